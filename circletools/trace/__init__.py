@@ -1,1 +1,1 @@
-"""Where the time went: marks in system traces, by layer and phase."""
+"""Read traces: the time of NNAPI layers and phases, and of operators."""

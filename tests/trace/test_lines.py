@@ -108,7 +108,7 @@ def test_a_mark_of_chrome_that_is_broken(mark: str) -> None:
 
 
 def test_json_that_is_no_export() -> None:
-    with pytest.raises(InvalidInputError, match="JSON, but not an exported trace"):
+    with pytest.raises(InvalidInputError, match="this JSON is not an exported trace"):
         read(b'{"events": []}')
 
 

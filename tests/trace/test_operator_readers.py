@@ -68,7 +68,7 @@ def test_recordings_one_behind_the_other() -> None:
     averaged = replace(last, averaged=True)
     assert merged([averaged, averaged]).averaged
     for wrong in ([], [last, averaged], [last, replace(last, runtime="onert")]):
-        with pytest.raises(UsageError, match="one runtime wrote them"):
+        with pytest.raises(UsageError, match="only recordings of one runtime"):
             merged(wrong)
 
 

@@ -1,1 +1,1 @@
-"""NNAPI traces: from marks to runs, executions, layers and phases."""
+"""NNAPI traces: turn marks into runs, executions, layers and phases."""

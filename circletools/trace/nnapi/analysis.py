@@ -31,13 +31,13 @@ WHOLE_TRACE = -1
 
 @dataclass(slots=True, repr=False)
 class Analysis(Tabular):
-    """The results of a trace. `tables` holds thread time for each segment (see timeline.run_of).
+    """The results of analysing a trace. `tables` holds thread time for each segment (see timeline.run_of).
 
-    `wall_clock` holds the shares of `executions` in wall-clock time, `run_clock` the shares of `runs`; `machine`
-    holds frequencies and energy during executions. If the runtime has no marks, executions are HAL calls or marks of
-    the application ([NN_LA_PE]): see their kind. `threads` are the threads with time in the tables, `marked` those
-    with any NNAPI mark, `drivers` the processes that served HAL calls, with the name of a thread; `ordered` is
-    whether the times of the trace never decrease.
+    `wall_clock` holds the shares of `executions` in wall-clock time, `run_clock` those of `runs`; `machine` holds
+    frequencies and energy during executions. If the runtime has no marks, executions are HAL calls or marks of the
+    application ([NN_LA_PE]), as their kind shows. `threads` are the threads with time in the tables, `marked` those
+    with any NNAPI mark; `drivers` maps processes that served HAL calls to the name of one of their threads; `ordered`
+    means that the times of the trace never decrease.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Analysis(Tabular):
     machine: list[MachineUse] = field(default_factory=list)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the time of threads by run (-1 outside any), application phase, layer and phase, in nanoseconds."""
+        """Return thread time in nanoseconds, by run (-1 outside any), application phase, layer and phase."""
         names = {run.index: run.name for run in self.runs}
         return [
             {"run": run, "name": names.get(run, ""), "app_phase": app_phase, **bucket}
@@ -72,7 +72,7 @@ class Analysis(Tabular):
 
 @dataclass(slots=True)
 class _Known:
-    """Facts known only after a whole pass over a trace; the next pass starts with them."""
+    """Facts that are known only after a whole pass over a trace, and with which the next pass starts."""
 
     drivers: set[int] = field(default_factory=set)
     ignored: frozenset[int] = frozenset()
@@ -80,9 +80,9 @@ class _Known:
 
 
 def analyse(trace: Trace) -> Analysis:
-    """Analyse a trace. Raises InvalidInputError for a broken trace, or if it is not a trace.
+    """Analyse a trace. Raises InvalidInputError if the trace is broken, or is not a trace.
 
-    One pass is enough for most traces. Another follows if times decrease, if the first marks of a process do not show
+    One pass is enough for most traces. Another is made if times decrease, if the first marks of a process do not show
     that it is a driver, or if a start has no wait.
     """
     known = _Known()
@@ -96,14 +96,14 @@ def analyse(trace: Trace) -> Analysis:
 def read_trace(source: str | os.PathLike[str] | bytes | BinaryIO, *, strict: bool = False) -> Analysis:
     """Read an NNAPI trace of any encoding: a path (`-` is standard input), bytes, or a binary file.
 
-    Raises InvalidInputError for a broken trace, or if it is not a trace; if `strict`, also for the first diagnostic
+    Raises InvalidInputError if the trace is broken, or is not a trace; if `strict`, also for the first diagnostic
     that is an error.
     """
     return checked(analyse(open_trace(source)), strict=strict)
 
 
 def checked(analysis: Analysis, *, strict: bool) -> Analysis:
-    """Return the analysis. Raises InvalidInputError for the first error among its diagnostics, if `strict`."""
+    """Return the analysis. If `strict`, raises InvalidInputError for the first error among its diagnostics."""
     for one in analysis.diagnostics if strict else ():
         if one.severity == "error":
             raise InvalidInputError(f"{one.code}: {one.message}", location=one.location, hint=one.hint)
@@ -129,14 +129,14 @@ class _Pass:
         self._unsure: set[int] = set()
         self._marked: set[int] = set()
         self._late = False
-        # Layers by process, whether there are HAL calls, processes of drivers, threads with time in the tables.
+        # The layers of each process; whether there are HAL calls; driver processes; threads with time in the tables.
         self._layers: dict[int, set[str]] = {}
         self._calls = False
         self._drivers: set[int] = set()
         self._counted: set[int] = set()
 
     def read(self) -> bool:
-        """Read the whole trace; return whether the facts known before the pass were complete."""
+        """Read the whole trace; return whether the facts known before this pass were complete."""
         batches = self.trace.batches()
         for batch in merged(batches) if self.known.sort else batches:
             if batch.times[0] < self.last_ns or (batch.times[1:] < batch.times[:-1]).any():
@@ -183,7 +183,7 @@ class _Pass:
         )
 
     def _driver_names(self) -> dict[int, str]:
-        """Return the drivers, with the names of their main threads or, if these are unknown, of other threads."""
+        """Return the drivers with the names of their main threads or, if these are unknown, of others."""
         threads = sorted(self.trace.processes.items(), key=lambda pair: pair[0] == pair[1])  # main threads last
         names = {process: self.trace.thread_names[tid] for tid, process in threads if tid in self.trace.thread_names}
         return {process: names.get(process, "") for process in sorted(self.learnt.drivers)}
@@ -212,7 +212,7 @@ class _Pass:
         self.runs.forget()
 
     def _by_timeline(self, intervals: Intervals) -> Iterator[tuple[tuple[Numbers, Numbers], Intervals]]:
-        """Yield the timeline and intervals of each process with runs; other intervals use the common timeline."""
+        """Yield the timeline and intervals of each process with runs, then the common ones of all others."""
         own = [*self.runs.last, None]
         if len(own) < 3:
             yield self.runs.timeline(None), intervals
@@ -240,7 +240,7 @@ class _Pass:
         return indices
 
     def _symbols_of(self, batch: Batch, threads: Numbers) -> Numbers:
-        """Return the symbol of each event's mark in its process; -1 for an end."""
+        """Return the symbol of each event's mark in its process, -1 for end events."""
         both = np.array([self._symbol(name) for name in batch.names] + [(-1, -1)], np.int64)
         symbols: Numbers = both[batch.texts, 0]
         at = np.flatnonzero(symbols > 0)
@@ -254,7 +254,7 @@ class _Pass:
         return np.where(drivers[threads], both[batch.texts, 1], symbols)
 
     def _note_marks(self, pairs: list[tuple[Mark, int]]) -> None:
-        """Record the marks that a batch has in each process, and which of these processes are drivers."""
+        """Record the marks of a batch in each process, and which of these processes are drivers."""
         for mark, process in pairs:
             if mark.side is HalSide.SERVER and mark.layer and process not in self.learnt.drivers:
                 self.learnt.drivers.add(process)
@@ -269,7 +269,7 @@ class _Pass:
                 self._unsure.add(process)
 
     def _symbol(self, text: bytes) -> tuple[int, int]:
-        """Return the symbols of a mark, outside and inside a driver process."""
+        """Return two symbols of a mark: outside a driver process and inside one."""
         known = self._symbols.get(text)
         if known is None:
             mark = classify(text)
@@ -308,7 +308,7 @@ class _Pass:
         if not layers:
             collector.add("T001", WHOLE_TRACE, explain("T001").meaning)
         if "LR" not in layers:
-            collector.drop("T021", "LA")  # otherwise the runtime's work in between cannot be nested
+            collector.drop("T021", "LA")  # without HAL marks, the runtime's work in between cannot be nested
             for where, message, count in collector.drop("T020", "LA"):
                 collector.add("T031", where, message, message, count=count)
             if "LA" in layers:

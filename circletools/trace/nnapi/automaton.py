@@ -1,7 +1,7 @@
-"""The automaton of open marks, and time by function: a mark's name together with its layer and phase.
+"""The automaton of open marks, and time by function (a mark's name together with its layer and phase).
 
-A state is an interned path of marks from a thread's root; a move is a look-up. A context is the state without names:
-the running (layer, phase) buckets and the innermost of them. A trace of a million lines has about thirty.
+A state is an interned path of marks from a thread's root; a move is a look-up. A context is a state without names:
+the running (layer, phase) buckets and the innermost of them. A trace of a million lines has about thirty contexts.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ BUCKET = {pair: number for number, pair in enumerate(BUCKETS)}
 NO_BUCKET = -1
 
 _EXECUTION = BUCKET["LR", "PE"]
-# Which layers and phases may be directly inside which; the same layer or phase is always allowed.
+# The layers and phases that may be directly inside each; the same layer or phase is always allowed.
 _INNER_LAYERS = {"LA": ("LR",), "LR": ("LI", "LC"), "LI": ("LD",), "LD": (), "LC": ()}
 _HOLDERS = {"LA": (), "LR": ("LA",), "LI": ("LR",), "LD": ("LI",), "LC": ("LR", "LI")}
 _MAIN_PHASES = ("PP", "PC", "PE", "PT", *SUBPHASES)
 _FAMILIES = (("PI",), ("PP",), ("PC",), ("PE", *SUBPHASES), ("PT",))
-# The phases that pause while a phase runs: main phases that do not contain it. Legal only for PI, but done for all.
+# The phases that pause while a phase runs: main phases that do not contain it (in which only PI is legal).
 _PAUSED = {
     phase: sum(1 << BUCKET[pair] for pair in BUCKETS if pair[1] in sum(_FAMILIES, ()) and pair[1] not in family)
     for family in _FAMILIES
@@ -53,8 +53,8 @@ _INNER_PHASES = {
 class Context:
     """The clocks of a thread.
 
-    `running` has bit i set if bucket i runs; `owner` is the innermost bucket, -1 if no mark is open. `nearest` holds,
-    for each layer, the number of the context of its innermost mark, or 0.
+    In `running`, bit i is set if bucket i runs; `owner` is the innermost bucket, -1 if no mark is open. `nearest`
+    holds, for each layer, the number of the context of its innermost mark, or 0.
     """
 
     number: int
@@ -64,10 +64,10 @@ class Context:
 
 
 class Contexts:
-    """All contexts of a trace, numbered; 0 is a thread without open marks.
+    """All contexts of a trace, by number; context 0 is that of a thread without open marks.
 
-    Entry 2n + 1 of `running` and `owners` is context n while an execution that began on the thread is in flight: the
-    runtime's clock runs and owns time that would otherwise be the application's.
+    In `running` and `owners`, entry 2n + 1 is context n while an execution that began on the thread is in flight:
+    the runtime's clock runs, and owns time that would otherwise be the application's.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Contexts:
         self._known: dict[tuple[int, str, str, bool, bool], tuple[Context, tuple[str, ...]]] = {}
 
     def enter(self, base: Context, mark: Mark) -> tuple[Context, tuple[str, ...]]:
-        """Return the context inside a mark, and the codes of the faults of the mark there."""
+        """Return the context inside a mark, and the diagnostic codes for a misplaced mark."""
         key = (base.number, mark.layer, mark.phase, mark.subtract, mark.in_process)
         if key not in self._known:
             self._known[key] = self._make(base, mark)
@@ -91,7 +91,7 @@ class Contexts:
                 return base, ("T024",)
             phase = outer[1]
         if mark.subtract:
-            # Back to the context of its own layer, else to one that may contain it.
+            # Return to the context of the mark's own layer, else to one that may contain it.
             own = base.nearest[LAYERS.index(layer)]
             holder = own or max((base.nearest[LAYERS.index(other)] for other in _HOLDERS[layer]), default=0)
             if not own:
@@ -136,9 +136,9 @@ def _nesting_faults(outer: tuple[str, str], layer: str, phase: str, in_process: 
 class Path:
     """Open marks: the marks of path `up`, followed by `mark`.
 
-    `outside` is the context around the mark. `home` is the path whose function is charged if the mark is not counted,
-    and the caller of its function if it is. `live` is false for marks that add no time, and for a mark that a [SW]
-    has ended.
+    `outside` is the context around the mark. `home` is the path whose function is charged if the mark is not counted;
+    if it is counted, `home` is the caller of its function. `live` is false for marks that add no time, and for a mark
+    that a [SW] has ended.
     """
 
     up: int
@@ -153,15 +153,15 @@ class Path:
     self_ns: int = 0
 
     def home_of(self, number: int) -> int:
-        """Return the path whose function is charged for time directly inside this path, which has number `number`."""
+        """Return the path whose function is charged for time directly inside this path, whose number is `number`."""
         return number if self.live else self.home
 
 
 class Automaton:
-    """All paths of a trace; 0 has no marks. An end moves from 0 to itself.
+    """All paths of a trace; path 0 has no marks, and an end event leads from it to itself.
 
-    By path: `moves` (the known paths after each symbol), `context_numbers`, `depths` (how many marks it has),
-    and `roles`, the roles of the begin and end events of its last mark.
+    The lists by path are `moves` (the known paths after each symbol), `context_numbers`, `depths` (numbers of marks)
+    and `roles` (the roles of the begin and end events of the last mark).
     """
 
     def __init__(self) -> None:
@@ -175,12 +175,12 @@ class Automaton:
         self._add(Path(0, FOREIGN, root, root, 0, False), 0)
 
     def symbol(self, mark: Mark) -> int:
-        """Return a number for a new mark."""
+        """Return the number given to a new mark."""
         self.marks.append(mark)
         return len(self.marks) - 1
 
     def follow(self, number: int, symbols: Iterable[int]) -> Iterator[int]:
-        """Yield the path after each symbol, from path `number` on; make new paths after begin events."""
+        """Yield the path after each symbol, starting from path `number`; new paths are made for begin events."""
         for symbol in symbols:
             move = self.moves[number]
             number = move[symbol] if symbol in move else move.setdefault(symbol, self._enter(number, symbol))
@@ -204,7 +204,7 @@ class Automaton:
         return self._add(Path(up, mark, context, base, home, live, faults + more), depth)
 
     def _ended(self, number: int) -> int:
-        """Return the path with the same marks, the innermost ended by a [SW]; a path without marks is unchanged."""
+        """Return the path with the same marks, the innermost ended by a [SW]; a path without marks stays as it is."""
         path = self.paths[number]
         if not path.live:
             return number
@@ -227,9 +227,9 @@ class Automaton:
 
 @dataclass(slots=True)
 class Function:
-    """A function. Its self time excludes the functions it calls; recursive calls count once in `inclusive_ns`.
+    """A function. Its self time excludes the functions that it calls.
 
-    `inclusive_ns` is the time from begin to end; unlike times of layers, it includes pauses.
+    `inclusive_ns` is the time from begin to end; unlike times of layers, it includes pauses. Recursion counts once.
     """
 
     layer: str
@@ -244,7 +244,7 @@ def functions(paths: list[Path]) -> list[Function]:
     """Return all functions, those with the most self time first."""
     own, whole = [path.self_ns for path in paths], [0] * len(paths)
     callees: dict[int, list[int]] = defaultdict(list)
-    for number in range(len(paths) - 1, 0, -1):  # a path comes after those it refers to
+    for number in range(len(paths) - 1, 0, -1):  # a path comes after the paths it refers to
         path = paths[number]
         if path.live:
             whole[number] += own[number]

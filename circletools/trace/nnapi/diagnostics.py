@@ -11,14 +11,14 @@ from circletools.findings import Finding
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic(Finding):
-    """A finding in a trace: the place of its first occurrence, the number of occurrences, and a remedy."""
+    """A finding in a trace, with the place of its first occurrence, the number of occurrences, and a remedy."""
 
     count: int
     hint: str
 
 
 class Collector:
-    """Collects diagnostics; equal cases become one diagnostic with a count."""
+    """Collects diagnostics; equal cases are combined in one diagnostic with a count."""
 
     def __init__(self) -> None:
         self._cases: dict[tuple[str, ...], tuple[int, str, int]] = {}
@@ -33,14 +33,14 @@ class Collector:
         return (code, *like) in self._cases
 
     def drop(self, code: str, *like: str) -> list[tuple[int, str, int]]:
-        """Remove cases of a code whose `like` starts with these; return the place, message and number of each."""
+        """Remove cases of a code whose `like` begins with these words; return each one's place, message and count."""
         keys = [key for key in self._cases if key[: 1 + len(like)] == (code, *like)]
         return [self._cases.pop(key) for key in keys]
 
     def finish(self, place: Callable[[int], str]) -> list[Diagnostic]:
-        """Return all diagnostics, in the order of codes and places; `place` formats the place of a case."""
+        """Return all diagnostics, ordered by code and place; `place` formats the place of a case."""
         found = [(key[0], *case) for key, case in self._cases.items()]
-        cases = sorted(found, key=lambda case: (case[0], abs(case[1]), *case[2:]))  # times are negative places
+        cases = sorted(found, key=lambda case: (case[0], abs(case[1]), *case[2:]))  # places below 0 are times
         return [
             Diagnostic(code, severities()[code][0], place(where), message, count, explain(code).remedy)
             for code, where, message, count in cases

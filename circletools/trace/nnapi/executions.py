@@ -1,6 +1,6 @@
-"""Executions: from the start to the end of the wait, on any threads; and other evidence of executions.
+"""Executions, each from its start to the end of its wait, on any threads; and other evidence of executions.
 
-Starts and waits are paired per process, in order (first in, first out): a mark does not identify its execution.
+Starts and waits are paired within each process, first in, first out, because marks do not identify executions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OF_DRIVERS = (*_SERVED, Role.DRIVER, Role.CALLBACK)
 
 @dataclass(frozen=True, slots=True)
 class EventBatch(Columns):
-    """Begin and end events of marks that show executions, in time order: place in the batch, role, time, thread."""
+    """Begin and end events of marks that show executions, in time order; `at` holds their indices in the batch."""
 
     at: Numbers
     roles: Numbers
@@ -46,7 +46,7 @@ class EventBatch(Columns):
 
 @dataclass(slots=True)
 class Execution:
-    """An execution. `segment` is the run and application phase in which it began; `end_ns` is -1 while it runs.
+    """An execution. `segment` is the run and application phase in which it began; `end_ns` is -1 while it is running.
 
     `number` counts executions in the order of their starts.
     """
@@ -68,7 +68,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExecutionColumns(Columns):
-    """Executions as columns, turned into objects on demand: a long trace has very many. Kinds are numbers."""
+    """Executions as columns, turned into objects on demand, since long traces have very many. Kinds are numbers."""
 
     numbers: Numbers
     processes: Numbers
@@ -90,7 +90,7 @@ class ExecutionColumns(Columns):
 
 
 Spans = tuple[Numbers, Numbers]
-"""Starts and ends, in nanoseconds."""
+"""Start times and end times, in nanoseconds."""
 
 
 class _Rows:
@@ -110,7 +110,7 @@ class _Rows:
 
 
 class Executions:
-    """Pairs starts with waits. `ignored` are starts that no wait will follow (see `unpaired`).
+    """Pairs starts with waits. `ignored` are the starts that no wait follows (see `unpaired`).
 
     `processes` holds the process of each thread.
     """
@@ -118,11 +118,11 @@ class Executions:
     def __init__(self, ignored: frozenset[int], processes: list[int], runs: Runs) -> None:
         self.unmatched_waits: list[int] = []
         self._ignored, self._processes, self._runs = ignored, processes, runs
-        # The number of the begin event, process, thread, role, start, and place of each execution.
+        # For each execution: the number of its begin event, its process, thread, role, start, and place.
         self._begun = _Rows(6)
-        # The end, _NONE while the execution runs; and the thread, _NONE if no other thread waits for it.
+        # For each execution: the end, _NONE while it runs; the waiting thread, _NONE if no other thread waits for it.
         self._ends, self._starters = array("q"), array("q")
-        # Executions yet to be waited for, by process; those of open marks, by thread; how many are in flight.
+        # Executions yet to be waited for, by process; those of open marks, by thread; the number in flight.
         self._pending: dict[int, deque[int]] = defaultdict(deque)
         self._open: dict[int, list[int]] = defaultdict(list)
         self._in_flight: dict[int, int] = defaultdict(int)
@@ -134,7 +134,7 @@ class Executions:
     def add(self, batch: EventBatch, first: int) -> tuple[EventBatch, Numbers]:
         """Add events of a batch in time order; `first` is the number of its first event.
 
-        Return the events at which threads started or stopped having executions in flight, and these threads.
+        Return the events at which threads began or ceased to have executions in flight, and these threads.
         """
         processes = np.array(self._processes, np.int64)[batch.threads]
         number = len(self._ends)
@@ -160,7 +160,7 @@ class Executions:
                     if not in_flight[starter]:
                         changes.append(event)
                         changed.append(starter)
-            elif role == _WAIT:  # for the oldest pending execution of its process
+            elif role == _WAIT:  # waits for the oldest pending execution of its process
                 queue = pending[process]
                 found = queue.popleft() if queue else _NONE
                 opened[thread].append(found)
@@ -187,21 +187,21 @@ class Executions:
         return ExecutionColumns(places + 1, processes, threads, roles, starts, segments, wheres, ends[places])
 
     def unmatched_starts(self) -> list[int]:
-        """Return the places of the starts that no wait follows."""
+        """Return the places of starts that no wait follows."""
         places: list[int] = self._begun.arrays()[-1][sorted(self._ignored)].tolist()
         return places
 
     def unpaired(self) -> set[int]:
-        """Return the starts whose waits have not ended, as positions among all executions."""
+        """Return the starts whose waits have not ended, as indices among all executions."""
         some = chain(*self._pending.values(), *self._open.values())
         return {number for number in some if number != _NONE and self._starters[number] != _NONE}
 
 
 class Evidence:
-    """Evidence of executions in a trace besides the runtime's own marks.
+    """Evidence of executions in a trace other than the runtime's own marks.
 
-    For drivers: HAL calls, [NN_LD_PE] marks outside such calls, and callbacks with the results of calls. For
-    applications: [NN_LA_PE] marks, and HAL calls.
+    For drivers, the evidence is HAL calls, [NN_LD_PE] marks outside them, and callbacks with the results of calls;
+    for applications, it is [NN_LA_PE] marks and HAL calls.
     """
 
     def __init__(self, processes: list[int], runs: Runs) -> None:
@@ -210,12 +210,12 @@ class Evidence:
         self._found = _Rows(6)
 
     def add(self, batch: EventBatch, first: int, *, of_driver: bool) -> None:
-        """Add events of a batch in time order; with `of_driver`, only drivers' events, as runtime marks are known."""
+        """Add events of a batch in time order; with `of_driver`, only drivers' events, since runtime marks exist."""
         some = batch.only(np.isin(batch.roles, _OF_DRIVERS)) if of_driver else batch
         self._found.add(some.at + first, some.roles, some.begins, some.times, some.threads, some.wheres)
 
     def _outermost(self, *wanted: Role) -> tuple[EventBatch, Numbers]:
-        """Return the begin and end events of the outermost marks of certain roles on each thread, in order."""
+        """Return the begin and end events of the outermost marks with these roles on each thread, in order."""
         events = EventBatch(*self._found.arrays())
         events = events.only(np.isin(events.roles, wanted))
         order = by_thread(events.threads)
@@ -230,7 +230,7 @@ class Evidence:
         return events.only(outer[pairs]), events.times[outer[pairs + 1]]
 
     def _callbacks(self, request: Role, callback: Role) -> Spans:
-        """Pair requests with the callbacks of their process, first in, first out."""
+        """Pair requests with callbacks within each process, first in, first out."""
         _, roles, begins, times, threads, _ = self._found.arrays()
         found, waiting = array("q"), dict[int, deque[int]]()
         some = begins.astype(np.bool_) & np.isin(roles, (request, callback))
@@ -244,7 +244,7 @@ class Evidence:
         return pairs[:, 0], pairs[:, 1]
 
     def of_driver(self) -> dict[str, Spans]:
-        """Return the executions in drivers by each kind of evidence."""
+        """Return the executions in drivers, by kind of evidence."""
         begins, ends = self._outermost(*_SERVED, Role.DRIVER)
         calls = np.isin(begins.roles, _SERVED)
         return {
@@ -254,7 +254,7 @@ class Evidence:
         }
 
     def executions(self) -> ExecutionColumns:
-        """Return executions by the application's HAL calls or, if there are none, by [NN_LA_PE] marks.
+        """Return the executions that the application's HAL calls show or, if there are none, its [NN_LA_PE] marks.
 
         A call that returns immediately lasts until its callback.
         """

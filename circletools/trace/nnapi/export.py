@@ -1,7 +1,7 @@
-"""Export a trace's marks to viewers: slices in Chrome JSON, or `ftrace/print` events in a Perfetto trace.
+"""Export a trace's marks for viewers, as slices in Chrome JSON or as `ftrace/print` events in a Perfetto trace.
 
-Threads without NN marks are omitted. Marks that are open at the end of the trace stay open, and unmatched end events
-are kept, so that an export gives the same analysis as its trace.
+Threads without NN marks are omitted. Marks still open at the end of the trace stay open, and unmatched end events are
+kept, so that the analysis of an export is that of its trace.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def export_trace(
 ) -> ExportedTrace:
     """Convert an NNAPI trace to Chrome JSON or a Perfetto trace, with layers and phases as nested slices.
 
-    Raises InvalidInputError for a broken trace, or if it is not a trace; if `strict`, also for the first diagnostic
+    Raises InvalidInputError if the trace is broken, or is not a trace; if `strict`, also for the first diagnostic
     that is an error.
     """
     trace = open_trace(source)
@@ -48,9 +48,9 @@ def export_trace(
 
 
 def _events(trace: Trace, analysis: Analysis) -> Iterator[tuple[Event, bool]]:
-    """Yield the events to write in time order, and whether each end event has a begin event.
+    """Yield the events to write in time order, each with whether its begin or end event has a match.
 
-    If the trace is longer than its marks, placeholder marks record its start and end.
+    If the trace begins before its marks or ends after them, placeholder marks record its start and end.
     """
     depths: dict[int, int] = defaultdict(int)
     last = Event(-1, min(analysis.marked, default=0), 0, "E", b"", -1)
@@ -99,7 +99,7 @@ def chrome_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
 
 
 def _named(text: bytes) -> str:
-    """Return the end of the line of a begin event: the name, layer and phase of its mark."""
+    """Return the end of the line for a begin event, with the name, layer and phase of its mark."""
     mark = classify(text)
     name = mark.name if mark.layer and mark.name else text.decode("utf-8", "backslashreplace")
     where = {"layer": mark.layer, "phase": mark.phase} if mark.layer else {}
@@ -108,9 +108,9 @@ def _named(text: bytes) -> str:
 
 
 def perfetto_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
-    """Yield the pieces of a Perfetto trace that contains marks in the form the kernel records.
+    """Yield the pieces of a Perfetto trace with the marks in the form in which the kernel records them.
 
-    Executions are asynchronous slices of their processes. `sources.perfetto` lists the field numbers.
+    Executions become asynchronous slices of their processes. `sources.perfetto` lists the field numbers.
     """
     tree = b"".join(
         field_bytes(2, field_number(1, tid) + field_bytes(2, name) + field_number(3, trace.processes[tid]))

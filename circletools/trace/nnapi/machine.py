@@ -1,6 +1,6 @@
 """The state machine that follows all threads, one batch of events at a time.
 
-Threads are followed one by one through the automaton. Events with further effects (a diagnostic, an execution, an
+Threads are followed one by one through the automaton. Events with further effects (a diagnostic, an execution, or an
 application phase) are then found in the resulting paths, and reported in time order.
 
 State 2n is path n; 2n + 1 is the same path while an execution that began on the thread is in flight.
@@ -26,9 +26,9 @@ from circletools.trace.sources.names import Numbers, by_thread
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Events by thread: `order` holds their places in the batch, `firsts` the start of each thread.
+    """Events sorted by thread: `order` holds their indices in the batch, `firsts` the start of each thread.
 
-    `before` and `after` are the paths around each event. `stacks` holds places of open marks up to some event.
+    `before` and `after` are the paths before and after each event. `stacks` holds places of a thread's open marks.
     """
 
     order: Numbers
@@ -44,9 +44,9 @@ class _Walk:
 class Machine:
     """Follows threads; `feed` processes events and returns the state that each event ends.
 
-    `breaks` then lists state changes by events of other threads: position among the events, time, thread, state.
+    After that, `breaks` lists state changes caused by other threads: index of the event, time, thread, state.
     `unmatched` holds, for each thread with unmatched end events, the place of the first one and their number.
-    `processes` has the process of each thread; `place` formats the place of an event.
+    `processes` holds the process of each thread; `place` formats the place of an event.
     """
 
     def __init__(self, ignored: frozenset[int], collector: Collector, place: Callable[[int], str]) -> None:
@@ -85,7 +85,7 @@ class Machine:
         return states
 
     def open_marks(self, thread: int) -> list[tuple[Mark, int]]:
-        """Return the open marks of a thread, the innermost first, each with its place."""
+        """Return the open marks of a thread with their places, starting with the innermost."""
         path, found = self._paths[thread], []
         for where in reversed(self._places[thread]):
             found.append((self.automaton.paths[path].mark, where))
@@ -100,7 +100,7 @@ class Machine:
         for thread, some in zip(threads[firsts].tolist(), np.split(symbols, firsts[1:]), strict=True):
             path, listed = self._paths[thread], some.tolist()
             before.append(path)
-            try:  # the usual case, in half the time
+            try:  # takes half the time in the usual case
                 after += [path := moves[path][symbol] for symbol in listed]
             except KeyError:
                 after += self.automaton.follow(before[-1], listed)
@@ -111,7 +111,7 @@ class Machine:
         return _Walk(order, threads, symbols, wheres[order], firsts, starts, ends)
 
     def _report_events(self, walk: _Walk, times: Numbers) -> tuple[EventBatch, Numbers]:
-        """Report the events that do more than change the path, in time order, as `Executions.add` does."""
+        """Report, in time order, events that do more than change the path; return as `Executions.add` does."""
         begins = walk.symbols != END
         paths = np.where(begins, walk.after, walk.before)
 
@@ -125,7 +125,7 @@ class Machine:
         for event in in_time((paths == 0) & ~begins).tolist():
             first, count = self.unmatched.get(int(walk.threads[event]), (int(walk.wheres[event]), 0))
             self.unmatched[int(walk.threads[event])] = first, count + 1
-        of_paths = np.concatenate(np.array(self.automaton.roles, np.uint8))  # of begins, then of ends
+        of_paths = np.concatenate(np.array(self.automaton.roles, np.uint8))  # of begin events, then of end events
         roles = of_paths[paths + ~begins * len(self.automaton.paths)]
         chosen = in_time(roles != 0)
         alone = roles[chosen] <= Role.BENCHMARK
@@ -142,7 +142,7 @@ class Machine:
         return changes
 
     def _follow_application(self, at: int, path: int, t_ns: int, thread: int, where: int) -> None:
-        """Follow a mark of a run or an application phase at a place in the batch; its end has the path ~path."""
+        """Follow the mark of a run or application phase at index `at` of the batch; its end has the path ~path."""
         self.runs.now = self.events + at
         paths, process = self.automaton.paths, self.processes[thread]
         if path < 0:
@@ -154,7 +154,7 @@ class Machine:
         self.runs.began(mark, t_ns, thread, process, where)
 
     def _report_misplaced(self, path: Path, walk: _Walk, event: int) -> None:
-        """Report a misplaced mark, with the mark that is counting time around it."""
+        """Report a misplaced mark, and the mark around it that counts time."""
         paths, number = self.automaton.paths, int(walk.before[event])
         around = paths[number].home_of(number)
         outer = paths[around].mark if around else None
@@ -199,7 +199,7 @@ class Machine:
         turns = np.bincount(threads, minlength=len(in_flight))
         self._in_flight = bytearray((in_flight + turns & 1).astype(np.uint8).tobytes())
         count = len(walk.order)
-        # A change applies from the thread's next event in the batch on, if there is one.
+        # A change takes effect at the thread's next event in the batch, if there is one.
         at = np.searchsorted(walk.threads * count + walk.order, threads * count + now + 1)
         within = np.append(walk.threads, -1)[at] == threads
         turns = np.bincount(at[within], minlength=count)
@@ -208,7 +208,7 @@ class Machine:
         found = (found + passed - np.repeat(started, np.diff(walk.firsts, append=count))) & 1
         paths = np.where(within, np.append(walk.before, 0)[at], np.array(self._paths, np.int64)[threads])
         others = threads != changes.threads
-        # Only the end of an execution can come from another thread.
+        # The only change that another thread can cause is the end of an execution.
         self.breaks = tuple(column[others] for column in (now + 1, changes.times, threads, paths << 1 | 1))
         return found
 
@@ -218,7 +218,7 @@ class Machine:
         least = np.minimum.reduceat(depths, walk.firsts)
         for thread, depth in zip(walk.threads[walk.firsts].tolist(), least.tolist(), strict=True):
             del self._places[thread][depth:]
-        # The least depth from here to the end of the thread; later threads are offset above all depths of this one.
+        # The least depth from here to the end of the thread; the depths of later threads are offset above these.
         index = np.repeat(np.arange(len(walk.firsts)), np.diff(walk.firsts, append=len(depths)))
         levels = depths + index * (int(depths.max()) + 1)
         later = np.append(np.minimum.accumulate(levels[::-1])[::-1][1:], levels[-1])

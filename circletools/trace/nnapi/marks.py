@@ -4,8 +4,8 @@
     HIDL::<interface>::<method>::<side>        calls of the HAL, from generated code
     AIDL::<backend>::<interface>::<method>::<side>
 
-marks.json has the names and tables. The HAL methods are those of the interfaces in
-hardware/interfaces/neuralnetworks of Android, versions 1.0 to 1.3 and aidl.
+marks.json holds the names and tables. The HAL methods are those of Android's interfaces in
+hardware/interfaces/neuralnetworks, versions 1.0 to 1.3 and aidl.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _TABLES: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".jso
 
 LAYER_NAMES: dict[str, str] = _TABLES["layers"]
 LAYERS = tuple(LAYER_NAMES)
-"""The layers whose time counts: application, runtime, IPC, driver, CPU."""
+"""The layers whose time is counted: application, runtime, IPC, driver, CPU."""
 
 UNCOUNTED = ("LU", "LO")
-"""Utility and other code, which adds no time."""
+"""Layers that add no time: utility and other code."""
 
 PHASE_NAMES: dict[str, str] = _TABLES["phases"]
 PHASES = tuple(PHASE_NAMES)
-"""Overall, warm-up, benchmark; initialization, preparation, compilation, execution and its parts, termination."""
+"""Overall, warm-up, benchmark; initialization, preparation, compilation, execution and its parts; termination."""
 
 SUBPHASES = ("PIO", "PTR", "PCO", "PR")
 UNSPECIFIED = "PU"
 
 
 class Role(IntEnum):
-    """The role of a mark besides its time: it sets the run or application phase, or shows executions.
+    """The role of a mark beyond its time: it sets the run or application phase, or is evidence of executions.
 
-    The runtime's marks, up to COMPUTE, show these best; the others are evidence in clients and in drivers. A request
-    is a call that returns before the execution has ended; a callback then delivers the result.
+    The runtime's marks, up to COMPUTE, are the best evidence; the others are evidence in clients and in drivers. A
+    request is a call that returns before the execution has ended; a callback then delivers the result.
     """
 
     NONE = 0
@@ -64,7 +64,7 @@ BEGIN_ONLY = (Role.START, Role.CALLBACK, Role.SERVER_CALLBACK)
 
 
 class HalSide(Enum):
-    """The side of the HAL that wrote a mark."""
+    """The side of the HAL interface that wrote a mark."""
 
     NONE = auto()
     CLIENT = auto()
@@ -74,7 +74,7 @@ class HalSide(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A begin event. `layer` is empty if it adds no time; `fault` is the diagnostic code of an invalid tag.
+    """The meaning of a begin event. `layer` is empty if it adds no time; `fault` is the code for an invalid tag.
 
     `in_process` is set for driver code that runs outside a driver process, and so counts as CPU.
     """
@@ -90,7 +90,7 @@ class Mark:
     in_process: bool = False
 
     def in_driver(self, driver: bool) -> Mark:
-        """Return the mark as it counts in a driver process, or elsewhere."""
+        """Return the mark as it counts in a driver process or, if not `driver`, elsewhere."""
         if driver and self.layer == "LC":
             return replace(self, layer="LD")
         if not driver and self.layer == "LD":
@@ -99,7 +99,7 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """The text of the mark; a HAL call as the NNAPI mark that it stands for."""
+        """The text of the mark; for a HAL call, that of the NNAPI mark it stands for."""
         return f"[{self.layer}_{self.phase}]{self.name}" if self.layer else self.name
 
 
@@ -124,7 +124,7 @@ _EXECUTIONS = {name: Role[role] for name, role in _TABLES["executions"].items()}
 
 
 def role_of(mark: Mark) -> Role:
-    """Return the role of a mark: for evidence of executions, by its call, or by its layer and phase."""
+    """Return the role of a mark as evidence of executions, given by its HAL call or by its layer and phase."""
     served = mark.side is HalSide.SERVER
     if mark.role is Role.CALLBACK and served:
         return Role.SERVER_CALLBACK

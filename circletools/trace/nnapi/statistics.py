@@ -1,6 +1,6 @@
 """Totals over the intervals between events: time by segment and context, and by path.
 
-All times are whole nanoseconds, and all sums exact.
+All times are whole nanoseconds, and all sums are exact.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from circletools.trace.nnapi.automaton import BUCKETS, Contexts
 from circletools.trace.nnapi.machine import Machine
 from circletools.trace.sources.names import Columns, Numbers, by_thread, sums
 
-_MOST_PIECES = 1 << 20  # pieces at a time
-_MOST_CUT = 1 << 24  # pieces of one batch: two seconds
+_MOST_PIECES = 1 << 20  # pieces processed at a time
+_MOST_CUT = 1 << 24  # pieces in one batch: two seconds
 _LIMIT = 1 << 62
 
 
@@ -36,7 +36,7 @@ class Intervals(Columns):
 
 
 class Cutter:
-    """Turns events, and the states that they end, into intervals."""
+    """Turns events, and the states that end at them, into intervals."""
 
     def __init__(self, machine: Machine, name: str) -> None:
         self._machine, self._name = machine, name
@@ -46,7 +46,7 @@ class Cutter:
     def cut(self, times: Numbers, threads: Numbers, begins: npt.NDArray[np.bool_], before: Numbers) -> Intervals:
         """Return the intervals that end within a batch; open intervals end with its last event.
 
-        Also adds the calls to each path's count. Raises InvalidInputError for impossible times.
+        Calls are added to each path's count. Raises InvalidInputError for impossible times.
         """
         machine, states = self._machine, before
         if machine.breaks:
@@ -65,7 +65,7 @@ class Cutter:
             raise InvalidInputError(
                 f"timestamps span {span // 86_400_000_000_000} days",
                 location=self._name,
-                hint="timestamps are wrong, or two traces were concatenated",
+                hint="the timestamps are wrong, or two traces were concatenated",
             )
         order = by_thread(threads)
         times, threads, states, begins = times[order], threads[order], states[order], begins[order]
@@ -96,9 +96,9 @@ _NOTHING = np.zeros((2, 0), np.int64)
 def pieces(
     intervals: Intervals, starts: Numbers, segments: Numbers, name: str
 ) -> Iterable[tuple[Intervals, Numbers]]:
-    """Yield the intervals, cut where segments start, and the segment of each piece; the first segment has no start.
+    """Yield the intervals, cut where segments start, with the segment of each piece; the first has no lower bound.
 
-    Raises InvalidInputError, with `name` for its location, if there are too many pieces.
+    Raises InvalidInputError, with `name` as its location, if there are too many pieces.
     """
     if len(starts) == 1:
         yield intervals, np.full(len(intervals.starts), segments[0])
@@ -126,7 +126,7 @@ def pieces(
 
 
 def totals(intervals: Intervals, segments: Numbers) -> tuple[Numbers, Numbers]:
-    """Return segment and context code in one number, ascending, and the times; there is at least one interval."""
+    """Return ascending numbers that combine segment and context code, with times; `intervals` must not be empty."""
     low, width = int(segments.min()), int(intervals.codes.max()) + 1
     keys, times = sums((segments - low) * width + intervals.codes, intervals.ends - intervals.starts)
     return (low + keys // width) << _CODE_BITS | keys % width, times
@@ -136,7 +136,7 @@ def totals(intervals: Intervals, segments: Numbers) -> tuple[Numbers, Numbers]:
 class Table:
     """Time by layer and phase, in nanoseconds; missing entries are 0.
 
-    Self times add up to `covered_ns`, the time in which marks were open, summed over threads.
+    The self times add up to `covered_ns`, the time in which marks were open, summed over threads.
     """
 
     self_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
@@ -156,7 +156,7 @@ class Table:
 
 
 class Tables(Mapping[int, Table]):
-    """The table of each segment, made on demand: a long trace has thousands."""
+    """The table of each segment, made on demand, since a long trace has thousands."""
 
     def __init__(self, contexts: Contexts, parts: Iterable[tuple[Numbers, Numbers]]) -> None:
         """Start with the results of `totals`."""

@@ -1,4 +1,4 @@
-"""The summary of an analysis: runs by application phase, and execution times."""
+"""Summarize an analysis: runs by application phase, and execution times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHOLE = "all"
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Number, sum, minimum, median, 90th percentile (by nearest rank) and maximum of times."""
+    """The number, sum, minimum, median, 90th percentile (nearest rank) and maximum of times."""
 
     count: int
     total_ns: int
@@ -33,7 +33,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionSummary:
-    """Executions: their times, those of the first and of the rest, and the largest number in flight at once.
+    """The times of executions, also of the first and of the rest, and the largest number in flight at once.
 
     `rest_median_ns` is None for a single execution.
     """
@@ -48,7 +48,7 @@ class ExecutionSummary:
 class RunPart:
     """One application phase of a run, or (WHOLE) all of it; `executions` is None if there were none.
 
-    `table` is thread time, `shares` the executions' wall-clock time.
+    `table` holds thread time, `shares` the wall-clock time of executions.
     """
 
     app_phase: str
@@ -59,9 +59,9 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run, or None for the time outside any run; the first part covers the whole run.
+    """The summary of a run; `run` is None for the time outside any run. The first part covers the whole run.
 
-    `shares` divide its elapsed wall-clock time.
+    `shares` divides the run's elapsed wall-clock time.
     """
 
     run: Run | None
@@ -82,7 +82,7 @@ def run_summaries(analysis: Analysis) -> Iterator[RunSummary]:
 
 
 def _parts(analysis: Analysis, segments: Sequence[int], places: Mapping[int, list[int]]) -> Iterator[RunPart]:
-    """Yield the whole, then its phases if there are several; executions are given by their places."""
+    """Yield the whole run, then its phases if there are several; `places` holds execution indices by segment."""
     tables = {segment: analysis.tables[segment] for segment in segments if segment in analysis.tables}
     every = sorted(place for segment in segments for place in places.get(segment, ()))
     yield _part(analysis, WHOLE, analysis.tables.total(segments), every)
@@ -96,7 +96,7 @@ def _part(analysis: Analysis, phase: str, table: Table, places: list[int]) -> Ru
 
 
 def driver_summaries(analysis: Analysis) -> list[tuple[str, Summary]]:
-    """Return the times of executions in the driver, by each kind of evidence in the trace."""
+    """Return the times of executions in the driver, by kind of evidence in the trace."""
     spans = analysis.driver.of_driver().items()
     return [(way, found) for way, (starts, ends) in spans if (found := summarise((ends - starts).tolist()))]
 

@@ -20,7 +20,7 @@ _PHASE = {Role.WARM_UP: 1, Role.BENCHMARK: 2}
 
 @dataclass(slots=True)
 class Run:
-    """A run: from an [NN_LA_PO] to the next one of its process. `end_ns` is the end of its last mark, -1 if open."""
+    """A run, from an [NN_LA_PO] to the next one in its process. `end_ns` is the end of its last mark, -1 if open."""
 
     index: int
     process: int
@@ -33,7 +33,7 @@ class Run:
 
     @property
     def first_segment(self) -> int:
-        """The segment of the run's time outside warm-up and benchmark; the segments of these two follow."""
+        """The segment of the run's time outside warm-up and benchmark; their segments follow it."""
         return 1 + self.index * len(APP_PHASES)
 
 
@@ -44,23 +44,23 @@ def run_of(segment: int) -> tuple[int, str]:
 
 
 class Runs:
-    """Follows application marks. The time of a process without runs belongs to the run that began last.
+    """Follows application marks. The time of a process without runs is part of the run that began last.
 
-    `last` has the last run of each process with runs.
+    `last` holds the last run of each process with runs.
     """
 
     def __init__(self) -> None:
         self.all: list[Run] = []
         self.misplaced: list[tuple[int, str]] = []
         self.last: dict[int, Run] = {}
-        # For each change of segment: event (`now`), time, process, its new segment, and that of processes without
-        # runs; the length of this before the batch, and the segments then.
+        # For each change of segment: event (`now`), time, process, its new segment, and the segment of processes
+        # without runs. Then the length of this list before the batch, and the segments at that point.
         self.now = 0
         self._changes, self._earlier, self._before = array("q"), 0, dict[int, int]()
         self._open: dict[int, list[tuple[int, int]]] = {}
 
     def timeline(self, process: int | None) -> tuple[Numbers, Numbers]:
-        """Return the starts and indices of this batch's segments, for a process with runs or (None) without."""
+        """Return the starts and indices of this batch's segments, for a process with runs or (None) all others."""
         changes = np.array(self._changes[self._earlier :], np.int64).reshape(-1, 5)
         if process is None:
             first, column = self._changes[self._earlier - 1] if self._earlier else OUTSIDE, 4
@@ -69,7 +69,7 @@ class Runs:
         return np.append(np.iinfo(np.int64).min, changes[:, 1]), np.append(first, changes[:, column])
 
     def segments(self, at: Numbers, processes: Numbers) -> Numbers:
-        """Return the segment of each process at an event, given by its number."""
+        """Return the segment of each process at an event; `at` holds event numbers."""
         changes = np.array(self._changes, np.int64).reshape(-1, 5)
         commons: Numbers = np.append(OUTSIDE, changes[:, 4])[np.searchsorted(changes[:, 0], at)]
         if len(self.last) < 2:
@@ -85,7 +85,7 @@ class Runs:
         return commons
 
     def forget(self) -> None:
-        """Begin another batch."""
+        """Begin a new batch."""
         changes = self._changes[self._earlier :]
         self._before |= zip(changes[2::5], changes[3::5], strict=True)
         self._earlier = len(self._changes)

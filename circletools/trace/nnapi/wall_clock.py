@@ -1,8 +1,8 @@
-"""Wall-clock time: each instant of an execution, or of a run, belongs to the deepest active layer.
+"""Wall-clock time: each instant of an execution or a run is attributed to the deepest active layer.
 
-Only threads of the window's process and of drivers count as active, so the shares of a window add up to its elapsed
-time, however many threads there are. Time without a deeper active layer belongs to the window's own layer. Nothing in
-a trace identifies the execution that a worker or a driver serves: while several are in flight, time is SHARED.
+Only threads of the window's process and of drivers count as active. A window's shares add up to its elapsed time,
+however many threads there are; time without a deeper active layer belongs to the window's own layer. Traces do not
+show which execution a worker or a driver serves, so time in which several executions are in flight is SHARED.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from circletools.trace.nnapi.statistics import Intervals
 from circletools.trace.sources.names import Numbers, distinct, small
 
 OWN_PROCESS = -1
-"""Stands for the execution's own process, in shares of time that no driver spent."""
+"""Stands for the execution's own process in shares of time that was not spent in a driver."""
 
 Key = tuple[str, str, int]
-"""Layer, phase, and the process of a driver."""
+"""A layer, a phase, and the process of a driver."""
 
 SHARED: Key = ("", "", OWN_PROCESS)
-"""The key of time in which several windows are open."""
+"""The key for time in which several windows are open."""
 
 EXECUTING = (*SUBPHASES, "PE")
 PHASES = (*EXECUTING, "PT", "PC", "PP", "PI")
-"""The phases that count within an execution, and within a run."""
+"""The phases that are counted within an execution, and within a run."""
 
 _DEPTH = ("LD", "LC", "LI", "LR", "LA")
 _BITS = {(layer, phase): 1 << BUCKET[layer, phase] for layer in _DEPTH for phase in PHASES}
@@ -43,9 +43,9 @@ _SIGN_BIT = 63
 
 
 class Windows(NamedTuple):
-    """Time intervals: starts, ends, and processes.
+    """Time intervals: executions or runs, with their starts, ends, and processes.
 
-    `layer` and `phase` are those of the windows; deeper layers count within them, with `phases`.
+    `layer` and `phase` are those of the windows; within them, deeper layers are counted in these `phases`.
     """
 
     starts: Numbers
@@ -59,9 +59,9 @@ class Windows(NamedTuple):
 class Share(NamedTuple):
     """The share of one layer and phase in windows; both are empty for SHARED time.
 
-    `self_ns` is the time as the deepest active layer: self times add up to the elapsed time. `inclusive_ns` is all
-    time in which the layer was active; for the windows' own layer, the elapsed time. `process` is the driver's, else
-    OWN_PROCESS; drivers beyond the first 32 have OWN_PROCESS too.
+    `self_ns` is the time in which this was the deepest active layer, so self times add up to the elapsed time.
+    `inclusive_ns` is all time in which the layer was active; for the windows' own layer, the elapsed time. `process`
+    is the driver's process, else OWN_PROCESS, which is also used for drivers beyond the first 32.
     """
 
     layer: str
@@ -75,15 +75,15 @@ class WallClock:
     """The shares of all windows of a kind."""
 
     def __init__(self, keys: Sequence[Key], times: Numbers) -> None:
-        """Start with times: a row for each window, and a column for each key, first self and then inclusive times.
+        """Take the times: a row for each window, and two columns for each key, all self times before inclusive times.
 
-        The first row is empty. Times are summed in place.
+        The first row must be zero. Times are summed in place.
         """
         self._keys = keys
         self._passed = np.cumsum(times, axis=0, out=times)
 
     def shares(self, chosen: Sequence[int] | None = None) -> tuple[Share, ...]:
-        """Return the totals over all windows, or over those at the places `chosen`, in order."""
+        """Return the totals over all windows, or over those with the indices `chosen`, in ascending order."""
         if chosen is None:
             chosen = range(len(self._passed) - 1)
         first, last = (chosen[0], chosen[-1] + 1) if chosen else (0, 0)
@@ -100,7 +100,7 @@ class WallClock:
         )
 
     def each(self) -> Iterator[tuple[Key, Numbers]]:
-        """Yield each key with its self time in each window."""
+        """Yield each key with its self times, one for each window."""
         for column, key in enumerate(self._keys):
             yield key, np.diff(self._passed[:, column])
 
@@ -114,7 +114,7 @@ class Work:
         self.serving: dict[int, None] = {}
 
     def add(self, intervals: Intervals) -> None:
-        """Add a batch's intervals; equal adjacent intervals of a thread are joined."""
+        """Add a batch's intervals; adjacent intervals of a thread with the same layers are joined."""
         masks = np.array(self._contexts.running, np.int64)[intervals.codes] & _WORK
         some, masks = intervals.only(masks != 0), masks[masks != 0]
         if not len(masks):
@@ -129,7 +129,7 @@ class Work:
         self.serving |= dict.fromkeys(distinct(some.threads[masks & _DRIVER != 0]))
 
     def taken(self) -> Iterator[Intervals]:
-        """Yield and drop the intervals of each batch, which do not overlap in time; `paths` are buckets, as bits."""
+        """Yield and drop each batch's intervals; batches do not overlap in time. `paths` holds buckets as bits."""
         masks = np.array(self._contexts.running, np.int64) & _WORK
         while self._parts:
             first, *columns = self._parts.popleft()
@@ -144,7 +144,7 @@ def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], 
     """
     for windows in every:
         if sum((windows.ends - windows.starts).tolist()) >= _LIMIT:
-            raise InvalidInputError("executions take too long", location=name, hint="timestamps are wrong")
+            raise InvalidInputError("executions take too long", location=name, hint="the timestamps are wrong")
     of_threads = np.array([*processes, 0], np.int64)
     drivers = list(dict.fromkeys(processes[thread] for thread in work.serving))[:_MOST_DRIVERS]
     known = np.where(np.isin(of_threads, drivers), of_threads, OWN_PROCESS)
@@ -161,10 +161,10 @@ def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], 
 
 
 class _Moments:
-    """Activity over time: for each key a counter of active threads, many of them packed in one word."""
+    """Activity over time: a counter of active threads for each key; many counters are packed in one word."""
 
     def __init__(self, rows: Intervals, processes: Numbers) -> None:
-        """Start with rows of intervals, and the process of each thread that is a driver's."""
+        """Take rows of intervals, and the process of each thread that belongs to a driver."""
         masks, drivers = rows.paths, processes[rows.threads]
         present = int(np.bitwise_or.reduce(masks))
         served = sorted(set(processes[distinct(rows.threads[masks & _DRIVER != 0])].tolist()))
@@ -187,7 +187,7 @@ class _Moments:
             np.append(0, np.cumsum(self._changes(word, masks, drivers, follows, closes)[order]))
             for word in range(-(-len(self.keys) // self._per_word))
         ]
-        # The moments from which each key is active.
+        # The moments in which each key is active.
         self.at_work: list[npt.NDArray[np.bool_]] = []
         for number in range(len(self.keys)):
             place = number % self._per_word * width
@@ -196,7 +196,7 @@ class _Moments:
     def _changes(
         self, word: int, masks: Numbers, drivers: Numbers, follows: npt.NDArray[np.bool_], closes: Numbers
     ) -> Numbers:
-        """Return the changes of a word of counters at the start of each row, and at the end of rows that close."""
+        """Return the changes to a word of counters at the start of each row and the end of rows that close."""
         counts = np.zeros_like(masks)
         for field, key in enumerate(self.keys[word * self._per_word : (word + 1) * self._per_word]):
             at_work = masks & _BITS[key[:2]] != 0
@@ -209,10 +209,10 @@ class _Moments:
 
 
 class _Clock:
-    """Adds up the shares of windows, client by client."""
+    """Sums up the shares of windows, client by client."""
 
     def __init__(self, windows: Windows, clients: Sequence[int], *, apart: bool) -> None:
-        """Start with windows; if `apart`, windows of different processes may overlap. Others have no shares."""
+        """Take windows; if `apart`, those of different processes may overlap. Windows of others have no shares."""
         self._windows = windows
         self._elapsed = windows.ends - windows.starts
         self._shared = self._elapsed.copy()
@@ -227,7 +227,7 @@ class _Clock:
             np.subtract.at(self._shared, self._alone[client][1], np.diff(self._alone[client][0], axis=0)[0])
 
     def add(self, client: int, moments: _Moments) -> None:
-        """Add activity to the windows of a client."""
+        """Add the activity in the windows of a client."""
         bounds, of = self._alone[client]
         if not moments.keys:
             return
@@ -238,7 +238,7 @@ class _Clock:
         beyond = bounds - moments.times[at] - moments.spans[at]
 
         def passed(active: npt.NDArray[np.bool_]) -> Numbers:
-            """Return how much of the unshared time of each window falls in active moments."""
+            """Return how much of the unshared time of each window falls into active moments."""
             values = np.cumsum(moments.spans * active)[at] + beyond * active[at]
             found: Numbers = values[1] - values[0]
             return found
@@ -268,7 +268,7 @@ class _Clock:
 
 
 def _alone(windows: Windows, places: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the intervals in which exactly one window is open, as two rows, and that window."""
+    """Return the intervals in which exactly one window is open (starts and ends), and the index of that window."""
     places = places[windows.starts[places] < windows.ends[places]]
     times = np.concatenate((windows.starts[places], windows.ends[places]))
     steps = np.concatenate((places + 1, -places - 1))

@@ -1,1 +1,1 @@
-"""Operator-level traces: how long each operator ran, as runtimes report it."""
+"""Operator-level traces: the time that each operator took, as reported by runtimes."""

@@ -1,6 +1,6 @@
-"""The operator tables that LiteRT's summarizer prints in `benchmark_model` and in LiteRT's own runtime.
+"""Read the operator tables that LiteRT's summarizer prints in `benchmark_model` and in LiteRT's own runtime.
 
-As CSV (`--profiling_output_csv_file`), and as text on standard output:
+They are CSV (`--profiling_output_csv_file`), or text on standard output:
 
     ============================== Run Order ==============================
     node type, first, avg_ms, %, cdf%, mem KB, times called, name
@@ -9,10 +9,10 @@ As CSV (`--profiling_output_csv_file`), and as text on standard output:
                  [node type]  [first]  [avg ms]  [%]  [cdf%]  [mem KB]  [times called]  [Name]
                      CONV_2D    0.050     0.048  31.2%  31.2%   0.000               1  [model/conv/Relu]:0
 
-Older versions have a column `start` before `first`. In text, columns are separated by tabs, in newer versions by
+Older versions have a column `start` before `first`. In text, columns are separated by tabs or, in newer versions,
 spaces. The name of an operator ends with `:<operator index>`, except in old versions; the name of a delegate's own
-operator begins with `Delegate/`. Subgraphs other than the first come under `Subgraph (index: N) profile:`, the parts
-of a delegate's run under `Delegate internal:`, and the number of executions under `Timings (microseconds): count=N`.
+operator begins with `Delegate/`. Subgraphs other than the first follow `Subgraph (index: N) profile:`, the parts of a
+delegate's run follow `Delegate internal:`, and `Timings (microseconds): count=N` gives the number of executions.
 Sources: tensorflow/core/util/stats_calculator.cc, tensorflow/lite/profiling/profile_summarizer.cc and
 profile_summary_formatter.cc, tensorflow/lite/tools/benchmark/profiling_listener.cc.
 """
@@ -30,7 +30,7 @@ from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whol
 
 DELEGATE_PREFIX = "Delegate/"
 
-# The prefix of each line from logcat (brief, time and threadtime) and from programs that timestamp their output.
+# The prefix of each line from logcat (brief, time and threadtime) or from programs that timestamp their output.
 _PREFIX = re.compile(
     r"(?:\d\d-\d\d \d\d:\d\d:\d\d\.\d+ +(?:\d+ +\d+ +[VDIWEF] [^:]*|[VDIWEF]/[^(]*\( *\d+\)): ?"
     r"|[VDIWEF]/[^(]*\( *\d+\): ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?:? )"
@@ -43,8 +43,8 @@ _COUNT = re.compile(r"(?:Subgraph \(index: \d+\) )?Timings \(microseconds\): cou
 _NAME = re.compile(r".*:(\d{1,9})")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)"
 _HEADER = re.compile(r"node type,( start,)? first, avg_ms, %, cdf%, mem KB, times called, name")
-# The type of an operator may contain commas, and in older versions its name too: the numbers that follow show where
-# they end.
+# The type of an operator may contain commas, as may its name in older versions; the numbers that follow show where
+# these end.
 _VALUES = rf"{_NUMBER}, ([^ ,]*), {_NUMBER}%, {_NUMBER}%, {_NUMBER}, (\d{{1,9}}), "
 _ROW, _ROW_WITH_START = (re.compile(rf"(.*?), {start}{_VALUES}(.*)") for start in ("", rf"{_NUMBER}, "))
 _TEXT_HEADER = re.compile(
@@ -53,7 +53,7 @@ _TEXT_HEADER = re.compile(
 )
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
 _CELLS = re.compile(r" *\t *| {2,}")
-# What benchmark_model and, in milliseconds, benchmark_litert_model log after all runs: the figures and their units.
+# The figures that benchmark_model and, in milliseconds, benchmark_litert_model log after all runs, and their units.
 _INIT, _FIRST, _MEAN = "initialization_ns", "first_ns", "mean_ns"
 _NUMERAL = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
 _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
@@ -80,7 +80,7 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Section:
-    """The table of one subgraph or, with `delegates`, of the parts of delegates' runs."""
+    """The table of one subgraph or, if `delegates`, of the parts of delegates' runs."""
 
     subgraph: int = 0
     delegates: bool = False
@@ -100,19 +100,19 @@ def parse(data: bytes) -> OperatorTrace:
     for section in sections:
         for row, place in zip(section.rows, _places(section.rows), strict=True):
             if place is not None:
-                # Integer division gives 0 calls in an execution if there is less than one call in each.
+                # The report's integer division gives 0 calls per execution if there is less than one.
                 calls = max(1, row.calls) * (section.count or executions)
                 total = int((row.mean_ms * calls * 1_000_000).to_integral_value())
                 of_delegate = row.name.startswith(DELEGATE_PREFIX)
                 run = OperatorRun(section.subgraph, place, row.kind, "", 0, total, 0, 0, calls, of_delegate)
                 (inside if section.delegates else runs).append(run)
     if not runs:
-        raise nothing_found("the report's tables list no operators")
+        raise nothing_found("the tables of the report list no operators")
     return OperatorTrace("benchmark_model", tuple(runs), executions, averaged=True, inside=tuple(inside), whole=whole)
 
 
 def _whole(lines: list[str]) -> Whole:
-    """Return the figures of a benchmark's log other than its tables."""
+    """Return the figures in a benchmark's log other than its tables."""
     found = Whole()
     for line in lines:
         for pattern, names, unit in _FIGURES:
@@ -123,9 +123,9 @@ def _whole(lines: list[str]) -> Whole:
 
 
 def _places(rows: list[_Row]) -> list[int | None]:
-    """Return the operator index of each row, None for a row that is not an operator, such as AllocateTensors.
+    """Return the operator index of each row, None for rows that are not operators, such as AllocateTensors.
 
-    Names of old versions have no index: without a delegate, operators are then in the model's order.
+    Old versions write no index: without a delegate, their operators are in the model's order.
     """
     places = [match and int(match[1]) for row in rows for match in (_NAME.fullmatch(row.name),)]
     if any(place is not None for place in places) or any(row.kind == "DELEGATE" for row in rows):
@@ -135,7 +135,7 @@ def _places(rows: list[_Row]) -> list[int | None]:
 
 
 def _sections(lines: list[str]) -> list[_Section]:
-    """Return the `Run Order` tables; for a whole benchmark, without the table of its initialization."""
+    """Return the `Run Order` tables; for a whole benchmark, the table of the initialization is omitted."""
     sections: list[_Section] = []
     section = _Section()
     at = 0
@@ -152,10 +152,10 @@ def _sections(lines: list[str]) -> list[_Section]:
         elif match := _COUNT.match(line):
             section.count = int(match[1])
         elif _RUN_ORDER.fullmatch(line):
-            if not sections or sections[-1] is not section:  # which a second table continues
+            if not sections or sections[-1] is not section:  # else a second table continues it
                 sections.append(section)
             columns, at = _columns(lines, at), at + 1
-            while at < len(lines) and lines[at].strip("` \t\r"):  # or the end of a block in Markdown
+            while at < len(lines) and lines[at].strip("` \t\r"):  # or up to the end of a Markdown block
                 section.rows.append(_row(lines[at].rstrip("\r"), columns, at + 1))
                 at += 1
     return sections

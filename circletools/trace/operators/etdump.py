@@ -1,9 +1,9 @@
-"""ExecuTorch's ETDump, as written by `ETDumpGen` (executorch/devtools/etdump).
+"""Read ExecuTorch's ETDump, as written by `ETDumpGen` (executorch/devtools/etdump).
 
 The events of a method's run are in the order in which they end. An instruction that calls an operator has an event
 `native_call_<operator>` and, around it, `OPERATOR_CALL`; one that calls a delegate has events of the delegate's own
-operators, and `DELEGATE_CALL` around them. Times are in nanoseconds if ExecuTorch's clock counts nanoseconds, as it
-does on computers. A delegate may use a different clock.
+operators, and `DELEGATE_CALL` around them. Times are in nanoseconds if ExecuTorch's clock counts them, as it does on
+computers. A delegate may use a different clock.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _IDENTIFIER = b"ED00"
 _SIZE_BYTES = 4
 _KERNEL, _OPERATOR, _DELEGATE = "native_call_", "OPERATOR_CALL", "DELEGATE_CALL"
 _OF_DELEGATE = 1
-"""The subgraph of delegates' operators, which are numbered within an execution; the method's subgraph is 0."""
+"""The subgraph given to delegates' operators, which are numbered within an execution; the method's subgraph is 0."""
 
 _LATEST = 1 << 62
 
 
 _Event = tuple[int, str, int, int, bool, int, int]
-"""Run, name, chain, instruction, whether a delegate wrote it, start and end."""
+"""The run, name, chain, instruction, whether a delegate wrote the event, the start and the end."""
 
 
 def is_dump(memory: memoryview) -> bool:
@@ -75,7 +75,7 @@ def _events(data: bytes) -> Iterator[_Event]:
     root = Tables(wire, schema.tables[schema.root], wire.gather(np.zeros(1, np.int64), OFFSET).astype(np.int64))
     runs, _ = root.children("run_data", schema)
     held, of_run = runs.children("events", schema)
-    wire.budget.charge("the events of all runs", 128 * len(held))  # what becomes of each
+    wire.budget.charge("the events of all runs", 128 * len(held))  # memory for what each becomes
     timed, rows = held.child("profile_event", schema)
     starts, ends = timed.scalars("start_time"), timed.scalars("end_time")
     if ((ends < starts) | (ends >= _LATEST)).any():

@@ -1,10 +1,10 @@
-"""LiteRT's events, as atrace marks and as JSON.
+"""Read LiteRT's events, as atrace marks or as JSON.
 
 An atrace mark is a begin event `TAG@<number>/<subgraph index>` and an end event, for every event of the interpreter.
-For an operator the tag is the name of its code (for a custom operator the custom code, for a delegate's node the name
-of the delegate) and the number is its operator index: tensorflow/lite/profiling/atrace_profiler.cc, GetTFLiteOpName
-in tensorflow/lite/core/subgraph.cc. Operators run within `Invoke`; the outermost one is an inference; a subgraph
-that an operator calls has another `Invoke`. Marks inside an operator's mark are parts of the operator.
+For an operator, the tag is the name of its code (a custom operator's custom code, a delegate node's delegate name)
+and the number is its operator index (tensorflow/lite/profiling/atrace_profiler.cc, and GetTFLiteOpName in
+tensorflow/lite/core/subgraph.cc). Operators run within `Invoke`, of which the outermost is an inference; a subgraph
+that an operator calls has its own `Invoke`. Marks inside an operator's mark are parts of the operator.
 
 The JSON document has the fields of the events that `LiteRtGetProfilerEvents` returns:
 
@@ -12,9 +12,9 @@ The JSON document has the fields of the events that `LiteRtGetProfilerEvents` re
                  "event_metadata1": 3, "event_metadata2": 0}, ...]}
 
 The names are those of `ProfiledEventData` in litert/c/litert_profiler_event.h. LiteRT has no program that writes this
-document; the recording program has to do it (docs/trace.md shows how). Events are in the order of their starts. An
-operator's numbers are its index and its subgraph. A delegate's own operators follow the end of its run, with their
-times but without their starts. `end_mem_usage`, if present, is the memory in bytes at the end of an event.
+document; the program that records must do so (docs/trace.md shows how). Events are in the order of their starts. The
+metadata of an operator are its index and its subgraph. A delegate's own operators follow the end of its run, with
+their times but not their starts. `end_mem_usage`, if present, holds memory figures in bytes at the end of an event.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _INVOKE = "Invoke"
 _DEFAULT, _OPERATOR, _OF_DELEGATE = 1, 2, 8
 _NUMBERS = ("event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
 _LARGEST = 1 << 50
-_FOOTPRINT = 2  # the memory usages: allocated in total, in use, and of the process (seen in 2.3.0)
+_FOOTPRINT = 2  # of the memory figures: total allocated, in use, and of the process (seen in 2.3.0)
 
 
 _Mark = tuple[int, int, str]
-"""Subgraph, number, and tag."""
+"""The subgraph, the number, and the tag."""
 
 _Open = tuple[_Mark | None, int, int | None, bool, str | None]
-"""A begin event whose end has not come yet: mark, start, the inference around it, whether an operator runs since the
-last `Invoke`, and the mark's role: that of `Invoke`, an operator, or a part; None for a foreign mark."""
+"""A begin event whose end has not been read: the mark, its start, the inference around it, whether an operator has
+begun since the last `Invoke`, and the mark's role (`Invoke`, operator or part); None for other marks."""
 
 _OUTSIDE: _Open = (None, 0, None, False, None)
 
@@ -65,7 +65,7 @@ def collect(events: Iterable[Event]) -> OperatorTrace:
                 role, operator = _INVOKE, False
                 if execution is None:
                     execution, executions = executions, executions + 1
-            elif mark is not None and execution is not None:  # before that, the interpreter prepares to run
+            elif mark is not None and execution is not None:  # outside executions, the interpreter prepares to run
                 role, operator = "part" if operator else "operator", True
             stack.append((mark, event.t_ns, execution, operator, role))
         elif stack:
@@ -93,7 +93,7 @@ def parse(data: bytes) -> OperatorTrace:
     if not isinstance(found, list):
         raise InvalidInputError("the JSON document has no list of `events`")
     runs: list[OperatorRun] = []
-    executions, end_ns = 0, -1  # when the outermost Invoke of the execution ends
+    executions, end_ns = 0, -1  # the end of the outermost Invoke of the execution
     latest_ns = memory = 0
     invoked: list[int] = []
     for at, event in enumerate(found):
@@ -111,20 +111,20 @@ def parse(data: bytes) -> OperatorTrace:
             run = OperatorRun(subgraph, number, event["tag"], "", start_ns, elapsed_ns, executions - 1)
             runs.append(run._replace(of_delegate=of_delegate))
     if not runs:
-        raise nothing_found("the events have no operator within `Invoke`")
+        raise nothing_found("the events contain no operator within `Invoke`")
     whole = Whole(elapsed_ns=tuple(invoked), memory_bytes=memory or None)
     return OperatorTrace("litert", tuple(runs), executions, whole=whole)
 
 
 def _resident(event: Mapping[str, object]) -> int:
-    """Return the bytes that the process used at the end of an event, 0 if that is not known."""
+    """Return the bytes that the process used at the end of an event, 0 if unknown."""
     usage = event.get("end_mem_usage")
     size = usage[_FOOTPRINT] if isinstance(usage, list) and len(usage) > _FOOTPRINT else 0
     return size if type(size) is int and 0 <= size < _LARGEST else 0
 
 
 def _numbers(event: object, at: int) -> Sequence[int]:
-    """Return the numbers of an event; unless it is an operator, without the last two, which may be anything."""
+    """Return the numbers of an event; the last two are omitted unless it is an operator, as they may be anything."""
     if not isinstance(event, dict) or not isinstance(event.get("tag"), str):
         raise InvalidInputError(f"events[{at}] is not an event with a tag")
     count = len(_NUMBERS) if event.get("event_type") in (_OPERATOR, _OF_DELEGATE) else 3

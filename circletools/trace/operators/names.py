@@ -1,10 +1,10 @@
 """Match a runtime's name of an operator with the operator code in the model.
 
-names.json lists the names that differ from the code's in more than spelling, with the codes whose work they do. For
-`onert`: runtime/onert/core/src/loader/BaseLoader.h has the operation that each code becomes, `name()` in
-runtime/onert/core/src/ir/operation/ the operation's name (`Squre` too). For `openvino`: layer types; `Reorder`
-belongs to no code. For `xnnpack`: rows named `Convolution (NHWC, F32) IGEMM` (kind, layout and types, kernel), as
-observed with LiteRT 2.3.0; its delegate defines operators in tflite/delegates/xnnpack/xnnpack_delegate.cc.
+names.json lists the names that differ from the code's in more than spelling, with the codes whose work they do. Those
+of `onert` come from runtime/onert/core/src/loader/BaseLoader.h (the operation that each code becomes) and `name()` in
+runtime/onert/core/src/ir/operation/ (its name, also `Squre`). Those of `openvino` are layer types; `Reorder` belongs
+to no code. Those of `xnnpack` are rows like `Convolution (NHWC, F32) IGEMM` (kind, layout and types, kernel), seen in
+LiteRT 2.3.0, whose delegate defines its operators in tflite/delegates/xnnpack/xnnpack_delegate.cc.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ NAMES: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text
 _ONERT, _OPENVINO = NAMES["onert"], NAMES["openvino"]
 _CODES: dict[str, list[str]] = _OPENVINO | NAMES["xnnpack"]
 MANY, ELIDED, CLAMPING = (frozenset(NAMES[name]) for name in ("many", "elided", "clamping"))
-"""Codes of operators: those that may become several rows of a kind; those that may have no row, because another's
-row does their work or there is none; those whose row clamps its results, so no row for their activation follows."""
+"""Codes of operators that may become several rows of a kind; that may have no row, because another does their work or
+there is none; and whose row clamps its results, so that no row for their activation follows."""
 
 KINDS = frozenset(_CODES)
-"""The kinds of XNNPACK's rows that are not the name of a code."""
+"""The kinds of XNNPACK's rows that are not names of codes."""
 
 _HEAD = re.compile(r"[^(\[]*[^(\[\s]")
 
@@ -35,7 +35,7 @@ _HEAD = re.compile(r"[^(\[]*[^(\[\s]")
 def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> bool | None:
     """Return whether `name` is an operator of `code`; None if that is not known.
 
-    `code` is the model's (`CONV_2D`, `CUSTOM:<custom code>`), `builtin` the names of all codes.
+    `code` is the code in the model (`CONV_2D`, `CUSTOM:<custom code>`); `builtin` holds the names of all codes.
     """
     if runtime == "onert":
         if code.startswith(CUSTOM):
@@ -46,13 +46,13 @@ def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> 
         return code in _OPENVINO[name] if known else True if _plain(name) == _plain(code) else None
     else:
         custom = code.removeprefix(CUSTOM)
-        # The report has `<name>/<the kernel's description>`; a custom code may itself contain a slash.
+        # The report writes `<name>/<kernel description>`; a custom code may itself contain a slash.
         same = name == custom or (runtime == "benchmark_model" and name.startswith(f"{custom}/"))
     return True if same else None if not is_builtin(runtime, name, builtin) else False
 
 
 def is_builtin(runtime: Runtime, name: str, builtin: Collection[str]) -> bool:
-    """Return whether `name` is a builtin operator; `builtin` are the names of all codes."""
+    """Return whether `name` is a builtin operator; `builtin` holds the names of all codes."""
     if runtime == "onert":
         return name in _ONERT or _plain(name) in map(_plain, builtin)
     return name in builtin or (runtime == "benchmark_model" and name.split("/", 1)[0] in builtin)
@@ -63,7 +63,7 @@ def _plain(name: str) -> str:
 
 
 def kind_of(row: str) -> str:
-    """Return the kind of an XNNPACK row, without layout, types and kernel: one of KINDS, else maybe a code's name."""
+    """Return the kind of an XNNPACK row, without layout, types and kernel: one of KINDS, or perhaps a code name."""
     match = _HEAD.match(row)
     head = match[0] if match else row
     return head if head in _CODES else head.upper().replace(" ", "_")
@@ -77,6 +77,6 @@ def kinds_of(code: str) -> frozenset[str]:
 
 @cache
 def kinds_before(code: str, *, flattened: bool) -> frozenset[str]:
-    """Return the kinds of rows that prepare an operator's inputs; those of FULLY_CONNECTED may be `flattened`."""
+    """Return the kinds of rows that prepare an operator's inputs; FULLY_CONNECTED may have `flattened` inputs."""
     reshaped = {"Static Reshape"} if flattened and code == "FULLY_CONNECTED" else set[str]()
     return frozenset(NAMES["before"].get(code, ())) | reshaped

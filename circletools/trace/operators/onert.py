@@ -1,12 +1,12 @@
-"""onert's `trace.chrome.json`: Chrome's trace event format, as written by ChromeTracingEventWriter.cc.
+"""Read onert's `trace.chrome.json`, Chrome's trace event format as written by ChromeTracingEventWriter.cc.
 
     {"name": "@3 Conv2D", "tid": "$0 sess, $0 subg, cpu", "ph": "B", "ts": "735165333", "args": {...}}
     {"name": "$0 subg",   "tid": "$0 sess, $0 subg",      "ph": "E", "ts": "735165690", "args": {...}}
 
 All values are strings, times are in microseconds, and an empty object ends the array. Newer versions write `#0 model
-$0 subg` for `$0 subg`. The recorders of the subgraphs are written one after another, so events are in time order
-only within a subgraph. onert's other files are not exact: `trace.table.md` loses operators that begin in the
-same microsecond, and `trace.json` holds averages cut to whole microseconds.
+$0 subg` for `$0 subg`. The subgraphs are written one after another, so events are in time order only within a
+subgraph. onert's other files are inexact: `trace.table.md` loses operators that begin in the same microsecond, and
+`trace.json` holds averages truncated to whole microseconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OPERATOR = re.compile(r"@(\d{1,9}) (.*)", re.DOTALL)
 _TRACK = re.compile(r"\$(\d{1,9}) sess, (?:#(\d{1,9}) model )?\$(\d{1,9}) subg(?:, (.*))?", re.DOTALL)
 
 _Event = tuple[str, str, str, str]
-"""Name, track, phase, and time."""
+"""The name, the track, the phase, and the time."""
 
 
 def parse(data: bytes) -> OperatorTrace:
@@ -37,7 +37,7 @@ def parse(data: bytes) -> OperatorTrace:
         executions += max(1, len(starts))
         starts.sort()
     for at, run in enumerate(runs):
-        # The main subgraph's own events are in order, but an inference may take less than a microsecond.
+        # The events of the main subgraph are in order, but an inference may take less than a microsecond.
         begun = run.execution if run.subgraph == 0 else bisect_right(begins[run.lane], run.start_ns)
         runs[at] = run._replace(execution=first[run.lane] + max(0, begun - 1))
     whole = Whole(elapsed_ns=tuple(duration for _, duration in sorted(elapsed)) if len(first) == 1 else ())
@@ -45,12 +45,12 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _load(data: bytes) -> list[_Event]:
-    """Return the events with a phase B or E, in the order of the file."""
+    """Return the events with phase B or E, in file order."""
     events: list[_Event] = []
     known: dict[str, str] = {}
 
     def keep(fields: dict[str, Any]) -> None:
-        """Reduce every object to the needed fields, to save memory with a large trace."""
+        """Reduce every object to the fields needed, to save memory with large traces."""
         if fields.get("ph") in ("B", "E"):
             name, track, time = fields.get("name"), fields.get("tid"), fields.get("ts")
             if isinstance(name, str) and isinstance(track, str) and isinstance(time, str):
@@ -72,9 +72,9 @@ def _paired(
 ) -> tuple[list[OperatorRun], dict[int, list[int]], list[tuple[int, int]], int]:
     """Pair begin and end events with the same track and name.
 
-    Return the runs of operators, the starts of the main subgraph's runs by session, the starts and times of those
-    that end, and the number of unpaired events. The execution of a run is the number of runs of its session's main
-    subgraph that precede it in the file.
+    Return the runs of operators, the starts of the main subgraph's runs by session, the starts and durations of those
+    that end, and the number of unpaired events. The execution to which a run belongs is the number of preceding runs,
+    in the file, of its session's main subgraph.
     """
     tracks: dict[str, re.Match[str] | None] = {}
     open_begins: dict[tuple[str, str], list[tuple[int, int]]] = {}

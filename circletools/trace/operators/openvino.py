@@ -1,4 +1,4 @@
-"""The detailed counters of OpenVINO's benchmark_app: `-report_type detailed_counters`, with a report folder.
+"""Read the detailed counters of OpenVINO's benchmark_app (`-report_type detailed_counters`, with a report folder).
 
     layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)
     MaxPool_21;Status.EXECUTED;MaxPool;jit_avx512_bf16;0.017;0.017
@@ -6,8 +6,8 @@
 
 There is one table for each request, with the times of its last inference (openvino/tools/benchmark/utils/
 statistics_report.py; the C++ program writes the same). A layer that computes the result of an operator of the main
-subgraph is named by the operator's index (seen in 2026.4), unless it was replaced; fused layers did not run. Layers
-without an index are reported as a delegate's rows.
+subgraph has the operator's index in its name (seen in 2026.4), unless it was replaced; fused layers did not run.
+Layers without an index are reported as rows of a delegate.
 """
 
 from __future__ import annotations

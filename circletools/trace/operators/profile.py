@@ -1,4 +1,4 @@
-"""The vocabulary of operator-level traces: how long each operator ran."""
+"""The types of operator-level traces, which record how long each operator ran."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "executorch"
 
 _FEWEST = 4
 _DECIMAL = re.compile(r"(\d{1,15})(?:\.(\d{1,12}))?", re.ASCII)
-NORMAL_QUARTILE = 0.6745  # the quartile of a normal distribution, in standard deviations
+NORMAL_QUARTILE = 0.6745  # the upper quartile of a normal distribution, in standard deviations
 
 
 class OperatorRun(NamedTuple):
-    """One run of an operator; in an averaged trace, all its runs together.
+    """One run of an operator or, in an averaged trace, all its runs together.
 
     `operator` is its index, `name` the runtime's name for it, `backend` the backend that ran it (empty if the trace
     does not record it). `execution` counts the inferences from 0. `lane` is a thread or session: runs in a lane can
-    be nested, as an operator that calls a subgraph runs for as long as the subgraph's operators. `of_delegate` means
-    that the run is of a delegate's own operator, and `operator` is the delegate's number for it.
+    be nested, because an operator that calls a subgraph runs as long as the subgraph. `of_delegate` means that the
+    run is of a delegate's own operator, and `operator` is the delegate's number for it.
     """
 
     subgraph: int
@@ -41,9 +41,9 @@ class OperatorRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Whole(Attributes):
-    """Figures of whole executions, besides their operators; None or empty if a file does not have them.
+    """Figures of executions as a whole, apart from their operators; None or empty if a file does not have them.
 
-    `elapsed_ns` is the time of each execution; for averages, `mean_ns` is the mean without warm-up, and `first_ns`
+    `elapsed_ns` holds the time of each execution; for averages, `mean_ns` is the mean without warm-up, and `first_ns`
     the first time. `memory_bytes` is the peak memory of the process or, for a benchmark, the memory that it added.
     """
 
@@ -59,10 +59,10 @@ class Whole(Attributes):
 class OperatorTrace(Tabular):
     """The runs of operators in `executions` inferences.
 
-    `averaged` means that only averages are known: there is one `OperatorRun` for each operator, with the time of all
-    its `calls` in all executions. `inside` are the parts that a delegate reports of its own run: their time is
-    already in the run of the delegate. `incomplete` counts unpaired begin and end events, `skipped` the omitted
-    executions. `name` is the name of the source.
+    `averaged` means that only averages are known: there is one `OperatorRun` for each operator, with the total time
+    of its `calls` in all executions. `inside` holds the parts that a delegate reports of its own run, whose time is
+    included in that run. `incomplete` counts unpaired begin and end events, `skipped` the omitted executions. `name`
+    is the name of the source.
     """
 
     runtime: Runtime
@@ -81,9 +81,9 @@ class OperatorTrace(Tabular):
 
 
 def without_first(trace: OperatorTrace, count: int | Literal["auto"]) -> OperatorTrace:
-    """Return a trace without its first `count` executions, which often do one-time work.
+    """Return the trace without its first `count` executions, which often do one-time work.
 
-    `auto` removes the warm-up, if there is one. Raises UsageError if executions cannot be removed.
+    `auto` removes the warm-up, if there is any. Raises UsageError if executions cannot be removed.
     """
     if count == "auto":
         count = warm_up(trace)
@@ -100,7 +100,7 @@ def without_first(trace: OperatorTrace, count: int | Literal["auto"]) -> Operato
 
 
 def only_executions(trace: OperatorTrace, kept: Mapping[int, int]) -> OperatorTrace:
-    """Return a trace with some of its executions, renumbered."""
+    """Return the trace with only some of its executions; `kept` maps their numbers to new ones."""
     runs, inside = (
         tuple(run._replace(execution=kept[run.execution]) for run in rows if run.execution in kept)
         for rows in (trace.runs, trace.inside)
@@ -111,9 +111,9 @@ def only_executions(trace: OperatorTrace, kept: Mapping[int, int]) -> OperatorTr
 
 
 def warm_up(trace: OperatorTrace) -> int:
-    """Return how many initial executions are slower than chance explains, compared with the second half.
+    """Return the number of initial executions that are slower than chance explains, compared with the second half.
 
-    Slower means by a tenth, and by five times the spread. At least four executions are needed; half of them are kept.
+    They must be slower by a tenth and by five times the spread. This needs four executions; at least half are kept.
     """
     if trace.averaged or trace.executions < _FEWEST:
         return 0
@@ -135,7 +135,7 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
     Raises UsageError if there are none, if they are from several runtimes, or if only some are averages.
     """
     if len({(trace.runtime, trace.averaged) for trace in traces}) != 1:
-        raise UsageError("recordings can be merged only if one runtime wrote them, and all or none are averages")
+        raise UsageError("only recordings of one runtime can be merged, and only if all or none are averages")
     runs, inside = list[OperatorRun](), list[OperatorRun]()
     executions = lanes = 0
     for trace in traces:
@@ -157,7 +157,7 @@ def nothing_found(what: str) -> InvalidInputError:
 
 
 def nanoseconds(text: str, unit: Literal["microseconds", "milliseconds"], location: str | None = None) -> int:
-    """Return a time that is written in another unit. Raises InvalidInputError, with this location."""
+    """Return a time that is written in another unit. Raises InvalidInputError with this location."""
     match = _DECIMAL.fullmatch(text)
     if match is None:
         raise InvalidInputError(f"{text[:40]!r} is not a time in {unit}", location=location)
@@ -165,11 +165,11 @@ def nanoseconds(text: str, unit: Literal["microseconds", "milliseconds"], locati
 
 
 def self_times(runs: Sequence[OperatorRun]) -> list[int]:
-    """For each run, return the nanoseconds in which it ran and no run nested in it did; none is negative.
+    """Return, for each run, the nanoseconds in which it ran and no run nested in it did; none is negative.
 
-    A run is nested in another of its lane if it lies within its time and belongs to another subgraph: operators of
-    one subgraph do not call each other, but may overlap on several threads. Without such overlap, the self times of
-    an operator and of all operators that it called add up to its duration.
+    A run is nested in another one of its lane if it lies within that run's time and belongs to another subgraph:
+    operators of one subgraph do not call each other, but may overlap on several threads. Without such overlap, the
+    self times of an operator and of all operators that it called add up to its duration.
     """
     own = [run.duration_ns for run in runs]
     covered = [run.start_ns for run in runs]

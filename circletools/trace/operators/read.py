@@ -1,4 +1,4 @@
-"""Reads operator-level traces of any runtime.
+"""Read operator-level traces of any runtime.
 
     onert            trace.chrome.json, Chrome's trace event format          `onert`
     LiteRT           atrace marks NAME@<operator index>/<subgraph index>     `litert`
@@ -44,13 +44,13 @@ def read_profile(
     """Read an operator-level trace of any kind: a path (`-` is standard input), bytes, or a binary file.
 
     The kind is recognized by the contents. The first `skip` executions are removed, as by `without_first`. In a
-    system trace, `process` and `thread` select one by its number. Raises InvalidInputError if it cannot be read or
-    has no operator times, UsageError if `skip` is too large, or if a process or thread is selected in another kind of
-    trace.
+    system trace, `process` and `thread` select a process or thread by its number. Raises InvalidInputError if the
+    trace cannot be read or has no operator times, UsageError if `skip` is too large, or if a process or thread is
+    selected in another kind of trace.
     """
     opened = open_source(source)
     memory = opened.memory
-    opened.close()  # the mapping lives as long as something refers to it
+    opened.close()  # the mapping stays open as long as something refers to it
     try:
         pieces, packing = unpacked(pieces_of(memory), _MEMORY_NAME, most_unpacked(len(memory)))
         memory = memoryview(b"".join(pieces())) if packing else memory
@@ -81,4 +81,4 @@ DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], Op
     (lambda _, memory: re.search(rb"= Run Order =", memory) is not None, benchmark_model.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
 )
-"""How to recognize and read other documents, in the order tried; the fuzz target `operators` has seeds of each."""
+"""How to recognize and read other kinds, in the order tried; the fuzz target `operators` has seeds of each."""

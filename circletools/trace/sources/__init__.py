@@ -4,8 +4,8 @@
     for event in events(trace):
         print(event.t_ns, event.tid, event.tgid, event.kind, event.text, trace.place(event.where))
 
-The encodings are recognized by their first bytes: systrace HTML; ftrace text as written by the kernel, `trace_pipe`,
-`atrace` and `trace-cmd report`; Perfetto protobuf; each also in gzip, and text also in the zlib of `atrace -z`.
+Encodings are recognized by their first bytes: systrace HTML; ftrace text as written by the kernel, `trace_pipe`,
+`atrace` and `trace-cmd report`; Perfetto protobuf. Each may be compressed with gzip, text also as by `atrace -z`.
 """
 
 from circletools.trace.sources.batch import BEGIN, END, Batch, Event, Fault, FaultKind, Trace

@@ -1,4 +1,4 @@
-"""Values that the readers of all encodings produce, and their order in time."""
+"""The values that readers of all encodings produce, and sorting by time."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _Place = TypeVar("_Place", int, Numbers)
 
 
 def place_at(t_ns: _Place) -> _Place:
-    """Return the places of events that are identified only by their times (see `Trace.place`); they are below -1."""
+    """Return places, all below -1, for events that are identified only by their times (see `Trace.place`)."""
     return -2 - t_ns
 
 
 class Event(NamedTuple):
     """A begin or end event on a thread.
 
-    `tgid` is the process, -1 if the trace does not record it; `text` is a begin event's text without the process id,
-    and empty for an end event; `where` is a line number or a byte offset (see `Trace.place`).
+    `tgid` is the process, -1 if the trace does not record it; `text` is the text of a begin event without the process
+    id, empty for an end event; `where` is a line number or a byte offset (see `Trace.place`).
     """
 
     t_ns: int
@@ -64,7 +64,7 @@ class Batch:
 
 
 class FaultKind(Word):
-    """The kinds of faults in a trace itself, found before its marks are interpreted."""
+    """The kinds of faults in the trace itself, found before its marks are interpreted."""
 
     LOST = "lost"
     MALFORMED = "malformed"
@@ -85,8 +85,8 @@ class Trace:
     """A trace that can be read several times.
 
     `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read;
-    `counters` holds samples of the machine; `faults` holds the first thousand of each kind, `fault_counts` the number
-    of all. Its compressed packets may unpack to `most_unpacked` bytes in total.
+    `counters` holds samples of machine counters; `faults` holds the first thousand faults of each kind and
+    `fault_counts` their numbers. Compressed packets may unpack to at most `most_unpacked` bytes in total.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Trace:
         return self.read(self)
 
     def place(self, where: int) -> str:
-        """Return `name:line`, `name: byte offset` or similar, or the time; for the whole trace (-1), the name."""
+        """Return a place in words: `name:line`, `name: byte offset` or a time; for the whole trace (-1), the name."""
         if where < -1:
             return f"{self.name}: at {(-2 - where) / 1e9:.6f} s"
         if where < 0:
@@ -124,7 +124,7 @@ class Trace:
 
 
 def merged(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield all events sorted by time; the sort is stable."""
+    """Yield all events, sorted by time with a stable sort."""
     numbers: dict[bytes, int] = {}
     columns: tuple[list[_Column], ...] = ([], [], [], [])
     for batch in batches:

@@ -1,9 +1,9 @@
-"""Traces in Chrome's trace viewer JSON, as written by `trace-export`: one event per line, in fixed columns.
+"""Read Chrome's trace viewer JSON as written by `trace-export`, with one event per line, in fixed columns.
 
     {"ph":"B","ts":         1234567.890,"tid":      5143,"pid":      5143,"name":"f","args":{"mark":"[NN_LR_PE]f"}},
 
-`ts` is in microseconds; `args.mark` holds the text of a mark. An unmatched end event becomes an instant event, as
-viewers reject it otherwise. All other lines only serve viewers.
+`ts` is in microseconds; `args.mark` holds the text of a mark. An unmatched end event is an instant event, because
+viewers would reject it otherwise. All other lines serve only the viewers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COLUMNS = np.frombuffer((HEAD % ("#", 0, 0, 0, 0)).replace(" ", "0").encode(), 
 _KIND, _WIDTH = 7, len(_COLUMNS)
 _IS_DIGIT = np.equal(_COLUMNS, ord("0"))
 _DIGITS, _FIXED = np.flatnonzero(_IS_DIGIT), np.flatnonzero(~_IS_DIGIT & (np.arange(_WIDTH) != _KIND))
-_WEIGHTS = np.zeros((len(_DIGITS), 3), np.int64)  # number of digits of time, thread and process
+_WEIGHTS = np.zeros((len(_DIGITS), 3), np.int64)  # numbers of digits in time, thread and process
 for _number, (_first, _last) in enumerate(((0, 19), (19, 29), (29, 39))):
     _WEIGHTS[_first:_last, _number] = 10 ** np.arange(_last - _first)[::-1]
 
@@ -40,7 +40,7 @@ def read_chrome(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
         if len(batch):
             yield batch
     if not known:
-        raise InvalidInputError("JSON, but not an exported trace", location=trace.name, hint=EXPECTED)
+        raise InvalidInputError("this JSON is not an exported trace", location=trace.name, hint=EXPECTED)
 
 
 def _read(trace: Trace, data: bytes, line: int) -> Batch:

@@ -10,7 +10,7 @@ from circletools.errors import InvalidInputError
 
 EXPECTED = (
     "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or an export of this program; "
-    "for times of operators use `attribute`, or `trace-compare --operators`"
+    "for operator times, use `attribute` or `trace-compare --operators`"
 )
 
 PIECE_BYTES = 3 << 20
@@ -18,18 +18,18 @@ _UNPACKED_FREE, _UNPACKED_RATIO = 4 << 20, 100
 _SLICE, _LONGEST_LINE = 64 << 10, 8 << 20
 
 Pieces = Callable[[], Iterator[memoryview | bytes]]
-"""Yields the content, from the start at each call."""
+"""A function that yields the content, each time from the start."""
 
 
 def pieces_of(memory: memoryview) -> Pieces:
-    """Return the content of a file that is mapped or in memory."""
+    """Return the content of a file that is mapped or in memory, in pieces."""
     whole = memory.obj
 
     def read() -> Iterator[memoryview]:
         for at in range(0, len(memory), PIECE_BYTES):
             yield memory[at : at + PIECE_BYTES]
             if isinstance(whole, mmap.mmap) and len(memory) == len(whole) and hasattr(mmap, "MADV_DONTNEED"):
-                # Release the pages, so that a long trace does not fill the memory.
+                # Release the pages, so that a long trace does not fill memory.
                 begin = at - at % mmap.PAGESIZE
                 whole.madvise(mmap.MADV_DONTNEED, begin, min(at + PIECE_BYTES, len(memory)) - begin)
 
@@ -39,7 +39,7 @@ def pieces_of(memory: memoryview) -> Pieces:
 def most_unpacked(file_bytes: int) -> int:
     """Return how many bytes the compressed content of a file may unpack to.
 
-    Traces compress to a tenth or a thirtieth of their size, decompression bombs to a thousandth.
+    Traces compress to between a tenth and a thirtieth of their size, decompression bombs to a thousandth.
     """
     return _UNPACKED_FREE + _UNPACKED_RATIO * file_bytes
 
@@ -47,13 +47,13 @@ def most_unpacked(file_bytes: int) -> int:
 def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
     """Unpack zlib (15) or gzip (31) content; gzip may have several members.
 
-    The available part of truncated content is returned, because a trace may be truncated. The reader raises
+    Of truncated content, the available part is returned, because traces may be truncated. Reading raises
     InvalidInputError for corrupt content, and for more than `most` bytes.
     """
 
     def read() -> Iterator[bytes]:
         engine, left, begun = zlib.decompressobj(window_bits), most, True
-        # In small slices, as the remainder after each of many members is copied.
+        # In small slices, because the remainder is copied after each member, and there may be many members.
         for piece in (whole[at : at + _SLICE] for whole in packed() for at in range(0, len(whole), _SLICE)):
             rest = bytes(piece)
             while rest:
@@ -86,7 +86,7 @@ def too_large(name: str) -> InvalidInputError:
 
 
 def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join pieces into large ones, as readers take some time for each, and members of gzip may be very small."""
+    """Join pieces into larger ones, since each piece costs readers time, and members of gzip may be very small."""
     held, size = list[bytes](), 0
     for piece in pieces:
         if size and size + len(piece) > PIECE_BYTES:
@@ -111,7 +111,7 @@ def head(pieces: Pieces, count: int) -> bytes:
 def lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
     """Yield the content in pieces of whole lines, each with the number of lines dropped before it.
 
-    The last piece may lack the newline at its end. A line of more than eight megabytes is dropped.
+    The last piece may lack a newline at its end. Lines of more than eight megabytes are dropped.
     """
     carry, left_out, skipping = b"", 0, False
     for piece in map(bytes, pieces()):

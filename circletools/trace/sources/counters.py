@@ -19,12 +19,12 @@ _FREQUENCY, POWER_RAILS = 11, 40
 _FREQUENCY_TAG, _LATEST_NS = 0x5A, 1 << 62
 _NS_PER_MS = 1_000_000
 Samples = list[tuple[int, int]]
-"""Times in nanoseconds, and values."""
+"""The times in nanoseconds, and the values."""
 
 
 @dataclass(slots=True)
 class Counters:
-    """Samples of frequencies in kHz, by CPU, and of energy in microjoules, by rail."""
+    """Samples of the frequency of each CPU in kHz, and of the energy of each rail in microjoules."""
 
     frequencies: dict[int, Samples] = field(default_factory=lambda: defaultdict(list))
     energies: dict[int, Samples] = field(default_factory=lambda: defaultdict(list))
@@ -42,7 +42,7 @@ class Counters:
 
 
 def note_frequencies(counters: Counters, data: bytes, times: Numbers, at: Numbers, ends: Numbers) -> None:
-    """Record frequency changes among ftrace events; `at` is where the type of each event begins."""
+    """Record the frequency changes among ftrace events; `at` holds the positions at which their types begin."""
     kinds = np.frombuffer(data, np.uint8)[at]
     chosen = np.flatnonzero((kinds == _FREQUENCY_TAG) & (times >= 0) & (times < _LATEST_NS) & (at < ends))
     for t_ns, first, stop in zip(*(column[chosen].tolist() for column in (times, at, ends)), strict=True):
@@ -64,7 +64,7 @@ class MachineUse:
 
 
 def machine_in(counters: Counters, starts: Numbers, ends: Numbers) -> list[MachineUse]:
-    """Return the machine's frequencies and energy within these intervals, as far as the samples reach."""
+    """Return the machine's frequencies and energy in these intervals, as far as the samples cover them."""
     found = []
     for cpu, samples in sorted(counters.frequencies.items()):
         times, khz = (np.array(column, np.float64) for column in zip(*sorted(samples), strict=True))

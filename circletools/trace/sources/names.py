@@ -1,4 +1,4 @@
-"""Parse many places of a text at once: numbers, and the texts of begin events, each distinct text once.
+"""Parse many places of a text at once: numbers, and the texts of begin events (each distinct text once).
 
 Eight characters form one 64-bit word.
 """
@@ -26,13 +26,13 @@ _SEVEN, _EIGHT, _TOP = np.uint64(7), np.uint64(8), np.uint64(56)
 
 
 def blocks(data: bytes, at: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
-    """Return `width` bytes from each place, as rows; a block is copied as fast as a single word."""
+    """Return `width` bytes from each place, as rows; copying a block takes no longer than copying a word."""
     records = np.ndarray((max(0, len(data) - width + 1),), f"V{width}", data, strides=(1,))
     return records[at].view(np.uint8).reshape(len(at), width)
 
 
 def words_in(rows: npt.NDArray[np.uint8], column: int) -> Words:
-    """Return the little-endian word that begins at a column of each row; there is at least one row."""
+    """Return the little-endian word that begins at this column of each row; there must be at least one row."""
     return np.ndarray((len(rows),), "<u8", rows, column, rows.strides[:1])
 
 
@@ -42,13 +42,13 @@ def word(text: bytes) -> np.uint64:
 
 
 def spread(words: Words) -> tuple[Words, Words]:
-    """Return the characters as digit values, and a word with the high bit set in each byte that is not a digit."""
+    """Return the characters' digit values, and a word with the high bit set in each byte that is not a digit."""
     values = words ^ _ZEROS
     return values, (((values & _LOW) + _ABOVE_NINE) | values) & _HIGH
 
 
 def number(values: Words) -> npt.NDArray[np.int64]:
-    """Return the number formed by eight digit values, the first digit in the lowest byte."""
+    """Return the number that eight digit values form; the first digit is in the lowest byte."""
     pairs = (values * np.uint64(2561)) >> _EIGHT & np.uint64(0x00FF00FF00FF00FF)
     fours = (pairs * np.uint64(6553601)) >> _SHIFTS[1] & np.uint64(0x0000FFFF0000FFFF)
     return ((fours * np.uint64(42949672960001)) >> _SHIFTS[2]).astype(np.int64)
@@ -63,7 +63,7 @@ def up_to_last(others: Words) -> Words:
 
 
 def beginning(values: Words, others: Words) -> tuple[Words, Words]:
-    """Shift the leading digits to the end; also return the number of characters removed."""
+    """Shift the leading digits to the end; also return the number of characters shifted out."""
     marks = others.copy()
     for shift in _SHIFTS:
         marks |= marks << shift
@@ -75,7 +75,7 @@ def beginning(values: Words, others: Words) -> tuple[Words, Words]:
 def stamps(rows: npt.NDArray[np.uint8], colon: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Parse ` SECONDS.MICROS` before the colon in each row, in nanoseconds; also return which rows match.
 
-    Seconds have up to seven digits. At least 15 characters precede the colon.
+    Seconds have at most seven digits. At least 15 characters must precede the colon.
     """
     fraction, others = spread(words_in(rows, colon - 8))  # S . d d d d d d
     good = (others >> _SHIFTS[1] == 0) & ((fraction & _SECOND) == _POINT)
@@ -97,7 +97,7 @@ class Columns:
     __slots__: tuple[str, ...] = ()
 
     def only(self: _Rows, keep: npt.NDArray[np.bool_] | Numbers) -> _Rows:
-        """Return some of the rows, selected by a mask or by their places."""
+        """Return some of the rows, selected by a mask or by indices."""
         at = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
         return type(self)(*(getattr(self, name).take(at) for name in self.__slots__))
 
@@ -112,8 +112,8 @@ _MASKS = _MASKS.view(np.uint64)
 def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list[bytes]]:
     """Return each range's text as an index, and the distinct texts.
 
-    Ranges of limited length are compared as rows of words that are hashed into slots; only ranges that differ from
-    the first one of their slot, which are few, are processed one by one.
+    Ranges of limited length are compared as rows of words, which are hashed into slots; only the few ranges that
+    differ from the first one in their slot are processed one by one.
     """
     sizes = ends - starts
     width = min(-(-int(sizes.max(initial=1)) // _WORD), _MOST_WORDS)
@@ -146,8 +146,8 @@ def read_names(
 ) -> tuple[Numbers, list[bytes], Numbers]:
     """Parse `PID|TEXT` of the begin events, each from `starts` to `ends`.
 
-    For each event, return its text as an index into the names, -1 for an end event; the names; and for each event its
-    process, -1 for an end event and for a begin event without a process id or text.
+    Return the text of each event as an index into the names (-1 for end events), the names, and the process of each
+    event (-1 for end events, and for begin events without a process id or text).
     """
     codes, raw = interned(data, starts[begins], ends[begins])
     names: dict[bytes, int] = {}
@@ -156,7 +156,7 @@ def read_names(
     for at, text in enumerate(raw):
         pid, bar, name = text.partition(b"|")
         pids[at] = int(pid) if bar and pid.isdigit() and len(pid) <= 10 else -1
-        name = name.rstrip(b"\r\n").removesuffix(b"\\n\\")  # in the second case, a page holds the lines as a string
+        name = name.rstrip(b"\r\n").removesuffix(b"\\n\\")  # in the second case, a page holds the lines in a string
         texts[at] = names.setdefault(name, len(names))
     found[:, begins] = texts[codes], pids[codes]
     return found[0], list(names), found[1]
@@ -171,12 +171,12 @@ def small(values: Numbers) -> npt.NDArray[np.unsignedinteger[Any]]:
 
 
 def by_thread(threads: Numbers) -> Numbers:
-    """Return the stable order by thread index; keys of 8 or 16 bits use a radix sort."""
+    """Return the order of a stable sort by thread index; keys of 8 or 16 bits are sorted by radix."""
     return np.argsort(small(threads), kind="stable")
 
 
 def distinct(keys: Numbers) -> list[int]:
-    """Return the distinct values (all non-negative), sorted."""
+    """Return the distinct keys, sorted; all must be non-negative."""
     most = keys.max(initial=0)
     if most < _FEW:
         seen = np.zeros(most + 1, np.bool_)
@@ -186,7 +186,7 @@ def distinct(keys: Numbers) -> list[int]:
 
 
 def sums(keys: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
-    """Sum `values` by key (all non-negative); return the keys, ascending, and their sums, without sums of 0."""
+    """Sum `values` by key (all non-negative); return ascending keys and their sums, omitting sums of 0."""
     if len(keys) and keys.max() < _FEW and values.sum(dtype=np.float64) < 1 << 52:  # exact as floats
         totals = np.bincount(keys, values)
         known = np.flatnonzero(totals)

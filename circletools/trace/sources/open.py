@@ -1,4 +1,4 @@
-"""Open a trace; its format is recognized by the first bytes."""
+"""Open a trace; its format is recognized by its first bytes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from circletools.trace.sources.text import read_html, read_text
 
 _HEAD_BYTES = 4096
 _GZIP, _ZSTD, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
-_IDLE = (b"<idle>", b"<...>")  # names of tasks, in text
+_IDLE = (b"<idle>", b"<...>")  # task names in ftrace text
 
 
 def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -> Trace:
     """Open a trace; `-` is standard input. Raises InvalidInputError if it is not a trace or cannot be read."""
     file = open_source(source)
     memory = file.memory
-    file.close()  # the mapping lives as long as something refers to it
+    file.close()  # the mapping stays open as long as something refers to it
     most = most_unpacked(len(memory))
     pieces, packing = unpacked(pieces_of(memory), file.name, most)
     start = head(pieces, _HEAD_BYTES)
@@ -46,7 +46,7 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
 
 
 def events(trace: Trace, *, ordered: bool = True) -> Iterator[Event]:
-    """Yield the events of a trace one by one; unless `ordered`, sort them by time. Raises InvalidInputError."""
+    """Yield the events of a trace one by one, sorted by time unless they are `ordered`. Raises InvalidInputError."""
     for batch in trace.batches() if ordered else merged(trace.batches()):
         columns = (batch.times.tolist(), batch.threads.tolist(), batch.texts.tolist(), batch.places.tolist())
         for t_ns, tid, text, where in zip(*columns, strict=True):
@@ -58,7 +58,7 @@ def events(trace: Trace, *, ordered: bool = True) -> Iterator[Event]:
 
 
 def unpacked(pieces: Pieces, name: str, most: int) -> tuple[Pieces, str]:
-    """Return the content of a file, and how it was packed, if at all. Raises InvalidInputError."""
+    """Return the content of a file, and the name of the compression, if any. Raises InvalidInputError."""
     start = head(pieces, 4)
     if start.startswith(_GZIP):
         pieces = inflated(pieces, name, 31, most)
@@ -88,14 +88,14 @@ def _after(pieces: Pieces, count: int) -> Pieces:
 
 
 def _is_perfetto(start: bytes) -> bool:
-    """Return whether the data begins like a packet, and is not text with an empty first line."""
+    """Return whether the data begins like a packet and is not text with an empty first line."""
     return start[0] == 0x0A and any(byte < 32 and byte not in b"\t\n\r" for byte in start[1:])
 
 
 class Encoding(NamedTuple):
-    """An encoding of traces: the meaning of its places, how to recognize it (`fits`), and how to read it.
+    """An encoding of traces: what its places are, how to recognize it (`fits`), and how to read it.
 
-    The arguments of `fits` are the start of the trace, and the same without byte order mark and white space.
+    The arguments of `fits` are the start of the trace, as it is and without byte order mark and white space.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Encoding(NamedTuple):
 
 
 ENCODINGS = (
-    # Perfetto is tested first: the length of a packet may equal a bracket.
+    # Perfetto is tested first, because the length of a packet may look like a bracket.
     Encoding("Perfetto", "byte", lambda start, _: _is_perfetto(start), read_perfetto),
     Encoding("systrace HTML", "line", lambda _, text: text[:1] == b"<" and not text.startswith(_IDLE), read_html),
     Encoding("Chrome JSON", "line", lambda _, text: text[:1] in (b"{", b"["), read_chrome),

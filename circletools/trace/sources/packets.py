@@ -1,8 +1,8 @@
-"""The packets of a Perfetto trace, unpacked: `Trace { repeated TracePacket packet = 1; }`.
+"""Unpack the packets of a Perfetto trace: `Trace { repeated TracePacket packet = 1; }`.
 
-Packets of other machines (TracePacket { machine_id = 98 }) are dropped: their thread ids may clash.
+Packets of other machines (TracePacket { machine_id = 98 }) are dropped, because their thread ids may clash.
 
-Fields of losses, from protos/perfetto/: TracePacket { trusted_packet_sequence_id = 10; ftrace_stats = 34;
+The fields that show losses, from protos/perfetto/: TracePacket { trusted_packet_sequence_id = 10; ftrace_stats = 34;
 trace_stats = 35; previous_packet_dropped = 42 }; FtraceStats { phase = 1; cpu_stats = 2 { cpu = 1; overrun = 3;
 commit_overrun = 4; dropped_events = 8 } }; TraceStats { buffer_stats = 1 { patches_failed = 6; abi_violations = 9;
 trace_writer_packet_loss = 19 } }. A ring buffer that overwrites old events only shortens the trace.
@@ -22,11 +22,11 @@ from circletools.trace.sources.wire import CONTENT, BrokenMessage, contents, fie
 _COMPRESSED, _COMPRESSED_ZSTD = 50, 133
 _MACHINE, _MACHINE_TAG = 98, b"\x90\x06"
 _HEADER_BYTES = 20
-_PACKET_BYTES = 16  # charged for each packet, which takes time, to the bytes that may be unpacked
+_PACKET_BYTES = 16  # charged to the bytes that may be unpacked, since each packet takes time
 
 SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED = 10, 34, 35, 42
 LOSSES = frozenset({SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED})
-"""The fields of packets that `Losses` processes."""
+"""The packet fields that `Losses` processes."""
 
 _PHASE, _CPU_STATS, _BUFFER_STATS = 1, 2, 1
 _START, _END = 1, 2
@@ -37,7 +37,7 @@ _BUFFER = {6: "patches failed", 9: "violations of the ABI", 19: "packets of writ
 class Field(NamedTuple):
     """A field of a packet, with the packet and its offset in the trace.
 
-    Packets inside a compressed packet have the offset of that packet.
+    A packet inside a compressed packet has the offset of the latter.
     """
 
     data: bytes
@@ -92,7 +92,7 @@ def _fields(trace: Trace, data: bytes, where: int) -> Iterator[Field]:
 
 
 def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
-    """Yield each packet with its offset. Of a packet truncated at the end, the available part is returned."""
+    """Yield each packet with its offset. Of a packet truncated at the end, the available part is yielded."""
     held, base, source = bytearray(), 0, pieces()
     at = 0
     needed = _HEADER_BYTES
@@ -152,7 +152,7 @@ class Losses:
     def _dropped(self, field: Field) -> None:
         data = field.data
         sequence = number_in(contents(data, 0, len(data)), SEQUENCE)
-        # The first packet of a sequence has the flag, too, but there it means nothing.
+        # The first packet of a sequence also has the flag, where it means nothing.
         if field.value > 0 and (not sequence or self._first.get(sequence, data) is not data):
             self._note(field, "packets were dropped before this one")
 

@@ -1,4 +1,4 @@
-"""Perfetto traces: the `ftrace/print` events, in bundles of one CPU each, merged by time.
+"""Read Perfetto traces: the `ftrace/print` events, in bundles of one CPU each, merged by time.
 
 Fields, from https://android.googlesource.com/platform/external/perfetto/+/refs/heads/main/protos/perfetto/trace/:
 TracePacket { ftrace_events = 1; process_tree = 2; compressed_packets = 50 }; FtraceEventBundle { event = 2;
@@ -44,7 +44,7 @@ def read_perfetto(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
 
 def _blocks(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     """Yield the events of many bundles at a time."""
-    marked: dict[int, int] = {}  # the processes of threads that marks name
+    marked: dict[int, int] = {}  # the process of each thread, as named by its marks
     losses, block = Losses(trace), _Block(trace)
     for field in packet_fields(trace, pieces):
         if field.number in LOSSES:
@@ -80,7 +80,7 @@ _NOTED: dict[int, tuple[Callable[[Trace, bytes, int, int], None], bytes]] = {
     _PROCESS_TREE: (_note_processes, b"a broken process tree"),
     POWER_RAILS: (lambda trace, *where: trace.counters.add_rails(*where), b"broken power rails"),
 }
-"""The handler of a packet's field, and the diagnostic for a broken one."""
+"""The handlers of packet fields, each with the diagnostic for a broken field."""
 
 
 class _Block:
@@ -99,7 +99,7 @@ class _Block:
         shift = self.size - at
         try:
             while at < stop:
-                if data[at] == 0x12 and at + 1 < stop and data[at + 1] < 0x80:  # an event of less than 128 bytes
+                if data[at] == 0x12 and at + 1 < stop and data[at + 1] < 0x80:  # an event of fewer than 128 bytes
                     number, value, content, end = 2, CONTENT, at + 2, at + 2 + data[at + 1]
                     if end > stop:
                         raise BrokenMessage(at)
@@ -144,7 +144,7 @@ class _Block:
         return Batch(prints.times, prints.threads, texts, place_at(prints.times), names)
 
     def _one(self, data: bytes, start: int, end: int, prints: _Prints, at: int) -> None:
-        """Parse an event whose fields are in another order."""
+        """Parse an event whose fields are in an unusual order."""
         try:
             found = {number: (value, first, stop) for number, value, first, stop in fields(data, start, end)}
             (time, *_), (thread, *_), (kind, *content) = (found.get(number, (FIXED,)) for number in (1, 2, 3))
@@ -161,7 +161,7 @@ class _Block:
 
 @dataclass(slots=True)
 class _Prints(Columns):
-    """The positions of the texts of print events; `stop` is at most `start` for an event of another kind."""
+    """The positions of the texts of print events; for other events, `stop` is not above `start`."""
 
     times: Numbers
     threads: Numbers
@@ -171,7 +171,7 @@ class _Prints(Columns):
 
 
 def _heads(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Parse the time and the numbers after it, including the thread, or -1; also return their ends."""
+    """Return each event's time, its thread (or -1), and the end of the numbers that begin it."""
     times, at = varints(data, starts + 1)
     threads = np.full(len(starts), -1, np.int64)
     for _ in range(_FIELDS_BEFORE_PRINT):
@@ -188,11 +188,11 @@ def _heads(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> tuple
 
 
 def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers, heads: tuple[Numbers, ...]) -> _Prints:
-    """Find prints in events whose fields are in order: the fields in `heads`, then the event itself."""
+    """Find print events among those whose fields are in the usual order: those in `heads`, then the event itself."""
     times, threads, at = heads
     found = (times >= 0) & (at < ends)
     irregular = ~found | (threads < 0) | (threads >= 1 << 32)
-    irregular |= data[at] & 7 == 0  # more numbers than were parsed, or one with a two-byte field number
+    irregular |= data[at] & 7 == 0  # more numbers than were parsed, or a two-byte field number
     is_print = found & (data[at] == _PRINT_TAG)
     size, inner = varints(data, at + 1)
     stop = np.minimum(inner + size, ends)

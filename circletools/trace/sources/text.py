@@ -1,11 +1,11 @@
-"""Lines of ftrace, as written by the kernel, `trace_pipe`, `atrace` and `trace-cmd report`, also in HTML pages.
+"""Read ftrace text as written by the kernel, `trace_pipe`, `atrace` and `trace-cmd report`, also in HTML pages.
 
     TASK-TID (TGID) [CPU] FLAGS SECONDS.FRACTION: tracing_mark_write: B|PID|TEXT
 
-In systrace HTML, the trace is the text of scripts of class `trace-data`, among much code.
+In systrace HTML, the trace is the text of scripts of class `trace-data`, surrounded by much code.
 
-Lines in the kernel's own columns are parsed many at a time; only lines that differ from them are parsed one by one
-with a regular expression that covers all variants.
+Lines in the kernel's own columns are parsed many at a time; all other lines are parsed one by one with a regular
+expression that covers all variants.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MARK = re.compile(
 _LOST = re.compile(rb"^CPU:\s*\d+ \[(?:LOST \d+ EVENTS|\d+ EVENTS DROPPED)\]|\[LOST \d+ EVENTS\]\s*$", re.MULTILINE)
 _WRITTEN = re.compile(rb"^# entries-in-buffer/entries-written: (\d{1,18})/(\d{1,18})", re.MULTILINE)
 
-# The end of a line's head in the kernel's columns, as the words to compare.
+# The end of a line's head in the kernel's columns, as words for comparison.
 _NAME = (word(b"_write: "), word(b"ing_mark"), word(b": trac"))
 _WRITES = b": tracing_mark_write: "
 _BEGINS, _ENDS, _THREE = (np.uint32(word(one)) for one in (b" B|", b" E|", b"\xff" * 3))
@@ -54,7 +54,7 @@ _FIRST_FAST = 64
 _HEAD_BYTES = 4096
 _OPENINGS = (b'<script class="trace-data"', b"<script class='trace-data'", b"var linuxPerfData")
 _CLOSING = b"</script>"
-_MOST_SECTIONS = 100  # a page has one to three
+_MOST_SECTIONS = 100  # pages have one to three
 _BAR, _SPACE, _DASH, _B, _E, _NEWLINE, _OPEN, _BRACKET = b"|", b" ", b"-", b"B", b"E", b"\n", b"(", b"["
 
 
@@ -82,7 +82,7 @@ def _read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Itera
         if batch is not None and len(batch):
             yield batch
     if not known and not re.search(rb"^# tracer:|^\s*\S.*-\d+ .*\[\d+\]", first or b"", re.MULTILINE):
-        raise InvalidInputError("no line is an ftrace line", location=trace.name, hint=EXPECTED)
+        raise InvalidInputError("the text contains no ftrace lines", location=trace.name, hint=EXPECTED)
 
 
 def _sections(whole: Iterable[tuple[int, bytes]], name: str) -> Iterator[tuple[int, bytes]]:
@@ -90,7 +90,7 @@ def _sections(whole: Iterable[tuple[int, bytes]], name: str) -> Iterator[tuple[i
     inside, left_out, sections = False, 0, 0
     for before, data in whole:
         left_out += before
-        at = start = 0  # text before `start` is counted
+        at = start = 0  # the lines before `start` are already counted
         while at < len(data):
             if inside:
                 close = data.find(_CLOSING, at)
@@ -128,7 +128,7 @@ def _note_losses(trace: Trace, data: bytes, line: int, count_lost: bool) -> None
 
 
 def _first_bars(text: bytes, ends: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the lines that may contain a mark, and the position of the first bar in each."""
+    """Return the lines that may contain a mark, and the position of the first bar (`|`) in each."""
     data = np.frombuffer(text, np.uint8)
     bars = np.flatnonzero(data == ord(_BAR))
     bars = bars[bars > 2]
@@ -147,7 +147,7 @@ def _first_bars(text: bytes, ends: Numbers) -> tuple[Numbers, Numbers]:
 
 @dataclass(frozen=True, slots=True)
 class _Lines(Columns):
-    """Lines that may contain a mark: where each starts and ends, and where its bar is (its end for a bare E)."""
+    """Lines that may contain a mark: where each starts and ends, and where its bar is (for a bare E, the end)."""
 
     index: Numbers
     start: Numbers
@@ -187,7 +187,7 @@ class _Reader:
         return Batch(times, threads, texts, found.index + self.line, names)
 
     def _candidates(self) -> tuple[_Lines, bytes]:
-        """Return the distinct lines with a ` B|` or ` E|`, or with ` E` at the end, and the remaining lines."""
+        """Return the lines that contain ` B|` or ` E|`, or end with ` E`, each once, and all other lines."""
         starts = np.append(0, self.ends[:-1] + 1)
         bars = self._in_one_column(starts)
         rest = np.flatnonzero(bars < 0)
@@ -203,7 +203,7 @@ class _Reader:
         return _Lines(index, starts[index], self.ends[index], bars, self.bytes[bars - 1] == ord(_B)), others
 
     def _in_one_column(self, starts: Numbers) -> Numbers:
-        """Return the bars of lines whose ` B|` or ` E|` is in the column of the first mark, -1 for other lines."""
+        """Return the bars of lines that have ` B|` or ` E|` in the column of the first mark, -1 for other lines."""
         first = self.data.find(_WRITES)
         if first < 0:
             return np.full(len(starts), -1)
@@ -216,14 +216,14 @@ class _Reader:
         return found
 
     def _joined(self, chosen: npt.NDArray[np.bool_]) -> bytes:
-        """Return some lines, concatenated."""
+        """Return the chosen lines, concatenated."""
         bounds = np.append(0, self.ends + 1)
         changes = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
         stretches = zip(bounds[changes[::2]].tolist(), bounds[changes[1::2]].tolist(), strict=True)
         return b"".join([self.data[start:end] for start, end in stretches])
 
     def _in_columns(self, found: _Lines, times: Numbers, threads: Numbers) -> npt.NDArray[np.bool_]:
-        """Parse the lines in the kernel's columns; return which lines these are."""
+        """Parse the lines in the kernel's columns; return a mask of these lines."""
         quick = (found.bar >= _FIRST_FAST) & (found.bar - found.start >= _FIRST_FAST)
         if not quick.any():
             return quick
@@ -264,7 +264,7 @@ class _Reader:
         self.trace.fault(FaultKind.MALFORMED, self.line + index, self.data[start:end])
 
     def _note_processes(self, found: _Lines, threads: Numbers, pids: Numbers) -> None:
-        """Record the process of each new thread: from the line's column, or from its first begin event."""
+        """Record the process of each new thread, from the line's column or from the thread's first begin event."""
         trace = self.trace
         for tid in set(distinct(threads)) - trace.processes.keys():
             of_thread = np.flatnonzero(threads == tid)

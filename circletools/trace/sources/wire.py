@@ -1,6 +1,6 @@
-"""A minimal protocol buffer reader and writer: it walks over messages and picks a few fields.
+"""A minimal reader and writer of protocol buffers, which walks over messages and picks a few fields.
 
-The encoding is that of https://protobuf.dev/programming-guides/encoding/.
+https://protobuf.dev/programming-guides/encoding/ describes the encoding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CONTENT, FIXED = -1, -2
 """Placeholders for the value of a field that is a string or message, or has four or eight bytes."""
 
 Parts = dict[int, tuple[int, bytes]]
-"""The fields of a message by their numbers: value and bytes of each."""
+"""The fields of a message by number: the value and bytes of each."""
 
 
 class BrokenMessage(Exception):  # noqa: N818 - never leaves this package
@@ -40,9 +40,9 @@ def varint(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
 
 
 def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield field number, value, and start and end of each field's content.
+    """Yield the number, the value, and the start and end of the content of each field.
 
-    The value is the varint's; CONTENT stands for a string or message, FIXED for other numbers. Raises BrokenMessage.
+    The value is the varint's, or CONTENT for a string or message, or FIXED for other numbers. Raises BrokenMessage.
     """
     at = start
     while at < end:
@@ -64,7 +64,7 @@ def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, i
 
 
 def contents(data: bytes, start: int, end: int) -> Parts:
-    """Return value and bytes of each field by its number; of repeated ones, the last. Raises BrokenMessage."""
+    """Return each field's value and bytes by number; of repeated fields, the last. Raises BrokenMessage."""
     return {number: (value, data[first:stop]) for number, value, first, stop in fields(data, start, end)}
 
 
@@ -82,7 +82,7 @@ def bytes_in(parts: Parts, field: int) -> bytes:
 def varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
     """Return the numbers at many places, and their ends; the data must extend ten bytes beyond each place.
 
-    No number is negative. A number of over 63 bits or of ten bytes gives a wrong value, which callers must detect.
+    The numbers are non-negative. One of over 63 bits or of ten bytes gets a wrong value, which callers must detect.
     """
     byte = data[at]
     value, end = (byte & 0x7F).astype(np.int64), at + 1
