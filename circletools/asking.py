@@ -22,7 +22,7 @@ def as_file(model: Model) -> Iterator[Path]:
         if model.source.path is not None:
             path.symlink_to(model.source.path.resolve())
         else:
-            path.write_bytes(model.source.memory)
+            path.write_bytes(model.source.octets)
         yield path
 
 

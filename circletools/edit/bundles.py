@@ -34,8 +34,8 @@ def extract_member(name: str, target: str | os.PathLike[str]) -> RewriteResult:
     source = open_member(name)
     if source is None:
         raise UsageError("this is not a member of a bundle", location=name, hint="write BUNDLE!MEMBER")
-    write(target, [Range(source, 0, len(source.memory))])
-    return RewriteResult((f"{len(source.memory)} bytes",))
+    write(target, [Range(source, 0, len(source.octets))])
+    return RewriteResult((f"{len(source.octets)} bytes",))
 
 
 def replace_member(
@@ -50,16 +50,16 @@ def replace_member(
     if parts is None:
         raise UsageError("this is not a member of a bundle", location=name, hint="write BUNDLE!MEMBER")
     with open_model(model) as new, closing(open_source(parts[0])) as bundle:
-        members = bundle_members(bundle.memory)
+        members = bundle_members(bundle.octets)
         member = find_member(members, *parts)
         if member.reason:
             raise EditError(member.reason, location=name)
-        if bundle.memory[member.start : member.end] == new.source.memory:
+        if bundle.octets[member.start : member.end] == new.source.octets:
             if target is not None:
-                write(target, [Range(bundle, 0, len(bundle.memory))], source=bundle)
+                write(target, [Range(bundle, 0, len(bundle.octets))], source=bundle)
             return RewriteResult(())
         _check_apart(members, member, name)
-        data = Range(new.source, 0, len(new.source.memory))
+        data = Range(new.source, 0, len(new.source.octets))
         make = _sections if member.kind != "file" else _archive
         write(Path(parts[0]) if target is None else target, make(bundle, members, member, data), source=bundle)
         return RewriteResult((f"{parts[1]}: {member.end - member.start} -> {len(data)} bytes",))
@@ -78,21 +78,21 @@ def _sections(bundle: Source, members: list[Member], member: Member, data: Range
     end, moved = member.start + len(data), 0
     if after is not None:
         moved = -(-(end - after) // BLOCK_BYTES) * BLOCK_BYTES
-    front = bytearray(bundle.memory[: member.start])
+    front = bytearray(bundle.octets[: member.start])
     for other in (*later, member):
         begin, finish = (other.start + moved, other.end + moved) if other is not member else (member.start, end)
         for place, value in zip(other.entry, (begin, finish), strict=True):
             if not place and value:
                 raise EditError("a section of the bundle has no offset in the header", location=other.name)
             _U8.pack_into(front, HEADER_BYTES + place, value)
-    rest = Range(bundle, member.end if after is None else after, len(bundle.memory))
+    rest = Range(bundle, member.end if after is None else after, len(bundle.octets))
     gap = bytes(after + moved - end) if after is not None else b""
     return [bytes(front), data, gap, rest]
 
 
 def _archive(bundle: Source, members: list[Member], member: Member, data: Range) -> list[Part]:
     """Move later files by a multiple of their alignment, and update their positions."""
-    memory, shift = bundle.memory, member.entry[1]
+    memory, shift = bundle.octets, member.entry[1]
     start, end = directory_start(memory), end_place(memory)
     assert start is not None
     assert end is not None
@@ -103,7 +103,7 @@ def _archive(bundle: Source, members: list[Member], member: Member, data: Range)
     moved = -(-(member.start + len(data) - after) // step) * step
     if start + moved > _LARGEST_ZIP:
         raise EditError("the archive would be larger than 4 GiB", location=bundle.name)
-    check = _U4.pack(zlib.crc32(data.source.memory)) + _U4.pack(len(data)) * 2
+    check = _U4.pack(zlib.crc32(data.source.octets)) + _U4.pack(len(data)) * 2
     local = bytearray(memory[member.head : member.start])
     local[14:26] = check
     local[6] &= ~8  # the sizes now precede the data

@@ -61,7 +61,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     refusal = Refusal(LARGE_WINDOW, measured=False)
     refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
     shaped = cache(lambda: with_shapes(model))
-    size, programs = len(model.source.memory), {program_of(name) for name in inputs.tables}
+    size, programs = model.wire.size, {program_of(name) for name in inputs.tables}
     # No program accepts a model without subgraphs.
     unloadable = (
         refusals(model, programs) if facts else dict.fromkeys(programs, refusals(model, ["litert"])["litert"])

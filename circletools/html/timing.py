@@ -45,7 +45,7 @@ def read_times(source: str, skip: int = 0) -> ReadTrace:
 
     Raises InvalidInputError if it cannot be read or is of neither kind, UsageError if it has too few executions.
     """
-    content = bytes(open_source(source).memory) if source == "-" else source
+    content = bytes(open_source(source).octets) if source == "-" else source
     name = "<standard input>" if source == "-" else source
     operators = layers = None
     try:

@@ -86,10 +86,10 @@ def open_member(name: str) -> Source | None:
     if parts is None:
         return None
     with closing(open_source(parts[0])) as opened:  # the mapping lives as long as the view
-        member = find_member(bundle_members(opened.memory), *parts)
+        member = find_member(bundle_members(opened.octets), *parts)
         if member.reason:
             raise InvalidInputError(member.reason, location=name)
-        return Source(opened.memory[member.start : member.end], name)
+        return Source(opened.octets[member.start : member.end], name)
 
 
 def find_member(members: list[Member], bundle: str, words: str) -> Member:

@@ -85,7 +85,7 @@ class Model(ModelColumns, metaclass=AnsweringType):
     def __init__(self, source: Source) -> None:
         """Check the header. Raises ModelFormatError if this is neither format."""
         self.source = source
-        wire = Wire(source.memory)
+        wire = Wire(source.octets)
         schema = self._schema(bytes(wire.memory[:8]))
         start = np.array([check_header(wire, schema)], np.int64)
         super().__init__(wire, schema, Tables(wire, schema.tables[schema.root], start))
@@ -95,7 +95,7 @@ class Model(ModelColumns, metaclass=AnsweringType):
         if name is None:
             message = "neither a TFLite nor a Circle model: no TFL3 or CIR0 at byte 4"
             short = "an empty or truncated file, or another format"
-            what, hint = foreign_format(self.source.memory) or (
+            what, hint = foreign_format(self.source.octets) or (
                 "",
                 short if len(head) < 8 else "is it another format?",
             )
@@ -192,7 +192,7 @@ class Model(ModelColumns, metaclass=AnsweringType):
 def _models_in(source: Source) -> str:
     """Return the names of the models in a bundle; empty if the file is not a bundle, or broken."""
     try:
-        members = bundle_members(source.memory)
+        members = bundle_members(source.octets)
     except ModelFormatError:
         return ""
     names = [one.name for one in members if one.kind == "model" or one.name.endswith((".tflite", "TF_LITE"))]

@@ -68,7 +68,7 @@ class Runner:
             raise NotRunError(f"{self.name} was abandoned after {_MOST_CRASHES} crashes")
         path = self._folder / f"{uuid4().hex}.{subject.model.format}"  # programs map files, so never overwrite one
         with path.open("wb") as file:
-            file.writelines(map(view, parts) if parts else [subject.model.source.memory])
+            file.writelines(map(view, parts) if parts else [subject.model.source.octets])
         answer = self.worker.run_each(path, inputs)
         path.unlink()
         if answer.failure:

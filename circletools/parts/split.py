@@ -92,7 +92,7 @@ def split(
         notes.append(Finding("NO_MANIFEST", "info", "", obstacle))
     program = openvino_runner(connections, plan) if runner == "openvino" else None
 
-    most = _MOST_TIMES * len(whole.file.memory) + _MOST_BYTES
+    most = _MOST_TIMES * len(whole.file.octets) + _MOST_BYTES
     sizes: list[int] = []
 
     def files() -> Iterator[tuple[str, list[Part]]]:

@@ -79,7 +79,7 @@ def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest)
         )
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="circletools-")))
         trials = _Trials(ask, folder, model.format, request.log)
-        trials.begin(bytes(model.source.memory))
+        trials.begin(bytes(model.source.octets))
         choice = _smallest(candidates, trials)
         excerpt = candidates.excerpt(choice)
         assert excerpt is not None

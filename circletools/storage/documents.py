@@ -138,7 +138,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return the contents of a file. Raises InvalidInputError."""
     source = open_source(path)
     try:
-        return bytes(source.memory)
+        return bytes(source.octets)
     finally:
         source.close()
 

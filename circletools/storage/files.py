@@ -29,7 +29,7 @@ class Source:
     `status` is the file's `stat` when it was opened.
     """
 
-    memory: memoryview
+    octets: memoryview
     name: str
     file: BinaryIO | None = None
     status: os.stat_result | None = None
@@ -44,7 +44,7 @@ class Source:
         """Close the file. The mapping ends with its last view."""
         if self.file is not None:
             self.file.close()
-        self.memory = memoryview(b"")
+        self.octets = memoryview(b"")
         self.closed = True
 
     def parts(self, chunks: Iterable[bytes | tuple[int, int]]) -> list[Part]:
@@ -161,7 +161,7 @@ Part = bytes | Range
 
 def view(part: Part) -> memoryview:
     """Return the bytes of a part without copying them."""
-    return memoryview(part) if isinstance(part, bytes) else part.source.memory[part.start : part.end]
+    return memoryview(part) if isinstance(part, bytes) else part.source.octets[part.start : part.end]
 
 
 def write(

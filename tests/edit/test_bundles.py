@@ -45,7 +45,7 @@ def test_a_model_goes_out_and_another_in(
     data = build(parts)
     bundle, model = put(folder / f"a.{kind}", data), put(folder / "model.tflite", LARGER)
     with ct.open(f"{bundle}!{name}") as opened:
-        assert (opened.source.memory == MODEL, opened.source.name) == (True, f"{bundle}!{name}")
+        assert (opened.source.octets == MODEL, opened.source.name) == (True, f"{bundle}!{name}")
     out = folder / "out.tflite"
     ct.surgery.extract_member(f"{bundle}!{name}", out)
     assert out.read_bytes() == MODEL

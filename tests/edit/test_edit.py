@@ -77,7 +77,7 @@ def test_what_does_not_exist_is_refused_and_changes_nothing(
     with pytest.raises((UsageError, EditError)) as caught:
         call(edit)
     assert said in str(caught.value)
-    assert edit.to_bytes() == bytes(model.source.memory)
+    assert edit.to_bytes() == bytes(model.source.octets)
 
 
 # --- what is added ------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_what_is_added_has_the_next_indices_and_is_read_back(model: Model) -> No
 
 def test_a_tensor_has_no_data_and_no_signature_of_its_shape_unless_given(model: Model) -> None:
     with open_model(
-        edited(bytes(model.source.memory), lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[3]))
+        edited(bytes(model.source.octets), lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[3]))
     ) as after:
         (tensor,) = after.subgraphs[0].tensors[2:]
         assert (tensor.name, tensor.shape, tensor.shape_signature, tensor.buffer) == ("t", (3,), None, 0)
@@ -139,7 +139,7 @@ def test_a_tensor_has_no_data_and_no_signature_of_its_shape_unless_given(model: 
 @pytest.mark.parametrize("number", [FIRST_NEW_CODE - 1, FIRST_NEW_CODE, FIRST_NEW_CODE + 1])
 def test_codes_around_the_end_of_the_old_field(model: Model, number: int) -> None:
     name = model.schema.enums["BuiltinOperator"][number]
-    data = edited(bytes(model.source.memory), lambda edit: edit.add_operator_code(name))
+    data = edited(bytes(model.source.octets), lambda edit: edit.add_operator_code(name))
     with open_model(data) as after:
         codes = after.root.children("operator_codes", after.schema)[0]
         assert codes.scalars("deprecated_builtin_code")[1] == min(number, FIRST_NEW_CODE)
@@ -152,7 +152,7 @@ def test_options_of_both_unions(model: Model) -> None:
         edit.add_operator(0, 0, [], [], options=("AddOptions", {"fused_activation_function": 1}))
         edit.add_operator(0, 0, [], [], options=("StablehloConcatenateOptions", {"dimension": 3}))
 
-    with open_model(edited(bytes(model.source.memory), add)) as after:
+    with open_model(edited(bytes(model.source.octets), add)) as after:
         tables = after.operator_columns.tables
         codes = [tables.union_codes(tables.field(name)).tolist() for name in ("builtin_options", "builtin_options_2")]
         unions = [after.schema.unions[name] for name in ("BuiltinOptions", "BuiltinOptions2")]

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -198,10 +197,6 @@ class Browser:
     def text(self, selector: str) -> str:
         """Return the text that an element shows."""
         return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
-
-    def screenshot(self, target: Path) -> None:
-        """Write what the window shows as a PNG."""
-        target.write_bytes(b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
 
     def complaints(self) -> list[Any]:
         """Return what went wrong on the page: messages, exceptions, log entries."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from collections.abc import Iterable, Sequence
 
 from circletools.graph.algorithms import Dag
 
@@ -32,36 +31,6 @@ def fewest_by_trying(graph: Dag, devices: Sequence[int]) -> int:
 
     look(tuple(range(len(graph))), 0)
     return best
-
-
-def every_partitioning(
-    graph: Dag, devices: int, *, connected: bool
-) -> Iterator[tuple[list[tuple[int, ...]], tuple[int, ...]]]:
-    """Yield all partitions of a small graph that do not wait for each other, with the device of each."""
-    for home in product(range(len(graph)), repeat=len(graph)):
-        if any(group > max(home[:at], default=-1) + 1 for at, group in enumerate(home)):
-            continue  # groups are numbered as they come
-        rows = [tuple(at for at, group in enumerate(home) if group == number) for number in range(max(home) + 1)]
-        if can_run(graph, home) and not (connected and any(_falls_apart(graph, home, row) for row in rows)):
-            yield from ((rows, chosen) for chosen in product(range(devices), repeat=len(rows)))
-
-
-def numbers_of(rows: Sequence[tuple[int, ...]], devices: Sequence[int]) -> list[int]:
-    """Return the device of each operator."""
-    found = {operator: device for row, device in zip(rows, devices, strict=True) for operator in row}
-    return [found[operator] for operator in range(len(found))]
-
-
-def _falls_apart(graph: Dag, home: Sequence[int], row: Sequence[int]) -> bool:
-    """Say whether nothing connects some of a group, nor lets them stand beside each other."""
-    pending, seen = [row[0]], {row[0]}
-    for operator in pending:
-        beside = [other for others in graph.beside if operator in others for other in others]
-        for other in (*graph.successors[operator], *graph.predecessors[operator], *beside):
-            if home[other] == home[operator] and other not in seen:
-                seen.add(other)
-                pending.append(other)
-    return len(seen) < len(row)
 
 
 def can_run(graph: Dag, home: Sequence[int]) -> bool:

@@ -84,7 +84,7 @@ def test_the_runtimes_would_notice(tmp_path: Path) -> None:
         with open_model(path) as model:
             sizes = [len(buffer.data) for buffer in model.buffers]
             largest = model.buffers[sizes.index(max(sizes))].data
-            data = bytearray(model.source.memory)
+            data = bytearray(model.source.octets)
             start = bytes(data).index(bytes(largest))
         data[start : start + len(largest)] = bytes(len(largest))
         changed = tmp_path / path.name

@@ -104,29 +104,34 @@ READS = (
     "circletools/numerics/", "circletools/reduction/", "circletools/html/", "circletools/asking.py",
     "circletools/settings.py", "circletools/fit/fit.py", "circletools/graph/resources.py",
     "circletools/soundness/tensor_findings.py", "circletools/origin/tracking/constants.py",
-    "circletools/render/digests.py", "circletools/affinity/capability/file.py", "cli/console/", "cli/main.py",
+    "circletools/render/digests.py", "circletools/affinity/capability/file.py",
+    "circletools/origin/exporters/patching.py", "cli/console/", "cli/main.py",
 )  # fmt: skip
 WRITES = ("cli/console/", "cli/main.py")
-OPENED = {"Wire", "Tables", "walk", "find_base", "open", "memmap", "mmap", "GetRootAs"}
+OPENED = {"Wire", "Tables", "walk", "find_base", "open", "open_source", "memmap", "mmap", "GetRootAs"}
+SIZES = ("budget", "size")  # what may be asked of a wire anywhere
+BUILTIN = {"open", "print", "input", "__import__", "exec", "eval"}
+HELD = {"_root", "octets", "wire"}  # under these names alone is a file's content held
 SHOWN = {"print", "echo", "secho", "Console", "open"}
 OWN = ("resources", "__file__", "stub")  # data of the package
 # Modules that only compute, and the names that only compute in those that also read or write; others are a way past.
 COMPUTES = (
     "__future__|ast|bisect|circletool_cli|circletools|cli|collections|contextlib|copy|csv|dataclasses|difflib|enum"
     "|fnmatch|functools|gc|hashlib|heapq|html|importlib|inspect|itertools|math|model_explorer|multiprocessing|operator"
-    "|random|re|scipy|shlex|signal|statistics|struct|textwrap|time|types|typing|urllib|warnings|weakref|zlib"
+    r"|random|re|scipy\.(?!io|datasets).*|shlex|signal|statistics|struct|textwrap|time|types|typing|urllib\.parse"
+    "|weakref|zlib"
 )
 NAMES = {
     "io": "StringIO", "json": "dumps|loads", "pathlib": "Path|PurePath|PurePosixPath", "sys": "modules|exit",
     "numpy": r"(?!load|save|from(file|regex)|genfromtxt|memmap|DataSource|lib\b).*", "tempfile": "TemporaryDirectory",
     "os": "PathLike|cpu_count|fsencode|fspath|getcwd|listdir|path|sched_getaffinity|sep|stat",
-    "typer": "(?!echo|secho|open_file|launch).*",
+    "typer": "Argument|BadParameter|Context|Exit|Option|Typer|core", "contextlib": "(?!redirect).*",
 }  # fmt: skip
 
 
 def _computes(module: str, name: str = "") -> bool:
     first = module.split(".", maxsplit=1)[0]
-    taken = NAMES.get(first, ".*" if re.fullmatch(COMPUTES, first) else "(?!)")
+    taken = NAMES.get(first, ".*" if re.fullmatch(COMPUTES, first) or re.fullmatch(COMPUTES, module) else "(?!)")
     return re.fullmatch(taken, name) is not None if name else first in NAMES or taken == ".*"
 
 
@@ -143,13 +148,17 @@ def aside(tree: ast.Module) -> Iterator[ast.AST]:
             wrong = (not _computes(origin, name) or (name in OPENED and new) for name, new in pairs)
             yield from [node] * any(wrong)
     for node in nodes:
-        of = getattr(node, "value", None)
+        of, given = getattr(node, "value", None), getattr(node, "bases", [])
+        if isinstance(node, ast.Call):
+            given = node.args
+            yield from [node] * (ast.unparse(node.func) == "getattr" and getattr(given[0], "id", "") in known)
         if isinstance(node, ast.Attribute) and isinstance(of, ast.Name) and of.id in known.keys() - bound:
             yield from [node] * (not _computes(known[of.id], node.attr))
         elif (
-            (isinstance(node, ast.Name) and node.id in {"open", "print", "__import__", "exec", "eval"} - bound)
-            or (isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") in OPENED for base in node.bases))
-            or (isinstance(node, ast.Constant) and of in ("_root", "read_bytes", "read_text"))
+            (isinstance(node, ast.Name) and node.id in BUILTIN - bound)
+            or any(getattr(one, "id", "") in OPENED - bound for one in given)
+            or (isinstance(node, ast.Constant) and of in HELD | {"read_bytes", "read_text"})
+            or HELD & set(getattr(node, "kwd_attrs", ()))
         ):
             yield node
 
@@ -157,6 +166,7 @@ def aside(tree: ast.Module) -> Iterator[ast.AST]:
 def uncharged(source: str, name: str) -> list[str]:
     """Return what goes past the budget: a file read without its model, or text written past the one who counts it."""
     cli, tree = name.startswith("cli/"), ast.parse(source)
+    sizes = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Attribute) and one.attr in SIZES}
     rooms = READS + WRITES
     found = [] if name.startswith(rooms) else [f"{name}:{getattr(one, 'lineno', 0)}" for one in aside(tree)]
     for node in ast.walk(tree):
@@ -165,10 +175,12 @@ def uncharged(source: str, name: str) -> list[str]:
         word = used.id if isinstance(used, ast.Name) and calls else getattr(used, "attr", "")
         of = ast.unparse(used.value) if isinstance(used, ast.Attribute) else ""
         files = word in ("read_bytes", "read_text") and of and not any(own in of for own in OWN)
-        inside = (word == "memory" and of.endswith(("wire", "source"))) or (word == "gather" and of.endswith("wire"))
-        reads = files or inside or (calls and word in OPENED) or (word == "_root" and "model" in of)
-        sends = word in ("write", "write_text", "write_bytes") and of not in ("", "ct.files")
-        writes = cli and (sends or word in ("stdout", "stderr") or (calls and word in SHOWN))
+        inside = of and word in HELD and id(used) not in sizes and (of, word) != ("self", "_root")
+        reads = files or inside or (calls and word in OPENED)
+        said = word in ("exit", "SystemExit") and re.search(r"\([^)\d]", ast.unparse(node))
+        shows = cli and (said or word in ("stdout", "stderr") or (calls and word in SHOWN))
+        sends = word in ("write_text", "write_bytes", "tofile") or (cli and word == "write")
+        writes = shows or (sends and of not in ("", "ct.files") and (cli or not name.startswith(READS)))
         if of != "ct" and ((reads and not name.startswith(READS)) or (writes and not name.startswith(WRITES))):
             found.append(f"{name}:{getattr(node, 'lineno', 0)}")
     return found
@@ -182,12 +194,13 @@ def test_nothing_is_read_or_written_past_the_budget() -> None:
 @pytest.mark.parametrize(
     "source",
     ["Wire(data)", "walk(model.wire, schema)", "model._root.strings('description')", "Tables(wire, kind, at)",
-     "np.frombuffer(model.source.memory)", "model.wire.memory", "Path(name).read_bytes()", "open(name, 'rb')",
-     "model.wire.gather(at, kind)", "tflite.Model.GetRootAs(data)", "np.memmap(name)", "read = Path.read_bytes",
+     "np.frombuffer(held.octets)", "data = model.wire", "Path(name).read_bytes()", "open(name, 'rb')",
+     "vars(held)['octets']", "tflite.Model.GetRootAs(data)", "np.memmap(name)", "read = Path.read_bytes",
      "from builtins import open as begin", "import io\nio.FileIO(name)", "import numpy as n\nn.fromfile(name)",
-     "import numpy\nnumpy.load(name)", "from x import Wire as W", "class Own(Tables): pass",
+     "import numpy\nnumpy.load(name)", "from x import Wire as W", "class Own(Tables): pass", "partial(Tables, wire)",
      "getattr(model, '_root')", "map(open, names)", "from shutil import copyfile", "import subprocess",
-     "from os import read"],
+     "from os import read", "from urllib.request import urlopen", "match held:\n    case Source(octets=raw): pass",
+     "import numpy\ngetattr(numpy, kind)(name)", "values.tofile(name)", "files.open_source(name)"],
 )  # fmt: skip
 def test_a_reader_past_the_budget_is_seen(source: str) -> None:
     assert uncharged(source, "circletools/cost/cost.py") != []
@@ -197,7 +210,8 @@ def test_a_reader_past_the_budget_is_seen(source: str) -> None:
     "source",
     ["print(1)", "sys.stdout.write(text)", "typer.echo(text)", "Console().print(text)", "os.write(1, data)",
      "Path(out).write_text(text)", "open(out, 'w').write(text)", "model._root", "say = print", "map(print, rows)",
-     "from sys import stderr", "import logging", "from typer import echo as say"],
+     "from sys import stderr", "import logging", "from typer import echo as say", "input(text)", "sys.exit(text)",
+     "import warnings", "from contextlib import redirect_stdout"],
 )  # fmt: skip
 def test_a_command_past_the_budget_is_seen(source: str) -> None:
     assert uncharged(source, "cli/commands/x.py") != []

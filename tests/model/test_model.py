@@ -256,7 +256,7 @@ def test_a_model_opens_from_whatever_holds_its_bytes(own_model: Path) -> None:
         seen = []
         for source in sources:
             with open_model(source) as model:
-                assert bytes(model.source.memory) == data
+                assert bytes(model.source.octets) == data
                 seen.append([list(subgraph.tensors) for subgraph in model.subgraphs])
     assert all(one == seen[0] for one in seen)
 

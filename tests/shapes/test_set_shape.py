@@ -192,7 +192,7 @@ def test_refusals(request_: dict[str, Any], words: str) -> None:
         with pytest.raises(ct.CircleToolsError) as refused:
             ct.surgery.set_shape(edit, ct.surgery.ShapeRequest(**request_))
         assert words in str(refused.value)
-        assert edit.to_bytes() == bytes(model.source.memory)
+        assert edit.to_bytes() == bytes(model.source.octets)
 
 
 INT = np.int32

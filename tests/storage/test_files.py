@@ -163,7 +163,7 @@ def test_the_mapped_input_stays_readable_while_it_is_replaced(model: Path) -> No
         edit = ModelEdit(opened)
         edit.set_metadata("note", b"a value")
         edit.save(model, in_place=True)
-        assert bytes(opened.source.memory) == before
+        assert bytes(opened.source.octets) == before
         assert edit.to_bytes() == model.read_bytes()
 
 

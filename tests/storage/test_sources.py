@@ -48,15 +48,15 @@ def test_what_cannot_be_read(given: Any, kind: type[CircleToolsError], said: str
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview, io.BytesIO])
 def test_bytes_and_streams(make: Callable[[bytes], Any]) -> None:
     source = open_source(make(b"abc"))
-    assert bytes(source.memory) == b"abc"
+    assert bytes(source.octets) == b"abc"
     assert (source.path, source.file, source.status) == (None, None, None)
     source.check_unchanged()
     source.close()
-    assert (source.closed, bytes(source.memory)) == (True, b"")
+    assert (source.closed, bytes(source.octets)) == (True, b"")
 
 
 def test_numbers_in_memory_are_their_bytes() -> None:
-    assert bytes(open_source(memoryview(b"abcd").cast("H")).memory) == b"abcd"
+    assert bytes(open_source(memoryview(b"abcd").cast("H")).octets) == b"abcd"
 
 
 @pytest.mark.parametrize("content", [b"", b"abc"])
@@ -64,7 +64,7 @@ def test_a_file_is_mapped(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     source = open_source(path)
-    assert (bytes(source.memory), source.name, source.path) == (content, str(path), path)
+    assert (bytes(source.octets), source.name, source.path) == (content, str(path), path)
     assert source.status is not None
     assert source.status.st_size == len(content)
     source.close()

@@ -49,7 +49,7 @@ def test_a_pipe_is_read(model: Path) -> None:
     writer = threading.Thread(target=lambda: pipe.write_bytes(bytes_of("circle/cnn")))
     writer.start()
     with open_model(pipe) as opened:
-        assert bytes(opened.source.memory) == bytes_of("circle/cnn")
+        assert bytes(opened.source.octets) == bytes_of("circle/cnn")
     writer.join(10)
 
 

@@ -49,7 +49,7 @@ def read_profile(
     selected in another kind of trace.
     """
     opened = open_source(source)
-    memory = opened.memory
+    memory = opened.octets
     opened.close()  # the mapping stays open as long as something refers to it
     try:
         pieces, packing = unpacked(pieces_of(memory), _MEMORY_NAME, most_unpacked(len(memory)))

@@ -22,7 +22,7 @@ _IDLE = (b"<idle>", b"<...>")  # task names in ftrace text
 def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -> Trace:
     """Open a trace; `-` is standard input. Raises InvalidInputError if it is not a trace or cannot be read."""
     file = open_source(source)
-    memory = file.memory
+    memory = file.octets
     file.close()  # the mapping stays open as long as something refers to it
     most = most_unpacked(len(memory))
     pieces, packing = unpacked(pieces_of(memory), file.name, most)
