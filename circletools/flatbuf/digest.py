@@ -9,7 +9,7 @@ from struct import Struct
 
 import numpy as np
 
-from circletools.flatbuf.columns import Wire
+from circletools.flatbuf.columns import Positions, Tables, Wire
 from circletools.flatbuf.layout import field_offsets
 from circletools.flatbuf.schema import Field, Schema
 
@@ -96,3 +96,10 @@ class Digests:
         return b"".join(
             self.table(str(item.target), place + _U4.unpack_from(self.memory, place)[0]) for place in places
         )
+
+
+def equal_rows(tables: Tables, schema: Schema, rows: Positions, others: Positions) -> list[bool]:
+    """Return whether tables have the content of others, pair by pair."""
+    found = Digests(tables.wire, schema, (), lambda *_: None)
+    first, second = ([found.table(tables.type.name, int(at)) for at in tables.at[one]] for one in (rows, others))
+    return [one == other for one, other in zip(first, second, strict=True)]

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError, shortened
-from circletools.findings import Finding
+from circletools.findings import Finding, Severity
+from circletools.flatbuf.digest import equal_rows
 from circletools.graph.algorithms import Indices, dag_from_edges
 from circletools.model.model import Model
-from circletools.model.verify import findings_at
+from circletools.model.verify import SHOWN, findings_at
 from circletools.soundness.whole import Whole, lacking
 
 CORRECT = "fix the exporter"
@@ -67,7 +68,13 @@ def _produced_twice(whole: Whole) -> Iterator[Finding]:
         first = whole.index_of(int(whole.first_producer[tensor]))
         return f"operator {first} already produces tensor {_name(whole, tensor)}; {CORRECT}"
 
-    yield from findings_at("PRODUCED_TWICE", again, lambda at: whole.operator(int(makers[at])), message)
+    some = again[:SHOWN]
+    copies = some[
+        equal_rows(whole.operators.tables, whole.model.schema, makers[some], whole.first_producer[made[some]])
+    ]
+    kinds: tuple[tuple[Indices, Severity], ...] = ((np.setdiff1d(again, copies), "warning"), (copies, "info"))
+    for slots, severity in kinds:
+        yield from findings_at("PRODUCED_TWICE", slots, lambda at: whole.operator(int(makers[at])), message, severity)
 
 
 def _repeats(values: Indices) -> NDArray[np.bool_]:

@@ -39,7 +39,7 @@ _NARROW = ("INT8", "UINT8", "INT16")
 _REFUSED = "LiteRT's kernel refuses that"
 _Wrong = tuple[str, NDArray[np.bool_], str]
 """The code of a finding, a mask of its operators, and its message."""
-_LAST_CLIP = 3  # RELU6
+_UNCLIPPED = (4, 5)  # TANH and SIGN_BIT; LiteRT reads other numbers as NONE
 _NEAR = 1e-3  # the tolerance for a scale, in activations.cc
 _MOST_FIXED = 5  # operators with more inputs may omit many of them
 
@@ -184,7 +184,7 @@ def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices) -> I
     wrong = _is(whole, slots[:, 0], ("INT16",)) & (slots[:, 2] >= 0) & (stated > 0) & (types[slots[:, 2]] != stated)
     yield "OPERATOR_TYPES", wrong, f"the bias of {name} does not have the quantized_bias_type; {_REFUSED}"
     if name == "FULLY_CONNECTED":
-        refused = option("fused_activation_function", rows) > _LAST_CLIP
+        refused = np.isin(option("fused_activation_function", rows), _UNCLIPPED)
         wrong = _is(whole, slots[:, 0], _NARROW) & _is(whole, slots[:, 1], _NARROW) & refused
         yield (
             "UNKNOWN_OPTION",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
+from circletools.model.views import Signature
 from circletools.soundness.graph_findings import CORRECT
 from circletools.wording import counted
 
@@ -17,16 +19,19 @@ def signature_findings(model: Model) -> Iterator[Finding]:
     """Yield findings about signatures; all indices of the model must be in range."""
     tables, _ = model.root.children("signature_defs", model.schema)
     named = tables.has("signature_key").tolist()
-    keys: Counter[str] = Counter()
+    first: dict[str, Signature] = {}
+    again: set[tuple[str, bool]] = set()
     for signature in model.signatures:
         place = f"signature_defs[{signature.index}]"
         if not named[signature.index]:
             message = f"the signature has no key; LiteRT refuses the model; {CORRECT}"
             yield Finding("INVALID_SIGNATURE", "warning", place, message)
-        keys[signature.key] += 1
-        if keys[signature.key] == 2:
+        other = first.setdefault(signature.key, signature)
+        copied = replace(signature, index=other.index) == other
+        if other is not signature and (signature.key, copied) not in again:
+            again.add((signature.key, copied))
             message = f"another signature already has the key {signature.key!r}; {CORRECT}"
-            yield Finding("INVALID_SIGNATURE", "warning", place, message)
+            yield Finding("INVALID_SIGNATURE", "info" if copied else "warning", place, message)
         for side in ("inputs", "outputs"):
             for slot, (name, _) in enumerate(getattr(signature, side)):
                 if not name:

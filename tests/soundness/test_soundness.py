@@ -99,7 +99,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     ),
     "twice": (
         lambda graph: graph.operator("NEG", [0], [1]),
-        [("PRODUCED_TWICE", W, "operators[2]")],
+        [("PRODUCED_TWICE", INFO, "operators[2]")],
         "operator 0 already produces tensor 1 (y)",
     ),
     "input": (
@@ -276,6 +276,11 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
             ("INCOMPLETE_SIGNATURE", INFO, "signature_defs[0].inputs"),
         ],
         "tensor 1 ('x') is not an input of the subgraph",
+    ),
+    "an equal signature": (
+        lambda graph: [signed([("x", 0)], [("z", 3)])(graph) for _ in range(2)],
+        [("INVALID_SIGNATURE", INFO, "signature_defs[1]")],
+        "another signature already has the key 'a'",
     ),
     "no name": (
         signed([("x", 0)], [("", 3)]),
