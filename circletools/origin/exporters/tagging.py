@@ -5,7 +5,8 @@ merged, of layout changes that it moved, and of the operator's producers. So the
 result, and the graph of nodes determines its other nodes: an operator computes all nodes on the way from other
 operators' results to its own.
 
-* Nodes that only change the layout belong only to operators that only change the layout.
+* Nodes that only change the layout belong only to operators that only change the layout. Such an operator that was
+moved behind the operator of another node produces that node's value, and so belongs to that node.
 * If operators have the same last tag, the later ones compute only that node and values of parameters. The first
   one also computes earlier nodes if it holds their parameters: a linear layer is tagged as the norm after it.
 * If equal operators were merged, the merged operator has the nodes of all of them.
@@ -42,8 +43,9 @@ def nodes_of_operators(main: Graph, nodes: Sequence[Any], calls: Calls = NO_CALL
     for index, (code, own, size) in enumerate(zip(codes, tags, _sizes(main), strict=True)):
         last = own[-1:]
         layout = code in LAYOUT_CODES
+        moved = layout and any(made.get(one) in feeding(main, main.operands.of(index)) for one in last)
         found = graph.laid_out(own, size, made) if layout else graph.computed(last, behind, inner=index in inner)
-        kept.append(sorted(found) or last)
+        kept.append(last if moved else sorted(found) or last)
     others = frozenset(chain.from_iterable(named))
     folded = _folded(main, _in_front(main, kept, inner, tags, graph), graph)
     return _continued(
@@ -87,10 +89,8 @@ class _Nodes:
 
     def with_equals(self, found: Iterable[int], others: Container[int]) -> list[int]:
         """Return nodes together with the nodes that compute the same values and are not in `others`."""
-        result: set[int] = set()
-        for number in found:
-            result.update([one for one in self.equal[number] if one not in others] or [number])
-        return sorted(result)
+        equal = ([one for one in self.equal[number] if one not in others] or [number] for number in found)
+        return sorted(set(chain.from_iterable(equal)))
 
     def computed(self, ends: Sequence[int], made: Container[int], *, inner: bool) -> set[int]:
         """Return the nodes that compute `ends` from the results of operators; with `inner`, also from parameters."""
@@ -110,9 +110,8 @@ class _Nodes:
     def laid_out(self, own: Sequence[int], size: int, made: Container[int]) -> set[int]:
         """Return the tags of an operator that only change the layout: the last of its size, and those before it."""
         fitting = (tag for tag in reversed(own) if elements_of(self.nodes[tag]) in (None, size))
-        last = next(filter(self._only_passes, fitting), None)
         found: set[int] = set()
-        pending = [] if last is None else [last]
+        pending = list(filter(self._only_passes, fitting))[:1]
         while pending:
             number = pending.pop()
             found.add(number)
