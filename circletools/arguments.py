@@ -1,6 +1,6 @@
 """Check arguments of public functions against their annotations before the call.
 
-Only values that an annotation certainly excludes are refused: numpy's numbers count as numbers, and lists as tuples.
+Only values that an annotation definitely excludes are refused: numpy's numbers count as numbers, and lists as tuples.
 A string is not accepted as a sequence of strings, since it would be split into letters.
 """
 
@@ -27,25 +27,25 @@ from circletools.errors import UsageError, shortened
 from circletools.wording import Attributes, Index, by_name, did_you_mean
 
 _NO_LIST = "is not a list"
-_ALIKE = 0.8  # least similarity of two spellings of a word, as difflib measures it
-_FAR = 2.0  # names with this many more words than wanted are not suggested
-_SHOWN = 60  # how much of a wrong value is shown, in characters
+_ALIKE = 0.8  # the minimum similarity of two spellings of a word, as measured by difflib
+_FAR = 2.0  # names with this many extra words are not suggested
+_SHOWN = 60  # how many characters of a wrong value are shown
 _TENSORS = {"tensor", "tensors", "inputs", "outputs", "like"}  # parameters of tensor indices
 _MADE_BY = {"Model": "ct.open(path)", "ModelEdit": "ct.edit(model)", "Source": "ct.open(path)"}
 _NUMBERS = {int: "__index__", float: "__float__"}
 
 
 class CallError(UsageError, TypeError):
-    """A call with arguments that the function or request does not accept."""
+    """An error: the function or request does not accept the arguments of a call."""
 
 
 def check_arguments(
     call: Callable[..., Any], title: str, given: tuple[Any, ...], named: Mapping[str, Any], owner: type | None = None
 ) -> None:
-    """Raise CallError for arguments that a function does not take; for a method, `owner` is its class."""
+    """Raise CallError if a function does not accept the arguments; for a method, `owner` is its class."""
     signature, hints = _declared(call)
     if owner is not None and not (given and isinstance(given[0], owner)):
-        raise CallError(f"{title} is called on an object, not on the class", hint=_remedy(owner))
+        raise CallError(f"{title} must be called on an object, not on the class", hint=_remedy(owner))
     has_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
     unknown = [] if has_any else sorted({*named} - {*_taken(call)})
     try:
@@ -63,7 +63,7 @@ def check_arguments(
 
 
 def _usage(title: str, call: Callable[..., Any], hints: Mapping[str, Any], unknown: Sequence[str]) -> str:
-    """Return how to call a function: with its request, if the request has the unknown parameters or is needed."""
+    """Return how to call a function, including its request if that is required or has the unknown parameters."""
     for word in unknown[:1]:
         if near := did_you_mean(word, (one for one in _taken(call) if len(one) < 2 * len(word))):
             return near
@@ -93,11 +93,11 @@ def _classes(hint: Any) -> list[type]:
 
 @cache
 def _declared(call: Callable[..., Any]) -> tuple[inspect.Signature, Mapping[str, Any]]:
-    """Return the parameters of a function, and the annotations of those that are not variadic."""
+    """Return the signature of a function, and the annotations of the parameters that are not variadic."""
     signature = inspect.signature(call)
     try:
         hints = get_type_hints(call)
-    except NameError:  # the name is imported for type checkers only
+    except NameError:  # a name is imported only for type checkers
         hints = {}
     several = {
         name for name, one in signature.parameters.items() if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
@@ -106,7 +106,7 @@ def _declared(call: Callable[..., Any]) -> tuple[inspect.Signature, Mapping[str,
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Return whether a value may be of a type, and True if this cannot be determined."""
+    """Return whether a value may be of a type; True if this cannot be determined."""
     arguments = get_args(hint)
     if get_origin(hint) in (Union, UnionType):
         return any(_fits(value, one) for one in arguments)
@@ -166,7 +166,7 @@ def _refusal(title: str, parameter: str, value: Any, hint: Any, others: Sequence
 
 
 def _remedy(kind: type) -> str:
-    """Return the expressions that make an object of a class; empty if there is no public way."""
+    """Return the shortest expression that makes an object of a class, or "" if nothing public makes one."""
     if kind.__name__ in _MADE_BY:
         return f"{_MADE_BY[kind.__name__]} makes one"
     made = [
@@ -185,7 +185,7 @@ def _offered() -> Iterator[tuple[str, Any]]:
 
 
 def _needed(call: Callable[..., Any]) -> str:
-    """Return the parameters that a call must have, or else the first of its optional ones."""
+    """Return the required parameters of a call, or the optional ones if it has no others."""
     parameters = [one for one in inspect.signature(call).parameters.values() if one.name != "self"]
     needed = [one for one in parameters if one.default is one.empty] or parameters
     names = [f"{one.name}=…" if one.kind is one.KEYWORD_ONLY else one.name for one in needed]
@@ -193,7 +193,7 @@ def _needed(call: Callable[..., Any]) -> str:
 
 
 def answer(fault: str, value: Any, key: object) -> str:
-    """Return a message: an object or module has no such attribute or item, and what to write instead."""
+    """Return an error message about a missing attribute or item that shows what to write instead."""
     kind = value if isinstance(value, type) else type(value)
     what = f"module {value.__name__!r}" if inspect.ismodule(value) else kind.__name__
     hint = _instead_of(key, value) if isinstance(key, str) else _contents(value)
@@ -204,7 +204,7 @@ def answer(fault: str, value: Any, key: object) -> str:
 
 
 def _instead_of(name: str, value: Any) -> str:
-    """Return what to write instead of a name that an object, class or module lacks, or else the names that it has."""
+    """Return what to write instead of a name that an object, class or module lacks, or else list its names."""
     if name[:1] == "_":
         return ""
     if isinstance(value, Index):
@@ -221,7 +221,7 @@ def _instead_of(name: str, value: Any) -> str:
     for way, have, optional, far in _ways(value, name):
         distance = _distance(wanted, have, optional) - 1.1 * bool(around & have)
         if far < 0.2 and have - around < wanted and (around or not inspect.ismodule(value)):
-            distance = min(distance, 1.5)  # a name of the object itself that lacks some of the words
+            distance = min(distance, 1.5)  # one of the object's own names that lacks some of the words
         if (distance := distance + far) < (_FAR if far < 0.3 else far + 0.1):
             near.setdefault(way, distance)
     ways = sorted((way for way in near if near[way] == min(near.values())), key=len)
@@ -233,19 +233,19 @@ def _squeezed(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a name without the suffixes of the classes that are generated from the schema."""
+    """Return a name without the suffixes that flatc adds to the names of generated methods."""
     return re.sub(r"^(GetRootAs)[A-Z]\w*|(?<=[a-z])(AsNumpy|IsNone|Length)$", r"\1", name)
 
 
 @cache
 def _foreign() -> Any:
-    """Return words and names from other libraries, with their counterparts in this one."""
+    """Return words and names of other libraries with their counterparts in this one."""
     return json.loads(Path(__file__).with_name("foreign.json").read_bytes())
 
 
 @cache
 def _meanings(name: str) -> frozenset[str]:
-    """Return a name's words in lower case and singular, without fillers; synonyms become this library's word."""
+    """Return a name's words in lower case and singular, without fillers; synonyms become this library's words."""
     same = {one: word for word, others in _foreign()["words"].items() for one in others.split()}
     found = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", _plain(name))
     fillers = {*_foreign()["fillers"].split()}
@@ -255,14 +255,14 @@ def _meanings(name: str) -> frozenset[str]:
 
 
 def _kinds(value: Any) -> set[str]:
-    """Return the names of a module, or of the classes of an object or class."""
+    """Return the name of a module, or the names of the classes of an object or class."""
     if inspect.ismodule(value):
         return {title_of(value.__name__, "").removesuffix(".")}
     return {one.__name__ for one in (value if isinstance(value, type) else type(value)).__mro__}
 
 
 def _distance(wanted: frozenset[str], have: frozenset[str], optional: frozenset[str]) -> float:
-    """Return how many more words a name has than wanted; infinite if it lacks a wanted word, even misspelt."""
+    """Return how many extra words a name has; infinite if it lacks a wanted word in any spelling."""
     lacking = wanted - have
     starts = {word[:1] for word in have}
     misspelt = [one for one in lacking if one[0] in starts and get_close_matches(one, have, 1, _ALIKE)]
@@ -276,7 +276,7 @@ _Way = tuple[str, frozenset[str], frozenset[str], float]
 
 
 def _ways(value: Any, name: str) -> Iterator[_Way]:
-    """Yield candidates: the expression, its words, those that may be missing, and its distance from the object."""
+    """Yield candidates: an expression, its words, those that may be missing, and its distance from the object."""
     is_value = not inspect.ismodule(value) and not isinstance(value, type)
     own = frozenset() if inspect.ismodule(value) else _meanings(type(value).__name__)
     counts = re.search(r"length$|^(num|n|count)_|_count$", name, re.IGNORECASE)
@@ -287,7 +287,7 @@ def _ways(value: Any, name: str) -> Iterator[_Way]:
             yield template.format(f"{way}.{_form(one, call)}"), _meanings(one), own, far
     for title, call in _offered():
         place, _, last = title.rpartition(".")
-        is_made = last[0].isupper() and name[0].islower()  # a class stands for a function of the same name
+        is_made = last[0].isupper() and name[0].islower()  # a class can replace a function of the same name
         if is_made or inspect.ismodule(call) or (is_value and not _takes_first(call, place, last, value)):
             continue
         far = 0.2 * (place not in _kinds(value))
@@ -305,7 +305,7 @@ def _ways(value: Any, name: str) -> Iterator[_Way]:
 
 
 def _takes_first(call: Any, place: str, name: str, value: Any) -> bool:
-    """Return whether a function takes an object first, as functions of `ct.render` named after its class do."""
+    """Return whether a function's first argument may be an object; in `ct.render`, its name must match the class."""
     if place == "ct.render":
         return bool(_meanings(name) & _meanings(type(value).__name__))
     first = next(iter(_declared(call)[1].values()), None) if inspect.isfunction(call) else None
@@ -313,18 +313,18 @@ def _takes_first(call: Any, place: str, name: str, value: Any) -> bool:
 
 
 def _form(title: str, call: Any) -> str:
-    """Return how to call a function; for other objects, only the title."""
+    """Return a call of a function; for other objects, only the title."""
     return f"{title}({_needed(call)})" if inspect.isfunction(call) else title
 
 
 def _public(value: Any) -> list[str]:
-    """Return the public names of an object or module, those in lower case first."""
+    """Return the public names of an object or module, lower case first."""
     names = getattr(value, "__all__", None) or (name for name in dir(value) if name[0] != "_")
     return sorted(names, key=str.swapcase)
 
 
 def _contents(value: Any) -> str:
-    """Return the names that an object has; for a list, the number of items and the names of each."""
+    """Describe an object by its names; for a list, by the number of items and their names."""
     if not isinstance(value, Sequence):
         return f"it has {', '.join(_public(value))}"
     declared = [one for base in getattr(value, "__orig_bases__", ()) for one in get_args(base)]
@@ -337,7 +337,7 @@ def _contents(value: Any) -> str:
 
 
 def _held(value: Any) -> Iterator[tuple[str, type, float]]:
-    """Yield expressions for the objects that an object contains (the first of each list), with their classes."""
+    """Yield expressions for the objects in an object (of a list, only the first), with their classes."""
     kind = type(value)
     if isinstance(value, Sequence) and value:
         yield "[0]", type(value[0]), 0.1
@@ -345,7 +345,7 @@ def _held(value: Any) -> Iterator[tuple[str, type, float]]:
         held = getattr(kind, attribute, None)
         try:
             hints = get_type_hints(kind) | get_type_hints(getattr(held, "func", getattr(held, "fget", kind)))
-        except NameError:  # imported only for type checkers
+        except NameError:  # a name is imported only for type checkers
             continue
         own = type(getattr(value, "__dict__", {}).get(attribute))
         hint = hints.get("return", hints.get(attribute, own))

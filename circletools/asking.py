@@ -1,4 +1,4 @@
-"""Ask installed programs about a model: provide the model's file, and find the operators in the answers."""
+"""Ask installed programs about a model: provide its file, and find the operators that their answers name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["as_file", "operators_of"]
 
 @contextmanager
 def as_file(model: Model) -> Iterator[Path]:
-    """Provide the model as a file with the suffix of its format, which some programs require."""
+    """Provide the model as a file with the suffix of its format, since some programs require it."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / f"model.{model.format}"
         if model.source.path is not None:
@@ -27,5 +27,5 @@ def as_file(model: Model) -> Iterator[Path]:
 
 
 def operators_of(model: ModelGraph) -> list[runtimes.Operators]:
-    """Return the operators of each subgraph, to find the operators that a program refers to."""
+    """Return the operators of each subgraph, in which to look up those that a program names."""
     return [(graph.operators.code_names, graph.operators.result_names) for graph in model.graphs]

@@ -1,6 +1,6 @@
-"""Wrap functions, requests and classes of the public API so that wrong calls raise a helpful error.
+"""Wrap the functions, requests and classes of the public API so that wrong calls raise helpful errors.
 
-The argument checks are imported at the first call, so `circletool --help` does not load them.
+The argument checks are imported at the first call, so that `circletool --help` need not load them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def title_of(module: str, name: str) -> str:
-    """Return a public name of a module as users write it."""
+    """Return a public name in a module as users write it."""
     return f"{_TITLES.get(module, module.replace('circletools', 'ct'))}.{name}"
 
 
 def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
     """Wrap a public name of a module so that functions and requests check their arguments.
 
-    With `first`, they check before each call; without it, only after Python has raised an error.
+    With `first`, they check before each call; otherwise, only after Python has raised an error.
     """
     if isinstance(value, FunctionType):
         made = (_checking if first or isgeneratorfunction(value) else _explaining)(value, title_of(module, name))
-        made.__module__, made.__qualname__ = module, name  # pickle finds the function by this name
+        made.__module__, made.__qualname__ = module, name  # pickle looks the function up by this name
         return made
     if isinstance(value, type) and name.endswith("Request"):
         plain = vars(value)["__init__"]
@@ -64,7 +64,7 @@ def _checking(call: Callable[..., Any], title: str) -> Callable[..., Any]:
 
 
 def _explaining(call: Callable[..., Any], title: str, owner: type | None = None) -> Callable[..., Any]:
-    """Return a function that checks its arguments only after an error, because it may be called very often."""
+    """Return a function that checks its arguments only after an error, since it may be called very often."""
 
     @wraps(call)
     def run(*given: Any, **named: Any) -> Any:

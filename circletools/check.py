@@ -30,7 +30,7 @@ _ENDS = {
     "memory": "needs too much memory",
     "differs": "returns different values",
 }
-_LISTED = 5  # sources of operators that a message lists
+_LISTED = 5  # how many sources of operators a message lists
 
 
 def check(
@@ -41,14 +41,14 @@ def check(
     structure_only: bool = False,
     timeout_s: float = 600.0,
 ) -> Findings:
-    """Return all findings about a model: indices and external data out of range or, without any, all others.
+    """Return all findings about a model, or only those about indices if one is out of range.
 
-    `structure_only` omits the others, which concern graph, tensors, operators, signatures, names, outputs and, unless
-    metadata lies outside the file, origins and affinity.
+    `structure_only` checks only indices and external data. Other findings concern graph, tensors, operators,
+    signatures, names, outputs and, unless metadata lies outside the file, origins and affinity.
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
-    each may take `timeout_s` seconds. `for_` names the runtimes that should run the model, installed or not: a
-    finding that keeps one of them from running the model is an error, a finding that all of them ignore is an info
+    each may take `timeout_s` seconds. `for_` names runtimes that should run the model, installed or not: findings
+    that keep one of them from running the model become errors, and those that all of them ignore become infos
     (`soundness.refusals.weighed`). Raises ModelFormatError if the structure is broken, UsageError if a program is
     unknown or not installed.
     """
@@ -76,7 +76,7 @@ def check(
 
 
 def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:
-    """Return the errors and warnings of `check` about an edited model that the original model does not have.
+    """Return the errors and warnings of `check` that concern an edited model but not the original.
 
     >>> with ct.open("in.tflite") as before, ct.open("out.tflite") as after:
     ...     ct.checks.newly_found(before, after)
@@ -88,7 +88,7 @@ def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:
 
 
 def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins: Origins | None) -> Iterator[Finding]:
-    """Yield a finding for each reason why a program does not load the model, at the first operator concerned."""
+    """Yield a finding, at the first operator concerned, for each reason why a program does not load the model."""
     with runtimes.Worker(name, timeout_s) as worker:
         verdict = runtimes.located(worker.called(path), operators_of(model))
         program = " ".join(filter(None, (name, worker.version, _ENDS.get(verdict.status))))
@@ -98,7 +98,7 @@ def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins:
     for one in verdict.operators:
         if one.device:
             continue
-        places = reasons.setdefault(" ".join(one.words.split()) or "it gives no reason", [])
+        places = reasons.setdefault(" ".join(one.words.split()) or "no reason is given", [])
         if one.subgraph is not None and one.operator is not None:
             places.append((one.subgraph, one.operator))
     for words, places in (reasons or {" ".join(verdict.words.split()): []}).items():

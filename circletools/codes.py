@@ -1,7 +1,7 @@
 """The registry of findings: meaning, severity, remedy and an example of each code.
 
-`codes.json` has the texts, by subject. `Finding` refuses codes that it does not list. The tables of docs/findings.md,
-`--explain`, `--select`, `--ignore` and the SARIF rules are generated from this file.
+`codes.json` holds the texts by subject. `Finding` refuses codes that are not listed there. The tables of
+docs/findings.md, `--explain`, `--select`, `--ignore` and the SARIF rules are generated from it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Severity = Literal["error", "warning", "info"]
 class Explanation(Attributes):
     """The explanation of a code.
 
-    `subject`: the subject of the code, or `check` for all codes that `check` reports. `severity`: one word, or a
-    phrase if the severity varies. `example`: location and message of one case. `repair`: whether `repair` fixes the
-    finding always, or only on request.
+    `subject` is `check` for all codes that `check` reports. `severity` is one word, or a phrase if the severity
+    varies. `example` is the location and message of an example. `repair` is whether `repair` fixes the finding:
+    always, only if asked, or never (empty).
     """
 
     code: str
@@ -39,7 +39,7 @@ class Explanation(Attributes):
 
 @cache
 def explanations() -> Mapping[str, Explanation]:
-    """Return all codes, starting with the codes of `check`."""
+    """Return the explanations by code, those of `check` first."""
     document = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
     return {
         code: Explanation(code, subject, **words)

@@ -9,10 +9,10 @@ from circletools.origin import remap
 
 
 def edit(model: Model) -> ModelEdit:
-    """Start an edit of a model; its origins and its affinity follow the operators that the edit adds.
+    """Start an edit of a model; its origin and affinity tables will include the operators that the edit adds.
 
-    A copy operator gets the origin and device of the operator whose result it copies. Raises ModelFormatError if the
-    file's structure is broken, and EditError if an index is out of range, since new tensors could make it valid.
+    A copy operator gets the origin and the device of the operator whose result it copies. Raises ModelFormatError if
+    the file's structure is broken, and EditError if an index is out of range, since new tensors could make it valid.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     edit.set_metadata("note", b"checked")

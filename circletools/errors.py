@@ -1,25 +1,25 @@
 """All exceptions, and the exit status of each class.
 
-CircleToolsError    all errors that circletools raises on purpose ├── UsageError      (2) the request is invalid (an
-unknown subgraph, a bad selector) ├── InvalidInputError (3) a file cannot be read, or is not what it claims to be │
-├── ModelFormatError  the FlatBuffers structure or an index of the model is broken │ └── TableFormatError a metadata
-table (origins, stamp) is malformed └── EditError   (4) the input is fine, but this edit cannot be made on it
-    └── OutputError           the result cannot be written
+`CircleToolsError` covers all errors that circletools raises on purpose:
+* `UsageError` (2): the request is invalid (an unknown subgraph, a bad selector).
+* `InvalidInputError` (3): a file cannot be read, or is not what it claims to be. `ModelFormatError`: the FlatBuffers
+  structure or an index of a model is broken. `TableFormatError`: a metadata table (origins, stamp) is malformed.
+* `EditError` (4): the input is valid, but the edit cannot be made on it. `OutputError`: the result cannot be written.
 """
 
 from __future__ import annotations
 
 _LONGEST_NAME = 200
-_LONGEST = 1500  # the most characters in each part of an error; a hostile file can have names of any length
+_LONGEST = 1500  # the maximum number of characters in each part of an error; a file may have names of any length
 
 
 class CircleToolsError(Exception):
     """An error with a location and a suggestion.
 
     `location` is a path such as `subgraphs[0].operators[5].inputs`, a file and line, or a byte offset; `hint`
-    suggests a remedy. Both are optional; `str(error)` includes them. `names_file`: the location begins with a file
-    name, so callers that read several files do not add another. `exit_code` is the exit status of a command that
-    fails with this error.
+    suggests a remedy. Both are optional; `str(error)` includes them. `names_file` means that the location begins with
+    a file name, so callers that read several files add none. `exit_code` is the exit status of a command that fails
+    with this error.
     """
 
     exit_code = 3
@@ -32,7 +32,7 @@ class CircleToolsError(Exception):
         self.names_file: bool = False
 
     def name_file(self, name: str) -> None:
-        """Put a file's name in front of the location, unless the location has one already; `-` is standard input."""
+        """Put a file's name in front of the location, unless it already has one; `-` means standard input."""
         name = "<standard input>" if name == "-" else name
         if not self.names_file and self.location != name:
             self.location = name if self.location is None else f"{name}: {self.location}"
@@ -47,7 +47,7 @@ class CircleToolsError(Exception):
 
 
 def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
-    """Shorten a string from a file to `longest` characters (by default for a name) by leaving out its middle."""
+    """Shorten a string from a file to about `longest` characters by leaving out its middle."""
     return text if len(text) <= longest else f"{text[: longest // 2]} … {text[-longest // 2 :]}"
 
 

@@ -31,11 +31,11 @@ class Finding(Attributes):
     def __post_init__(self) -> None:
         """Refuse an unknown code."""
         if self.code not in explanations():
-            raise ValueError(f"no finding has the code {self.code!r} ({suggestion(self.code, explanations())})")
+            raise ValueError(f"there is no code {self.code!r} ({suggestion(self.code, explanations())})")
 
 
 class Findings(Tabular, list[Finding]):
-    """A list of findings, in the order in which they were found; a notebook shows it as a table."""
+    """A list of findings in the order in which they were found; notebooks show it as a table."""
 
     __slots__ = ()
     __repr__ = list.__repr__
@@ -46,15 +46,15 @@ class Findings(Tabular, list[Finding]):
 
 
 def finding_of(fields: Mapping[str, Any]) -> Finding:
-    """Return the finding in a JSON object. Raises KeyError, TypeError or ValueError if the object is not one."""
+    """Return the finding in a JSON object. Raises KeyError, TypeError or ValueError if the object has none."""
     return Finding(*(fields[name] for name in ("code", "severity", "location", "message")))
 
 
 def against(findings: Sequence[Finding], earlier: Sequence[Finding]) -> tuple[tuple[bool, ...], int]:
-    """Return which findings are new since an earlier run, and how many earlier findings are gone.
+    """Return for each finding whether it is new since an earlier run, and how many earlier findings are gone.
 
-    A finding is identified by code, severity, location and message, ignoring numbers; of findings that are equal in
-    this sense, only the number is compared.
+    Findings are equal if code, severity, location and message are equal except for numbers; of equal findings, only
+    the count is compared.
     """
     new = [True] * len(findings)
     for key in (_exactly, _but_for_numbers):
@@ -65,7 +65,7 @@ def against(findings: Sequence[Finding], earlier: Sequence[Finding]) -> tuple[tu
 def _match(
     findings: Sequence[Finding], earlier: Sequence[Finding], new: list[bool], key: Callable[[Finding], Hashable]
 ) -> Iterator[Finding]:
-    """Clear in `new` the findings that match an earlier one; yield the earlier findings without a match."""
+    """Clear `new` for findings that match an earlier one; yield the earlier findings without a match."""
     left = Counter(map(key, earlier))
     for number, finding in enumerate(findings):
         if new[number] and left[key(finding)]:
@@ -82,11 +82,11 @@ def _exactly(finding: Finding) -> Hashable:
 
 
 def _but_for_numbers(finding: Finding) -> tuple[str, ...]:
-    message = re.sub(r"('[^']*')|\d+", lambda found: found[1] or "", finding.message)  # but not numbers in names
+    message = re.sub(r"('[^']*')|\d+", lambda found: found[1] or "", finding.message)  # numbers in names are kept
     return finding.code, finding.severity, re.sub(r"\d+", "", finding.location), message
 
 
 def fingerprint(finding: Finding) -> str:
-    """Return a hexadecimal fingerprint (8 bytes) of a finding that does not depend on numbers in its message."""
+    """Return a hexadecimal fingerprint (8 bytes) of a finding, which does not depend on numbers in its message."""
     words = "\0".join(_but_for_numbers(finding)).encode("utf-8", "surrogatepass")
     return blake2b(words, digest_size=8).hexdigest()

@@ -21,7 +21,7 @@ from circletools.wording import Attributes, Items, Tabular
 
 @dataclass(frozen=True, slots=True)
 class BufferSummary(Attributes):
-    """The number of buffers, and of their bytes inside the flatbuffer."""
+    """The number of buffers, and the number of their bytes inside the flatbuffer."""
 
     count: int
     inside_bytes: int
@@ -29,7 +29,7 @@ class BufferSummary(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class ExternalSummary(Attributes):
-    """Data of one kind that follows the flatbuffer."""
+    """Data of one kind that is stored after the flatbuffer."""
 
     kind: str
     count: int
@@ -38,7 +38,7 @@ class ExternalSummary(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class TensorSummary(Attributes):
-    """An input or output; only its index if the tensor does not exist. -1 in `shape` means a dynamic dimension."""
+    """An input or output, or only its index if the tensor does not exist. -1 in `shape` is a dynamic dimension."""
 
     tensor: int
     name: str
@@ -72,9 +72,9 @@ class MetadataSummary(Attributes):
 class Inspection(Tabular):
     """The contents of a model file.
 
-    `flatbuffer_bytes` is the end of the flatbuffer, `prefix_bytes` the size of the prefix that edits put in front of
-    the original file, `trailing_bytes` the size of the data after everything that the model uses. `tables` counts a
-    table once for each reference to it.
+    `flatbuffer_bytes` is the offset of the flatbuffer's end, `prefix_bytes` is the size of what edits put in front of
+    the original file, and `trailing_bytes` is the size of the data after everything that the model uses. `tables`
+    counts a table once for each reference to it.
     """
 
     format: str
@@ -115,7 +115,7 @@ def inspect_model(
 ) -> Inspection:
     """Return the contents of a model file.
 
-    With `operators` or `tensors`, also return a row for each of them, as from `to_rows`; with `subgraph`, only those
+    With `operators` or `tensors`, also return a row for each of them, as `to_rows` does; with `subgraph`, only those
     of this subgraph. Raises ModelFormatError if the structure is broken, UsageError if the subgraph does not exist.
 
     >>> with ct.open("in.tflite") as model:
@@ -172,7 +172,7 @@ def _histogram(codes: list[str], indices: Any) -> dict[str, int]:
 
 
 def _subgraph(subgraph: Subgraph, codes: list[str]) -> SubgraphSummary:
-    subgraph.columns.tensor_columns.names  # noqa: B018 - charges the ends, also those that do not exist
+    subgraph.columns.tensor_columns.names  # noqa: B018 - charges the ends, even if they do not exist
     return SubgraphSummary(
         index=subgraph.index,
         name=subgraph.name,

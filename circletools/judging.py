@@ -27,12 +27,12 @@ _FAILING: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest(Attributes):
-    """The selection of findings of `check`.
+    """The settings by which findings of `check` are selected and judged.
 
-    `select`: report only these codes, or all codes if it is empty; `ignore`: do not report these codes. `baseline`:
-    the JSON of an earlier run, whose findings are not new; models are matched by path, relative to the folder of the
-    baseline or to the current folder. `fail_on`: the lowest severity that makes a model fail, or `never`.
-    `per_file_ignores`: more codes to ignore, by `fnmatch` patterns for paths relative to `folder`, or for file names.
+    `select` lists the codes to report, all if it is empty; `ignore` lists codes not to report. `baseline` is the JSON
+    of an earlier run, whose findings are not new; models are matched by path, relative to the folder of the baseline
+    or to the current folder. `fail_on` is the lowest severity that makes a model fail, or `never`. `per_file_ignores`
+    maps `fnmatch` patterns, for paths relative to `folder` or for file names, to more codes to ignore.
     """
 
     select: tuple[str, ...] = ()
@@ -47,21 +47,21 @@ class CheckRequest(Attributes):
         with naming_files():
             for code in (*self.select, *self.ignore, *chain(*self.per_file_ignores.values())):
                 if (subject := explain(code).subject) != "check":
-                    raise UsageError(f"`check` never reports {code}", hint=f"it is a note about {subject}")
+                    raise UsageError(f"`check` never reports {code}", hint=f"this code is a note about {subject}")
 
     def ignored(self, file: str) -> frozenset[str]:
-        """Return the codes that are ignored for a file."""
+        """Return the codes to ignore for a file."""
         return frozenset(self.ignore).union(*map(self.per_file_ignores.__getitem__, self.patterns_of(file)))
 
     def patterns_of(self, file: str) -> frozenset[str]:
         """Return the patterns of `per_file_ignores` that match a file."""
         names = {file, os.path.basename(file)}
-        with suppress(ValueError):  # no path, or a path on another drive
+        with suppress(ValueError):  # this is no path, or a path on another drive
             names.add(os.path.relpath(file, self.folder).replace(os.sep, "/"))
         return frozenset(one for one in self.per_file_ignores if any(fnmatch(name, one) for name in names))
 
     def read(self) -> CheckInputs:
-        """Read the baseline, once for several models. Raises InvalidInputError."""
+        """Read the baseline, which can then serve several models. Raises InvalidInputError."""
         with naming_files():
             earlier = None if self.baseline is None else read_baseline(self.baseline, "check", _findings)
             return CheckInputs(self, earlier)
@@ -69,7 +69,7 @@ class CheckRequest(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class CheckInputs(Attributes):
-    """A request, and the findings of its baseline (`read_baseline`), or None without a baseline."""
+    """A request, and the findings of its baseline (`read_baseline`), None without a baseline."""
 
     request: CheckRequest
     baseline: Mapping[str, Sequence[Finding]] | None
@@ -77,10 +77,10 @@ class CheckInputs(Attributes):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Judgement(Tabular):
-    """The findings that count, and which of them are new.
+    """The selected findings, and which of them are new.
 
-    `fixed`: the number of baseline findings that are gone, None without a baseline. `fails`: severities that make a
-    model fail.
+    `fixed` is the number of baseline findings that are gone, None without a baseline. `fails` holds the severities
+    that make a model fail.
     """
 
     findings: tuple[Finding, ...]
@@ -90,7 +90,7 @@ class Judgement(Tabular):
 
     @property
     def new(self) -> tuple[Finding, ...]:
-        """The findings that are not in the baseline; all findings without a baseline."""
+        """The findings that are not in the baseline, or all findings if there is no baseline."""
         return tuple(finding for finding, new in zip(self.findings, self.is_new, strict=True) if new)
 
     @property
@@ -99,21 +99,21 @@ class Judgement(Tabular):
         return any(finding.severity in self.fails for finding in self.new)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the findings, and mark which of them are new."""
+        """Return a row for each finding, which states whether it is new."""
         rows = Findings(self.findings).to_rows()
         return [row | {"is_new": new} for row, new in zip(rows, self.is_new, strict=True)]
 
 
 def _findings(document: Mapping[str, Any]) -> list[Finding]:
-    """Return the findings in a document; there are none about a file that could not be read."""
+    """Return the findings in a document; none if its file could not be read."""
     return list(map(finding_of, () if "exit_status" in document else document["findings"]))
 
 
 def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckInputs) -> Judgement:
-    """Return the findings about a file that count.
+    """Return the selected findings about a file.
 
-    `findings.against` determines the new ones. If the baseline is about a single model, its file may have another
-    name. Raises InvalidInputError if the baseline cannot be read.
+    `findings.against` determines which are new. If the baseline concerns a single model, the names of the files may
+    differ. Raises InvalidInputError if the baseline cannot be read.
     """
     inputs = request.read() if isinstance(request, CheckRequest) else request
     request = inputs.request

@@ -1,4 +1,4 @@
-"""Lazy exports of packages: names are listed once, in a stub, and imported on first access."""
+"""Lazy exports of packages: names are listed only in a stub, and imported on first access."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LazyExports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
 class Answering(ModuleType):
-    """A module that explains mistakes: calling the module itself, and using a name that it lacks."""
+    """A module that explains two mistakes: calling the module itself, and using a name that it lacks."""
 
     if not TYPE_CHECKING:
 
@@ -31,12 +31,12 @@ class Answering(ModuleType):
 
 
 def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
-    """Return `__getattr__`, `__dir__` and `__all__` of a module, from its stub.
+    """Return the `__getattr__`, `__dir__` and `__all__` of a module according to its stub.
 
-    Type checkers and editors read the stub. `from a.b import c as c` exports `c` of `a.b`, and `d = c` exports it
-    under another name too. A name that is also a module of the package (`edit` is a function and a folder) stays what
-    the stub declares, whoever imports the module. Functions check their arguments before they run or, if
-    `checks_first` is false, after Python has raised an error.
+    Type checkers and editors also read the stub. `from a.b import c as c` exports `c` from `a.b`, and `d = c` also
+    exports it under another name. A name that is also a module of the package (`edit` is a function and a folder)
+    means what the stub declares, even after the module is imported. Functions check their arguments before they run
+    or, if `checks_first` is false, after Python has raised an error.
     """
     places = places_of(Path(str(sys.modules[module].__file__)).with_suffix(".pyi"))
     hidden = {f"{module}.{name}" for name, place in places.items() if place != (module, name)}
@@ -64,7 +64,7 @@ def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
 
 
 def places_of(stub: Path) -> dict[str, tuple[str, str]]:
-    """Return the origin of each exported name: a module, and a name in it."""
+    """Return where each exported name is defined: a module, and the name in it."""
     return dict(_places(ast.parse(stub.read_text(encoding="utf-8"))))
 
 
@@ -80,7 +80,7 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _imported(place: str, name: str, package: str) -> object:
-    """Return the object `name` of a module, or the module of that name in a package."""
+    """Return the object `name` in a module, or the module of that name in a package."""
     if package != place:
         found = import_module(place)
         if hasattr(found, name):

@@ -23,11 +23,11 @@ from circletools.storage.documents import naming_files, read_bytes
 
 NAMES = ("circletools.toml", "pyproject.toml")
 _KEYS = ("select", "ignore", "fail-on", "baseline", "per-file-ignores")
-_MOST_DOTS = 1000  # the TOML parser's memory grows with the square of the number of parts of a key
+_MOST_DOTS = 1000  # the memory that the TOML parser needs is quadratic in the number of parts of a key
 
 
 def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
-    """Return the nearest file with settings in a folder or the folders above it, or None."""
+    """Return the nearest settings file in a folder or the folders above it, or None."""
     start = Path(folder).resolve()
     for place in (start, *start.parents):
         for name in NAMES:
@@ -51,7 +51,7 @@ def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
         table = whole.get("check", {})
         unknown = sorted(({*table} - {*_KEYS}) | ({*whole} - {"check"}))
         if unknown:
-            raise ValueError(f"{unknown[0]!r} is unknown; known: {', '.join(_KEYS)}")
+            raise ValueError(f"unknown setting {unknown[0]!r}; known settings: {', '.join(_KEYS)}")
         ignores = {pattern: _codes(codes) for pattern, codes in table.get("per-file-ignores", {}).items()}
         fail_on = table.get("fail-on", "warning")
         if fail_on not in ("warning", "error", "never"):
@@ -68,7 +68,7 @@ def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
                 folder=folder,
             )
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidInputError(f"not settings of circletools: {error}", location=name) from error
+        raise InvalidInputError(f"invalid settings: {error}", location=name) from error
 
 
 def _codes(value: Any) -> tuple[str, ...]:
@@ -84,4 +84,4 @@ def _toml(name: str) -> Callable[[str], Mapping[str, Any]]:
         except ImportError:
             continue
         return found
-    raise UsageError("TOML needs Python 3.11, or tomli", location=name, hint="pip install tomli")
+    raise UsageError("reading TOML requires Python 3.11 or tomli", location=name, hint="pip install tomli")

@@ -1,4 +1,4 @@
-"""Types of parameters and results, for annotations: `ct.types`."""
+"""The types of parameters and results, for use in annotations: `ct.types`."""
 
 from circletools.lazy import lazy_exports
 

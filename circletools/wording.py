@@ -1,4 +1,4 @@
-"""Format words and numbers for human readers; the schema version of documents for programs."""
+"""Format words and numbers for human readers; also, the schema version of JSON documents."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 SCHEMA_VERSION = 1
-"""`schema_version` of every JSON document that circletools writes, and of those that it reads."""
+"""The `schema_version` of every JSON document that circletools writes or reads."""
 
-_LONGEST_COMPARED = 200  # the time of a comparison is quadratic in the length
+_LONGEST_COMPARED = 200  # the time to compare words is quadratic in their length
 _LISTED = 8
-_MOST_ROWS = 200  # the most rows of an HTML table, and names that are compared
-_CHANGES = "ct.edit(model) changes a model, dataclasses.replace, list and dict make other values"
+_MOST_ROWS = 200  # the maximum number of rows in an HTML table, and of names to compare
+_CHANGES = "ct.edit(model) changes a model; dataclasses.replace, list and dict make changed copies"
 _Item = TypeVar("_Item")
 
 
@@ -31,25 +31,25 @@ class Word(str, Enum):
 
 
 def milliseconds(time_ns: int) -> str:
-    """Write a time in milliseconds, to the microsecond."""
+    """Format a time in milliseconds, to the microsecond."""
     if -500 < time_ns < 0:  # not -0.000
         return "0.000"
     return f"{time_ns / 1e6:,.3f}"
 
 
 def microseconds(time_ns: int) -> str:
-    """Write a time in microseconds, to the nanosecond."""
+    """Format a time in microseconds, to the nanosecond."""
     whole, rest = divmod(abs(time_ns), 1000)
     return f"{'-' * (time_ns < 0)}{whole}.{rest:03}"
 
 
 def counted(count: int, what: str, many: str | None = None) -> str:
-    """Write a count with its noun, as in `1 run` and `2,000 runs`; `many` is an irregular plural."""
+    """Format a count with its noun, as `1 run` or `2,000 runs`; `many` is an irregular plural."""
     return f"{count:,} {what if count == 1 else many or what + 's'}"
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Write ascending numbers as in `0-3,7`."""
+    """Format ascending numbers as ranges, such as `0-3,7`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
@@ -60,14 +60,14 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def numbered(numbers: Sequence[int], what: str) -> str:
-    """Write a noun with ascending numbers, as in `tensor 3` and `tensors 0-3,7`."""
+    """Format a noun with ascending numbers, as `tensor 3` or `tensors 0-3,7`."""
     return f"{what if len(numbers) == 1 else what + 's'} {ranges(numbers)}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'npu'?` with the nearest known word, ignoring case; empty if no word is near.
+    """Return `did you mean 'npu'?` with the most similar known word, ignoring case; empty if none is similar.
 
-    If none is near, a word that contains the given one is taken if it is the only one.
+    If none is similar but exactly one known word contains the given one, that word is used.
     """
     folded: dict[str, str] = {}
     for name in sorted(known):
@@ -78,14 +78,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a hint: the known word that was probably meant, or else a list of known words."""
+    """Return a hint: the known word that was probably meant, or a list of known words."""
     names = sorted(known)
     listed = ", ".join(names[:_LISTED])
     return did_you_mean(word, names) or f"available: {listed}{', …' if len(names) > _LISTED else ''}"
 
 
 class MissingError(AttributeError):
-    """An attribute that an object lacks; the message is made only when it is read, since `hasattr` reads none."""
+    """The error for a missing attribute; the message is composed only when read, since `hasattr` ignores it."""
 
     def __str__(self) -> str:
         fault = f"has no attribute {self.name!r}"
@@ -96,27 +96,27 @@ class MissingError(AttributeError):
 
 
 def missing(value: object, name: str) -> Any:
-    """Raise MissingError; this is the `__getattr__` of everything that explains wrong names."""
+    """Raise MissingError; everything that explains wrong names has this as its `__getattr__`."""
     raise MissingError(name=name, obj=value)
 
 
 class AnsweringType(type):
-    """The type of a class whose errors list its attributes, as the errors of its objects do."""
+    """The type of classes whose errors list their attributes, as the errors of their objects do."""
 
     if not TYPE_CHECKING:
         __getattr__ = missing
 
 
 class Attributes:
-    """An object whose errors list its attributes or items, as do those of tuples and dicts in a dataclass."""
+    """An object whose errors list its attributes or items, as do the errors of tuples and dicts in a dataclass."""
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # a type checker reports these before the program runs
+    if not TYPE_CHECKING:  # a type checker reports such errors before the program runs
 
         def __init_subclass__(cls, **options: Any) -> None:
             super().__init_subclass__(**options)
-            if "__dataclass_params__" in vars(cls):  # `dataclass` makes a class with slots twice, with its methods
+            if "__dataclass_params__" in vars(cls):  # for slots, `dataclass` makes a second class, with its methods
                 cls.__setattr__ = Attributes.__setattr__
 
         def __post_init__(self) -> None:
@@ -165,7 +165,7 @@ def _collections(kind: Any) -> list[str]:
 
 
 class Named(dict[str, Any]):
-    """Values by name, whose errors list the names."""
+    """A dict of values by name, whose errors list the names."""
 
     if not TYPE_CHECKING:
 
@@ -219,30 +219,30 @@ _ANSWERING = {tuple: Items, dict: Named}
 
 
 def refuse_index(items: Sequence[object], index: object) -> None:
-    """Raise TypeError for an index of a wrong type, IndexError for a number beyond the ends."""
+    """Raise TypeError for an index of a wrong type, IndexError for one that is out of range."""
     if isinstance(index, slice):
         return
     if hasattr(index, "__index__"):
         if not -len(items) <= index.__index__() < len(items):
-            raise IndexError(f"there is no item {index}: there are {len(items)}, numbered from 0")
+            raise IndexError(f"there is no item {index}: there are {len(items)} items, numbered from 0")
         return
-    find = by_name(items, index) if isinstance(index, str) else "; several: [items[one] for one in indices]"
-    raise TypeError(f"an index is a number or a slice, not {str(index)[:80]!r}{find}")
+    find = by_name(items, index) if isinstance(index, str) else "; for several items: [items[one] for one in indices]"
+    raise TypeError(f"an index must be a number or a slice, not {str(index)[:80]!r}{find}")
 
 
 def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a search among objects that raises TypeError for a string, since no object equals one."""
+    """Return a search that raises TypeError for a string, since no item can be equal to one."""
 
     def run(items: Sequence[object], value: object, *bounds: int) -> Any:
         if isinstance(value, str) and items:
-            raise TypeError(f"items are {type(items[0]).__name__}, not str{by_name(items, value)}")
+            raise TypeError(f"items are of type {type(items[0]).__name__}, not str{by_name(items, value)}")
         return search(items, value, *bounds)
 
     return run
 
 
 def by_name(items: Sequence[object], name: str | None = None) -> str:
-    """Return how to find an item by its name in code, empty if items have no names."""
+    """Return code that finds an item by its name; empty if items have no names."""
     first, shown = items[0] if items else None, "name" if name is None else repr(name[:80])
     if key := next((key for key in ("name", "key", "code") if hasattr(first, key)), ""):
         return f"; by its {key}: next(one for one in items if one.{key} == {shown})"
@@ -252,12 +252,12 @@ def by_name(items: Sequence[object], name: str | None = None) -> str:
 
 
 class Tabular(Attributes):
-    """A value that can be shown as a table: rows for dataframes, HTML for notebooks, one line in a terminal."""
+    """A value that can be shown as a table: rows for dataframes, HTML in notebooks, one line in a terminal."""
 
     __slots__ = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return a dict of plain values for each row, all with the same keys, as for `pandas.DataFrame`."""
+        """Return a dict of plain values for each row, all with the same keys, as `pandas.DataFrame` takes them."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -269,7 +269,7 @@ class Tabular(Attributes):
 
 
 def html_table(rows: Iterable[Mapping[str, object]], count: int) -> str:
-    """Write the first 200 of `count` rows as an HTML table; all rows have the same keys."""
+    """Format the first 200 of `count` rows as an HTML table; all rows have the same keys."""
     rows = list(islice(rows, _MOST_ROWS))
     lines = [rows[0], *(row.values() for row in rows)] if rows else []
     tags = ["th", *["td"] * len(rows)] if rows else []

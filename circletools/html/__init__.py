@@ -1,1 +1,1 @@
-"""The report: one self-contained HTML file with everything known about a model."""
+"""The report: a self-contained HTML file with everything known about a model."""

@@ -1,4 +1,4 @@
-"""The page of a difference: both graphs side by side, with pairs at the same place and links to changes."""
+"""The page of a difference: both graphs side by side, with pairs at the same place, and links to the changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from circletools.wording import SCHEMA_VERSION
 __all__ = ["difference_html"]
 
 MOST_ALIKE = 200
-"""The maximum number of described changes of a kind; all changes colour the graphs."""
+"""The maximum number of changes of each kind that are described; all changes are coloured in the graphs."""
 
 _OBJECT = re.compile(r"subgraphs\[\d+\](?:\.(?:operators|tensors)\[\d+\])?")
 _BUFFER = re.compile(r"buffers\[(\d+)\](?:\.data)?")
@@ -41,7 +41,7 @@ _Pairs = dict[tuple[int, int], tuple[_Numbers, _Numbers]]
 
 
 def difference_html(found: ModelDifference, before: Model, after: Model) -> bytes:
-    """Return the page of a difference between two models; equal differences give equal bytes.
+    """Return the HTML page of a difference between two models; equal differences give equal bytes.
 
     Raises ModelFormatError if one of the models is broken.
 
@@ -98,7 +98,7 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> byte
 
 
 def _joined(before: Origins, after: Origins) -> Origins:
-    """Return the origins of both models as one: the subgraphs of the second follow those of the first."""
+    """Return the origins of both models as those of one, in which the second model's subgraphs follow the first's."""
     by = max(before.sources, default=-1) + 1
     return Origins(
         {**before.sources, **{source + by: name for source, name in after.sources.items()}},
@@ -114,7 +114,7 @@ def _joined(before: Origins, after: Origins) -> Origins:
 
 
 def _pairs(pairing: Pairing | None, models: Sequence[Model]) -> _Pairs:
-    """Return the pairs of operators and tensors of each pair of subgraphs, as indices in the subgraphs."""
+    """Return the matched operators and tensors of each pair of subgraphs, as indices in the subgraphs."""
     if pairing is None:
         counts = (int(columns.splits[-1]) for columns in (models[0].operator_columns, models[0].tensor_columns))
         pairing = Pairing(*(np.arange(count).repeat(2).reshape(-1, 2) for count in counts))
@@ -136,7 +136,7 @@ def _pairs(pairing: Pairing | None, models: Sequence[Model]) -> _Pairs:
 def _lay_out(
     subgraphs: list[dict[str, Any]], wholes: Sequence[ModelGraph], pairs: _Pairs, modules: Sequence[Sequence[int]]
 ) -> None:
-    """Lay out each subgraph together with its twin, and number the partners of operators."""
+    """Lay out each subgraph together with its counterpart, and list the counterparts of its operators."""
     split = len(wholes[0])
     for (old, new), (operators, tensors) in pairs.items():
         twins = old, split + new
@@ -157,7 +157,7 @@ def _lay_out(
 def _layouts(
     graphs: Sequence[Graph], operators: _Numbers, tensors: _Numbers, modules: Sequence[Sequence[int]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the layout of each graph, as part of a joint layout in which pairs of operators are merged."""
+    """Yield the layout of each graph, taken from a joint layout in which matched operators are merged."""
     own = _united([len(graph) for graph in graphs], operators)
     values = _united([len(graph.values) for graph in graphs], tensors)
     edges = [edges_of(graph) for graph in graphs]
@@ -169,7 +169,7 @@ def _layouts(
     count = max((int(numbers.max(initial=-1)) for numbers in own), default=-1) + 1
     module, reading = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     for graph, numbers, given in reversed(list(zip(graphs, own, modules, strict=True))):
-        module[numbers] = given  # from the first model if both have the operator
+        module[numbers] = given  # that of the first model if both have the operator
         reading[numbers] |= fed(graph)
     kinds, groups = np.unique(module, return_inverse=True)
     joint = lay_out(groups.astype(np.int64), Edges(*whole.T), reading)
@@ -181,7 +181,7 @@ def _layouts(
 
 
 def _united(counts: Sequence[int], pairs: _Numbers) -> list[_Numbers]:
-    """Number the elements of one or two lists so that pairs have the same number."""
+    """Number the elements of one or two lists so that the elements of a pair have the same number."""
     numbers = [np.arange(counts[0]), *(counts[0] + np.arange(count) for count in counts[1:])]
     numbers[-1][pairs[:, -1]] = numbers[0][pairs[:, 0]]
     joined = np.unique(np.concatenate(numbers), return_inverse=True)[1].reshape(-1)
@@ -189,7 +189,7 @@ def _united(counts: Sequence[int], pairs: _Numbers) -> list[_Numbers]:
 
 
 def _changes(found: ModelDifference, before: Model, after: Model) -> Iterator[dict[str, Any]]:
-    """Yield the kinds of changes, with the paths of all and descriptions of the first ones."""
+    """Yield the changes by kind, with the paths of all changes and descriptions of the first ones."""
     models = before, after
     for section, group, lines in alike(found, before, after, MOST_ALIKE):
         sides = (("added",), ("removed",))
@@ -206,7 +206,7 @@ def _changes(found: ModelDifference, before: Model, after: Model) -> Iterator[di
 
 
 def _place(model: Model, path: str) -> str:
-    """Return the path of the operator, tensor or subgraph of a change, or an empty string."""
+    """Return the path of the operator, tensor or subgraph that a change concerns, or an empty string."""
     data, known = _BUFFER.fullmatch(path), _OBJECT.match(path)
     if data is None or not int(data[1]) < len(model.buffers):
         return known[0] if known else ""

@@ -1,4 +1,4 @@
-"""The data of the page as one JSON document, with the verdicts of targets."""
+"""The data of the page, as one JSON document that includes the verdicts of targets."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from circletools.render.inspection import inspection_json
 from circletools.wording import SCHEMA_VERSION
 
 MOST_FINDINGS = 500
-"""The maximum numbers of refused operators and of sources to change on a page; counts include all."""
+"""The maximum number of refused operators, and of sources to change, on a page; counts include all of them."""
 
 
 def fit_document(found: Fit, links: SourceLinks) -> list[dict[str, Any]]:
-    """Return the page's document of each target; `at` holds all operators that are refused or were not measured."""
+    """Return the page's document for each target, which has the places of all refused or unmeasured operators."""
     documents: list[dict[str, Any]] = fit_json(found)["targets"]
     for target, verdict in zip(documents, found.targets, strict=True):
         sides = {
@@ -78,12 +78,12 @@ def page_document(
     links: SourceLinks = NO_LINKS,
     version: str = "",
 ) -> dict[str, Any]:
-    """Return the document of the model `name`; `version` is the version of circletools, for readers of the page.
+    """Return the page's document for the model `name`; `version` is the version of circletools.
 
-    `fitted` holds the verdicts of targets, if requested; `links` holds addresses for the lines of sources.
+    `fitted` holds the verdicts of targets, if requested; `links` gives the addresses of source lines.
 
-    Broken indices and tables are findings, and their targets are left out. Raises ModelFormatError if the structure
-    is broken, InvalidInputError if a trace belongs to another model.
+    Broken indices and tables become findings, and what they refer to is left out. Raises ModelFormatError if the
+    structure is broken, InvalidInputError if a trace belongs to another model.
     """
     findings, whole = check(model), model_graph(model)
     affinity, affinity_state = _affinity(whole)
@@ -119,7 +119,7 @@ def page_document(
 def _graph(
     graph: Graph, columns: Columns, affinity: Affinity | None, origins: Origins, modules: ModuleTree
 ) -> dict[str, Any]:
-    """Return a subgraph, laid out by partition and by module."""
+    """Return the document of a subgraph, with layouts by partition and by module."""
     given = _fitting(affinity, graph.index, len(graph))
     (groups,) = module_groups([graph], origins, modules)
     layouts = [layout_json(*picture(graph, given)), layout_json(*module_picture(graph, groups))]
@@ -135,7 +135,7 @@ def _graph(
 def origin_columns(
     counts: Sequence[int], origins: Origins, modules: ModuleTree, links: SourceLinks
 ) -> dict[str, Any]:
-    """Return sources, sets of sources and modules; `of` holds the number of each operator's set, by subgraph."""
+    """Return the sources, sets of sources, and modules; `of` holds the number of each operator's set, by subgraph."""
     sets = Interned()
     of = [[sets(origins.of(index, operator)) for operator in range(count)] for index, count in enumerate(counts)]
     used = Counter(number for subgraph in of for number in subgraph)
@@ -154,7 +154,7 @@ def origin_columns(
 
 
 def _modules(modules: ModuleTree, rows: Mapping[int, int], sets: Interned, used: Mapping[int, int]) -> dict[str, Any]:
-    """Return the tree of modules, each with its own sources and its number of operators."""
+    """Return the tree of modules, each with its sources and its number of operators."""
     sources: list[list[int]] = [[] for _ in modules.parents]
     for source, ends in modules.of_source.items():
         for module in ends:
@@ -168,7 +168,7 @@ def _modules(modules: ModuleTree, rows: Mapping[int, int], sets: Interned, used:
 
 
 def shortened(value: Any) -> Any:
-    """Return a document in which very long strings are cut."""
+    """Return a document with very long strings shortened."""
     if isinstance(value, str):
         return short(value)
     if isinstance(value, dict):
@@ -179,7 +179,7 @@ def shortened(value: Any) -> Any:
 
 
 def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
-    """Return a model's origins, else the names of its operators, and which of the two."""
+    """Return a model's origins, or else its operators' names, and a state that says which of the two it is."""
     state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
     try:
         found = origins_in(model)
@@ -189,12 +189,12 @@ def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
         state |= {"state": "malformed", "reason": short(str(error))}
     try:
         return origins_by_output(model, range(len(model))), state
-    except ModelFormatError:  # an operator's output does not exist, which is a finding
+    except ModelFormatError:  # an operator's output does not exist; there is a finding about it
         return Origins({}, ({},) * len(model)), state
 
 
 def _details(origins: Origins, ids: Sequence[int], links: SourceLinks) -> dict[str, list[str]]:
-    """Return class, line and address of each source, if any is known."""
+    """Return the class, line and address of each source, if any are known."""
     if not origins.details:
         return {}
     details = [origins.details_of(source) for source in ids]
@@ -225,7 +225,7 @@ def _state(freshness: Freshness) -> dict[str, Any]:
 
 
 def _fitting(affinity: Affinity | None, subgraph: int, count: int) -> SubgraphAffinity | None:
-    """Return the affinity of a subgraph, with devices numbered by ascending id; None if it does not match."""
+    """Return the affinity of a subgraph, or None if it does not fit; devices are numbered by ascending id."""
     known = None if affinity is None else affinity.subgraphs.get(subgraph)
     if affinity is None or known is None or len(known.devices) != count:
         return None
@@ -237,7 +237,7 @@ def _fitting(affinity: Affinity | None, subgraph: int, count: int) -> SubgraphAf
 def _transfers_json(graph: Graph, affinity: SubgraphAffinity) -> dict[str, Any] | None:
     try:
         sums = transfers(graph, affinity.partitions.tolist(), affinity.devices.tolist())
-    except IndexError:  # a tensor does not exist, which is a finding
+    except IndexError:  # a tensor does not exist; there is a finding about it
         return None
     return {
         "launches": sums.launches,

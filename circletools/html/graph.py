@@ -1,4 +1,4 @@
-"""The operators and tensors of a subgraph as columns, with their layout."""
+"""The columns of operators and tensors of a subgraph, and their layout."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from circletools.origin.read import Origins
 
 _MOST_AT_ONCE = 32
 NAME_LENGTH = 1000
-"""The length at which names are truncated, so the page stays proportional to the model."""
+"""The length to which names are truncated, so that the size of the page is proportional to that of the model."""
 
 
 def short(name: str) -> str:
-    """Return a name, cut if it is very long."""
+    """Return a name, truncated if it is very long."""
     return name if len(name) <= NAME_LENGTH else f"{name[:NAME_LENGTH]}… ({len(name)} characters)"
 
 
@@ -44,17 +44,17 @@ class Interned:
 
 
 class Columns:
-    """Makes the columns of subgraphs, whose numbers refer to `types` and `shapes`."""
+    """Makes the columns of subgraphs; their types and shapes are indices into `types` and `shapes`."""
 
     def __init__(self, buffer_sizes: NDArray[np.int64], alike: Columns | None = None) -> None:
-        """Take the size of each buffer, -1 if it has no data, and the columns whose numbers are shared."""
+        """Take the size of each buffer (-1 without data), and columns with which to share `types` and `shapes`."""
         self.types: Interned = alike.types if alike else Interned()
         self.shapes: Interned = alike.shapes if alike else Interned()
         self._constant = np.append(buffer_sizes, -1)
         self._constant[:1] = -1  # buffer 0 means no data
 
     def tensors(self, values: Values) -> dict[str, Any]:
-        """Return the tensors. `constant_bytes` is -1 for tensors that are not constant."""
+        """Return the columns of tensors. `constant_bytes` is -1 for tensors that are not constant."""
         shapes, signatures = values.shapes.lists(), values.shape_signatures.lists()
         signed = values.tables.has("shape_signature").tolist()
         shown = [after if known else before for before, after, known in zip(shapes, signatures, signed, strict=True)]
@@ -68,7 +68,7 @@ class Columns:
         }
 
     def _quantization(self, values: Values) -> dict[str, list[Any]]:
-        """Return [first scale, first zero point, number of scales] of the quantized tensors, by index."""
+        """Return [first scale, first zero point, number of scales] by the indices of quantized tensors."""
         tables, owners = values.tables.child("quantization", values.schema)
         scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
         some = np.flatnonzero(scales.count)
@@ -81,7 +81,7 @@ class Columns:
         return {str(owner): [*own] for owner, *own in zip(*columns, strict=True)}
 
     def operators(self, graph: Graph) -> dict[str, Any]:
-        """Return code, inputs, outputs and MACs of the operators; unknown MACs are -1."""
+        """Return the columns of operators: codes, inputs, outputs and MACs. Unknown MACs are -1."""
         return {
             "code": graph.operators.code_indices.tolist(),
             "inputs": graph.operands.lists(),
@@ -91,7 +91,7 @@ class Columns:
 
 
 def edges_of(graph: Graph) -> Edges:
-    """Return the edges between producers and readers; out-of-range indices are left out."""
+    """Return the edges from producers to readers; out-of-range indices are left out."""
     tensors, (makers, made), (readers, read) = len(graph.values), graph.definitions, graph.uses
     producer = np.full(tensors + 1, -1, np.int64)
     known = made < tensors
@@ -128,7 +128,7 @@ def fed(graph: Graph) -> NDArray[np.bool_]:
 
 
 def module_groups(graphs: Sequence[Graph], origins: Origins, modules: ModuleTree) -> list[list[int]]:
-    """Return a module for each operator: the outermost one small enough to be shown whole, or ROOT.
+    """Return a module for each operator: the outermost one that is small enough to be shown completely, or ROOT.
 
     The graphs are variants of each other with the same modules.
     """
@@ -145,19 +145,19 @@ def module_groups(graphs: Sequence[Graph], origins: Origins, modules: ModuleTree
 
 
 def _chain(modules: ModuleTree, source: int | None) -> list[int]:
-    """Return the modules around a source, the outermost first."""
+    """Return the modules that contain a source, the outermost first."""
     return [] if source is None else [*modules.upwards(modules.of_source[source][0])][::-1]
 
 
 def module_picture(graph: Graph, modules: Sequence[int]) -> tuple[Layout, Edges, list[dict[str, Any]]]:
-    """Return the layout of a subgraph by modules, its edges, and the modules."""
+    """Return the layout of a subgraph by module, its edges, and the modules."""
     numbers, groups = np.unique(np.array(modules, np.int64), return_inverse=True)
     edges = edges_of(graph)
     return lay_out(groups.astype(np.int64), edges, fed(graph)), edges, module_parts(numbers, groups)
 
 
 def module_parts(numbers: NDArray[np.int64], groups: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Return the groups of a picture by module; `numbers` are their modules."""
+    """Return the groups of a layout by module; `numbers` holds the module of each group."""
     sizes = np.bincount(groups, minlength=len(numbers)).tolist()
     return [
         {"partition": None, "module": None if module == ROOT else module, "device": None, "operators": size}
@@ -166,7 +166,7 @@ def module_parts(numbers: NDArray[np.int64], groups: NDArray[np.int64]) -> list[
 
 
 def or_none(number: int) -> int | None:
-    """Return the number of a device or a partition, None if there is none."""
+    """Return the number of a device or partition, or None for NONE."""
     return None if number == NONE else number
 
 

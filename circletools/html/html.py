@@ -1,7 +1,7 @@
-"""The page: the document, the style and the script in one HTML file that loads nothing; links to source lines.
+"""Write the page: one HTML file with the document, style and script, which loads nothing; link source lines.
 
-The Content-Security-Policy allows only the style and the script, by hash, so a name that ended up in the markup would
-remain text. The document is in a data block of ASCII JSON with `<`, `>` and `&` escaped, so no name can end it early.
+The Content-Security-Policy allows only this style and script, by hash, so names in the markup can do no harm. The
+document is a data block of ASCII JSON in which `<`, `>` and `&` are escaped, so no name can end it early.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def page_html(document: Mapping[str, Any]) -> bytes:
-    """Return the page for a document of `page_document`; equal documents give equal bytes."""
+    """Return the page for a document that `page_document` made; equal documents give equal bytes."""
     style, script = _asset("page.css"), _script()
     parts = {
         "title": escape(_printable(f"{document['name']} - circletools report")),
@@ -43,12 +43,12 @@ def page_html(document: Mapping[str, Any]) -> bytes:
 
 
 def _printable(name: str) -> str:
-    """Return a name as text that UTF-8 can encode."""
+    """Return a name without characters that UTF-8 cannot encode."""
     return name.encode("utf-8", "replace").decode()
 
 
 def _script() -> str:
-    """Return all scripts joined, in a separate scope."""
+    """Return all scripts, joined in one function scope."""
     return "(() => {\n'use strict';\n" + "".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
 
 
@@ -70,10 +70,10 @@ _EXAMPLE = "https://example.org/main/{file}#L{line}"
 
 @dataclass(frozen=True, slots=True)
 class SourceLinks:
-    """A template with `{file}` and `{line}`; files below `root` are named relative to it, and so are relative paths.
+    """A template for the addresses of source lines, with `{file}` and `{line}`; files are named relative to `root`.
 
-    Other files have no address; without a template no file has one. Raises UsageError if the template has no scheme
-    such as `https://`, no host, no `{file}` or `{line}`, or other words in braces.
+    Files outside `root` have no address; without a template, none has. Raises UsageError if the template lacks a
+    scheme such as `https://`, a host, `{file}` or `{line}`, or has other words in braces.
     """
 
     template: str = ""
@@ -87,7 +87,7 @@ class SourceLinks:
             raise UsageError(message, hint=f"write it as {_EXAMPLE}")
 
     def of(self, details: SourceDetails) -> str:
-        """Return the address of the line that called a source, empty if it has none."""
+        """Return the address of the line that called a source, or an empty string."""
         start = self.root.rstrip("/") + "/" if self.root else ""
         if not self.template or not details.file or (details.file[0] == "/" and not details.file.startswith(start)):
             return ""

@@ -1,8 +1,8 @@
-"""Lay out operators in a picture: levels from top to bottom, groups (partitions) as separate bands.
+"""Lay out operators in a picture: levels from top to bottom, and groups (partitions) as separate bands.
 
     level    the longest path from an input; an operator that depends only on constants is just above its reader
-    column   the order within a level, by the mean position of the neighbours above, then below, a few times
-    lane     a vertical line beside the operators, for a tensor that is read more than one level below
+    column   the order within a level, by the mean position of the neighbours above, then below, a few times lane
+    a vertical line beside the operators, for a tensor that is read more than one level below
 
 A picture of n operators and e edges takes O(n + e log e). Units are levels and columns; the script that draws the
 picture converts them to pixels.
@@ -25,7 +25,7 @@ from circletools.graph.algorithms import dag_from_edges
 Numbers = NDArray[np.int64]
 _SWEEPS = 8
 _MOST_LANES = 48
-"""The maximum number of lanes; further tensors share them."""
+"""The maximum number of lanes; more tensors than that share them."""
 
 STRAIGHT = -1
 """The lane number of an edge that needs no lane."""
@@ -33,14 +33,14 @@ STRAIGHT = -1
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Edges of a subgraph: `target` reads `tensor`, which `source` produces. All of shape (edges,)."""
+    """The edges of a subgraph: `target` reads `tensor`, which `source` produces. All have the shape (edges,)."""
 
     source: Numbers
     target: Numbers
     tensor: Numbers
 
     def where(self, chosen: NDArray[np.bool_]) -> Edges:
-        """Return some of the edges."""
+        """Return the chosen edges."""
         return Edges(self.source[chosen], self.target[chosen], self.tensor[chosen])
 
 
@@ -48,9 +48,9 @@ class Edges:
 class Layout:
     """A picture of a subgraph.
 
-    Of shape (operators,): `group`; `level`, from 0 within the group; `column`, in half positions, 0 in the middle. Of
-    shape (edges,): `lane`, of the group for an edge within one, else of the picture. Of shape (groups,): `row`, equal
-    for groups side by side.
+    For each operator: `group`; `level`, from 0 within the group; and `column`, in half positions with 0 in the
+    middle. For each edge: `lane`, which belongs to the group if the edge is within one, else to the picture. For each
+    group: `row`, which is equal for groups side by side.
     """
 
     group: Numbers
@@ -61,7 +61,7 @@ class Layout:
 
 
 def lay_out(groups: Numbers, edges: Edges, fed: NDArray[np.bool_]) -> Layout:
-    """Lay out operators: `groups` holds the group of each operator, `fed` marks operators that read an input."""
+    """Lay out operators; `groups` holds the group of each, and `fed` marks those that read an input."""
     count, parts = len(groups), int(groups.max(initial=-1)) + 1
     inside = groups[edges.source] == groups[edges.target]
     within, across = edges.where(inside), edges.where(~inside)
@@ -77,7 +77,7 @@ def lay_out(groups: Numbers, edges: Edges, fed: NDArray[np.bool_]) -> Layout:
 
 
 def levels(count: int, edges: Edges, fed: NDArray[np.bool_]) -> Numbers:
-    """Return the level of each of `count` operators; an edge that closes a cycle is ignored."""
+    """Return the level of each of `count` operators; edges that close a cycle are ignored."""
     rank = _ranks(count, edges)
     forward = rank[edges.source] < rank[edges.target]
     by_rank = np.argsort(rank[edges.source[forward]], kind="stable")
@@ -96,7 +96,7 @@ def levels(count: int, edges: Edges, fed: NDArray[np.bool_]) -> Numbers:
 
 
 def _ranks(count: int, edges: Edges) -> Numbers:
-    """Return the position of each operator in an execution order, or its index if there is no order."""
+    """Return the position of each operator in an execution order, or its index if there is no such order."""
     try:
         order = dag_from_edges(count, edges.source, edges.target).order
     except ModelFormatError:
@@ -132,12 +132,12 @@ def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
 
 
 def _lanes(first: Numbers, last: Numbers, tensors: Numbers, groups: Numbers) -> Numbers:
-    """Return the lane of each edge from level `first` to `last`; edges of a tensor in the same group share a lane."""
+    """Return the lane of each edge from level `first` to `last`; edges of one tensor within a group share a lane."""
     far = np.flatnonzero(last - first > 1)
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     keys = list(zip(groups[far].tolist(), tensors[far].tolist(), strict=True))
     for key, start, end in zip(keys, first[far].tolist(), last[far].tolist(), strict=True):
-        spans[key] = max((start, end), spans.get(key, (start, end)))  # a tensor has one producer, so one start level
+        spans[key] = max((start, end), spans.get(key, (start, end)))  # a tensor has one producer: one start level
     order = sorted(spans, key=lambda key: (key[0], spans[key]))
     chosen: dict[tuple[int, int], int] = {}
     for _, group in groupby(order, itemgetter(0)):
@@ -149,7 +149,7 @@ def _lanes(first: Numbers, last: Numbers, tensors: Numbers, groups: Numbers) -> 
 
 
 def _greedy(spans: Sequence[Sequence[int]]) -> list[int]:
-    """Assign to each span, sorted by start, the first free lane."""
+    """Assign the first free lane to each span; spans are sorted by start."""
     busy: list[tuple[int, int]] = []
     free: list[int] = []
     used, numbers = 0, []

@@ -1,6 +1,6 @@
-"""The page of a comparison: SNR in order of execution, the graph coloured by each operator's own error, and a table.
+"""The page of a comparison: SNR in execution order, the graph coloured by each operator's own error, and a table.
 
-It is plain markup with a Content-Security-Policy that allows nothing but its style; names are escaped.
+The page has no script: its Content-Security-Policy allows only inline style, and names are escaped.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from circletools.model.model import Model
 from circletools.numerics.results import Cell, Comparison, Difference
 from circletools.wording import html_table
 
-_BEST_DB, _WIDTH, _HEIGHT = 150.0, 900, 160  # the precision of float32; differing values never reach it
+_BEST_DB, _WIDTH, _HEIGHT = 150.0, 900, 160  # the precision of float32, which different values never reach
 _COLORS = {"fault": "#d73027", "not_run": "#c2a5cf", "skipped": "#d9d9d9"}
 _SHADES = ("#1a9850", "#91cf60", "#d9ef8b", "#fee08b")  # up to 1 %, 10 %, 50 % and 100 % of the allowed error
-_LEGEND = (
-    "<p>Green to yellow: own error, up to what rounding explains; red: fault; violet: not run; grey: skipped</p>"
-)
+_LEGEND = "<p>Green to yellow: own error that rounding can explain; red: fault; violet: not run; grey: skipped</p>"
 _SHOWN = ("operator_index", "code", "verdict", "own_max_abs", "own_max_steps", "own_snr_db", "inherited_max_abs",
           "sources", "file", "line", "words")  # fmt: skip
 _STYLE = (
@@ -34,9 +32,9 @@ _HEAD = (
 
 
 def numbers_html(model: Model, found: Comparison) -> bytes:
-    """Return the page of a comparison; `model` is the compared model, the second of two.
+    """Return the HTML page of a comparison; of two compared models, `model` is the second.
 
-    Raises ModelFormatError for a broken model.
+    Raises ModelFormatError if the model is broken.
     """
     body = [f"<h1>{escape(found.other or found.file)}</h1><p>reference: {escape(found.file)} on "
             f"{escape(found.reference.program)}</p>"]  # fmt: skip
@@ -44,7 +42,7 @@ def numbers_html(model: Model, found: Comparison) -> bytes:
     for at, column in enumerate(found.columns):
         cells = [row.cells[at] for row in found.operators]
         first = found.first_own(at)
-        words = "no operator is wrong" if first is None else f"operator {first.operator} {first.code} is the first"
+        words = "no operator is wrong" if first is None else f"first wrong operator: {first.operator} {first.code}"
         body += [
             f"<h2>{escape(column.program)}: {words}</h2><p>{escape(column.failure)}</p>",
             *_wide("SNR", _plot(cells)),
@@ -56,15 +54,15 @@ def numbers_html(model: Model, found: Comparison) -> bytes:
 
 
 def _wide(title: str, contents: Iterable[str]) -> Iterator[str]:
-    """Yield contents in a region that scrolls by keyboard and touch within the window's width."""
+    """Yield contents in a region no wider than the window, which scrolls by keyboard and touch."""
     yield f"<div class=wide role=region tabindex=0 aria-label='{title}'>"
     yield from contents
     yield "</div>"
 
 
 def _plot(cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield SNR in decibels along the order of execution: own in blue, inherited in orange."""
-    yield f"<p>SNR from 0 to {_BEST_DB:g} dB in the order of execution: own blue, inherited orange</p>"
+    """Yield a plot of SNR in decibels, in execution order: own in blue, inherited in orange."""
+    yield f"<p>SNR from 0 to {_BEST_DB:g} dB in execution order; blue: own, orange: inherited</p>"
     yield f"<svg role=img aria-label=SNR width={_WIDTH} height={_HEIGHT}>"
     for color, every in (("#fd8d3c", [one.inherited for one in cells]), ("#2171b5", [one.own for one in cells])):
         points = " ".join(

@@ -1,4 +1,4 @@
-"""The report of a model: one HTML page that loads nothing."""
+"""The report of a model: one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Report", "report_html"]
 
 @dataclass(frozen=True, slots=True)
 class Report(Attributes):
-    """A page, and notes that count its errors and warnings."""
+    """An HTML page, and notes that count its errors and warnings."""
 
     html: bytes
     notes: tuple[Finding, ...]
@@ -40,9 +40,9 @@ def report_html(
 ) -> Report:
     """Make a page about a model and its traces (paths of operator-level or NNAPI traces).
 
-    The first `skip` executions of operator-level traces are left out. `on` are targets for the model, as in
-    `FitRequest`. Lines of sources link to `source_url` with `{file}` and `{line}` filled in; the file is relative to
-    `source_root`, and files outside it have no link. Raises UsageError if `source_url` is not an address,
+    `skip` is the number of executions to leave out at the start of operator-level traces. `on` names targets for the
+    model, as in `FitRequest`. Source lines link to `source_url` with `{file}` and `{line}` filled in; files are
+    relative to `source_root`, and files outside it have no link. Raises UsageError if `source_url` is not an address,
     ModelFormatError if the structure of the model is broken, InvalidInputError if a trace cannot be read or belongs
     to another model.
 
@@ -58,7 +58,7 @@ def report_html(
 
 
 def title_of(model: Model) -> str:
-    """Return the name of a model's file without its folder, since pages are shared."""
+    """Return the name of a model's file without its folder, which a shared page should not reveal."""
     name = model.source.name
     return name.strip("<>") if name in ("<standard input>", "<bytes>") else os.path.basename(name)
 

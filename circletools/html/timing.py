@@ -1,4 +1,4 @@
-"""The times of traces for the page: times of operators joined with the model, and NNAPI's layers and phases."""
+"""The times in traces for the page: operator times joined with the model, and times of NNAPI's layers and phases."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from circletools.trace.operators.read import read_profile
 
 MOST_RUNS = 100
 MOST_FUNCTIONS = 500
-"""The maximum numbers of entries that a page lists for a long trace; sums cover everything."""
+"""The maximum number of runs, and of functions, that a page lists for a trace; sums include all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTrace:
-    """A trace: times of operators, or of NNAPI's layers and phases, or both."""
+    """A trace with the times of operators, of NNAPI's layers and phases, or both."""
 
     name: str
     operators: OperatorTrace | None
@@ -36,12 +36,12 @@ class ReadTrace:
 
     @property
     def title(self) -> str:
-        """The name of the file without its folder, since pages are shared."""
+        """The name of the file without its folder, which a shared page should not reveal."""
         return os.path.basename(self.name)
 
 
 def read_times(source: str, skip: int = 0) -> ReadTrace:
-    """Read a trace of either kind, without the first `skip` executions of operators; `-` is standard input.
+    """Read a trace of either kind without its first `skip` executions of operators; `-` means standard input.
 
     Raises InvalidInputError if it cannot be read or is of neither kind, UsageError if it has too few executions.
     """
@@ -55,11 +55,11 @@ def read_times(source: str, skip: int = 0) -> ReadTrace:
     try:
         layers = read_trace(content)
     except InvalidInputError:
-        layers = None  # the other reader's error is more helpful, since it reads every format that this one does
+        layers = None  # the other reader knows more formats, so its error is more helpful
     if layers is not None and any(diagnostic.code == "T001" for diagnostic in layers.diagnostics):
         layers = None
     if operators is None and layers is None:
-        message = f"neither operator times nor NNAPI marks: {refused.message}"
+        message = f"the trace has neither operator times nor NNAPI marks: {refused.message}"
         raise InvalidInputError(message, location=name, hint="docs/trace.md shows how to record them")
     return ReadTrace(name, operators, layers)
 
@@ -96,7 +96,7 @@ def operator_times(
 
 
 def _columns(rows: Sequence[OperatorTime], backends: Interned) -> dict[str, list[int | None]]:
-    """Return the times of the operators of a subgraph; null for operators missing from the trace."""
+    """Return the times of a subgraph's operators; null for operators missing from the trace."""
     return {
         "runs": [row.time.runs if row.time else None for row in rows],
         "total_ns": [row.time.total_ns if row.time else None for row in rows],
@@ -106,7 +106,7 @@ def _columns(rows: Sequence[OperatorTime], backends: Interned) -> dict[str, list
 
 
 def layer_times(trace: ReadTrace, analysis: Analysis) -> dict[str, Any]:
-    """Return the times of NNAPI's layers and phases, for all runs together and for each of the first hundred."""
+    """Return the times of NNAPI's layers and phases, for all runs together and for each of the first hundred runs."""
     document = trace_json(analysis)
     functions = document["functions"]
     return {

@@ -1,1 +1,1 @@
-"""What origins and affinity share: the stamp of the operators that a table describes, and the table encoding."""
+"""Shared by origins and affinity: the encoding of tables, and the stamp of the operators that a table describes."""

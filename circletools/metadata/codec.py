@@ -1,4 +1,4 @@
-"""Encode and decode u32 little-endian tables in metadata entries: those of the ONE compiler and our own."""
+"""Encode and decode the metadata tables of the ONE compiler and of circletools (little-endian u32 numbers)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ROOM = "." * _PAIR.size  # room for two numbers
 
 
 def encode_names(names: Mapping[int, str]) -> bytes:
-    """Encode id -> name as `[n] ([id][length][data: length bytes])*`; length counts the final NUL.
+    """Encode a map from ids to names as `[n] ([id][length][data: length bytes])*`; length includes the final NUL.
 
-    Raises UsageError if an id is not a u32, or a name contains a NUL.
+    Raises UsageError if an id is not a u32 or a name contains a NUL.
     """
     check_ids(names)
     ids = sorted(names)
@@ -26,8 +26,8 @@ def encode_names(names: Mapping[int, str]) -> bytes:
 
 
 def encode_ascending(ids: Sequence[int], texts: Sequence[str]) -> bytes:
-    """Do the same as `encode_names`, for ascending ids. Raises UsageError if a name contains a NUL."""
-    # All names are joined, each after room for its numbers, and encoded in one step.
+    """Do the same as `encode_names` for ascending ids. Raises UsageError if a name contains a NUL."""
+    # All names are joined, each behind space for its numbers, and encoded in one step.
     text = "".join((_ROOM[: _U4.size], _ROOM, f"\0{_ROOM}".join(texts), "\0") if texts else _ROOM[: _U4.size])
     try:
         table = bytearray(text, "utf-8", "surrogateescape")
@@ -40,7 +40,7 @@ def encode_ascending(ids: Sequence[int], texts: Sequence[str]) -> bytes:
     ends = _U4.size + np.cumsum(lengths + _PAIR.size)
     _U4.pack_into(table, 0, len(texts))
     if texts:
-        numbers = np.ndarray((len(table) - _U4.size + 1,), "<u4", table, 0, (1,))  # a number can begin at any byte
+        numbers = np.ndarray((len(table) - _U4.size + 1,), "<u4", table, 0, (1,))  # numbers are not aligned
         numbers[ends - lengths - _PAIR.size] = ids
         numbers[ends - lengths - _U4.size] = lengths
     return bytes(table)
@@ -64,12 +64,12 @@ def check_ids(numbers: Collection[int]) -> None:
 
 
 def decode_names(data: bytes | memoryview, table: str) -> dict[int, str]:
-    """Decode id -> name (UTF-8; other bytes become surrogate escapes). Raises TableFormatError."""
+    """Decode a map from ids to names (UTF-8; other bytes become surrogate escapes). Raises TableFormatError."""
     names: dict[int, str] = {}
     reader = TableReader(data, table)
     for number, length, at in reader.entries():
         if length == 0:
-            raise reader.error("a name of length 0 (the length counts the final NUL)", at + 4)
+            raise reader.error("a name of length 0 (the length includes the final NUL)", at + 4)
         raw = reader.take(length)
         if raw[-1] != 0:
             raise reader.error("a name without its final NUL", reader.position - 1)
@@ -80,7 +80,7 @@ def decode_names(data: bytes | memoryview, table: str) -> dict[int, str]:
 
 
 class TableReader:
-    """Reads a table from its start, with offsets for errors. ONE's tables are `[n] ([id][count] ...)*`."""
+    """Reads a table from its start, and gives errors their offset. ONE's tables are `[n] ([id][count] ...)*`."""
 
     def __init__(self, data: bytes | memoryview, table: str) -> None:
         self.data: memoryview = memoryview(data).cast("B")
@@ -91,10 +91,10 @@ class TableReader:
         return TableFormatError(message, offset=offset, location=self.table, hint=hint)
 
     def header(self, version: int) -> int:
-        """Read `[version][count]`, the header of our own tables; return the count."""
+        """Read `[version][count]`, the header of circletools' own tables, and return the count."""
         known, count = _PAIR.unpack(self.take(_PAIR.size, "shorter than its header (8 bytes)"))
         if known != version:
-            raise self.error(f"version {known} is not known", 0, "a newer circletools wrote it")
+            raise self.error(f"version {known} is not known", 0, "use a newer version of circletools")
         return int(count)
 
     def finish(self) -> None:
@@ -103,7 +103,7 @@ class TableReader:
             raise self.error("bytes left over", self.position)
 
     def entries(self) -> Iterable[tuple[int, int, int]]:
-        """Yield (id, count, offset) of each entry; the caller must read the entry's data before the next entry."""
+        """Yield (id, count, offset) of each entry; the caller must read its data before the next entry."""
         if len(self.data) < _U4.size:
             raise self.error("shorter than its entry count (4 bytes)", 0)
         declared = int(_U4.unpack(self.take(_U4.size))[0])
@@ -119,7 +119,7 @@ class TableReader:
             raise self.error(f"{declared} entries declared, {found} found", len(self.data))
 
     def take(self, count: int, missing: str | None = None) -> memoryview:
-        """Return the next `count` bytes. Raises TableFormatError with the message `missing` if there are fewer."""
+        """Return the next `count` bytes. If there are fewer, raises TableFormatError with the message `missing`."""
         end = self.position + count
         if end > len(self.data):
             raise self.error(missing or f"an entry is truncated: {count} bytes needed", self.position)

@@ -1,4 +1,4 @@
-"""Write and remove groups of metadata entries, and report the changed ones."""
+"""Write and remove groups of metadata entries, and report the changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circletools.metadata.stamp import encode_stamp, make_stamp, operator_record
 
 
 def write_entries(edit: ModelEdit, entries: Mapping[str, bytes | None]) -> RewriteResult:
-    """Set metadata entries, and remove those whose value is None; return the changes from the model."""
+    """Set metadata entries, or remove those whose value is None; return the differences from the model."""
     changes = []
     for name, value in entries.items():
         old = edit.model.metadata_value(name)
@@ -31,7 +31,7 @@ def remove_entries(edit: ModelEdit, names: Iterable[str]) -> RewriteResult:
 
 
 def stamp_after(edit: ModelEdit) -> bytes:
-    """Return the encoded stamp of the operators that a model will have after an edit."""
+    """Return the encoded stamp of the operators that the model will have after the edit."""
     model = model_graph(edit.model)
     records = [operator_records(model, subgraph) for subgraph in range(len(model))]
     for subgraph in {subgraph for subgraph, _ in edit.renamed}:

@@ -1,14 +1,14 @@
-"""The stamp: a fingerprint of the operators, taken when the tables are written, to detect stale tables.
+"""The stamp: a fingerprint of the operators at the time when tables are written, which reveals stale tables.
 
-Other tools move operators but do not update the tables. `CIRCLETOOLS_stamp` is for origins,
-`CIRCLETOOLS_affinity_stamp` for affinity, since both may be written at different times (little-endian u32 unless
+Tables become stale when other tools move operators without updating the tables. `CIRCLETOOLS_stamp` is for origins
+and `CIRCLETOOLS_affinity_stamp` for affinity, since both may be written at different times (little-endian u32 unless
 noted otherwise):
 
     [version = 1][subgraph count] ([operator count n][fingerprint: u64][check: u8 * n])*
 
 An operator's record is its code name and the names of its output tensors, each followed by a NUL. The fingerprint is
 BLAKE2b (8 bytes) of all records of the subgraph in order; the check of an operator is the low byte of its record's
-CRC-32, which shows the first operator that differs.
+CRC-32, which locates the first operator that differs.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _SUBGRAPH = Struct("<I8s")
 
 @dataclass(frozen=True, slots=True)
 class SubgraphStamp:
-    """One subgraph: the fingerprint of its operators, and one check byte for each."""
+    """The stamp of one subgraph: the fingerprint of its operators, and a check byte for each operator."""
 
     fingerprint: bytes
     checks: bytes
 
 
 Stamp = tuple[SubgraphStamp, ...]
-"""The operators of a model, one entry for each subgraph."""
+"""The stamp of a model, with one entry for each subgraph."""
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness(Attributes):
     """Whether tables still describe the operators of the model.
 
-    For `stale`, `subgraph` and `operator` are the first difference (`operator` is None if only the fingerprint
-    differs); `reason` is human-readable.
+    If they are `stale`, `subgraph` and `operator` locate the first difference (`operator` is None if only the
+    fingerprint differs), and `reason` describes it.
     """
 
     state: Literal["fresh", "stale", "unstamped"]
@@ -59,7 +59,7 @@ class Freshness(Attributes):
 
     @property
     def place(self) -> str:
-        """The path of the first difference."""
+        """The location of the first difference, as a path."""
         operator = "" if self.operator is None else f".operators[{self.operator}]"
         return f"subgraphs[{self.subgraph}]{operator}"
 
@@ -81,7 +81,7 @@ def operator_records(model: ModelGraph, subgraph: int) -> list[bytes]:
 
 
 def make_stamp(records: Iterable[Sequence[bytes]]) -> Stamp:
-    """Return the stamp for the operator records of each subgraph."""
+    """Return the stamp of a model, given the operator records of each subgraph."""
     subgraphs = []
     for subgraph in records:
         checks = np.fromiter(map(zlib.crc32, subgraph), np.uint32, len(subgraph)).astype(np.uint8)
@@ -103,7 +103,7 @@ def encode_stamp(stamp: Stamp) -> bytes:
 
 
 def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
-    """Decode a stamp. Raises TableFormatError, which contains the name of the metadata entry."""
+    """Decode a stamp. Raises TableFormatError, which names the metadata entry."""
     reader, subgraphs = TableReader(data, entry), []
     for _ in range(reader.header(_VERSION)):
         operators, fingerprint = _SUBGRAPH.unpack(reader.take(_SUBGRAPH.size, "a subgraph's entry is truncated"))
@@ -114,7 +114,7 @@ def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
 
 
 def compare(then: Stamp, now: Stamp) -> Freshness:
-    """Compare a stamp with the current operators."""
+    """Compare a stamp with that of the current operators."""
     if len(then) != len(now):
         reason = f"there were {len(then)} subgraphs, now there are {len(now)}"
         return Freshness("stale", min(len(then), len(now)), 0, reason)
@@ -123,16 +123,16 @@ def compare(then: Stamp, now: Stamp) -> Freshness:
             differing = (row for row, (a, b) in enumerate(zip(old.checks, new.checks, strict=False)) if a != b)
             before, after = len(old.checks), len(new.checks)
             row = next(differing, None if before == after else min(before, after))
-            reason = "other operators" if before == after else f"{before} operators then, {after} now"
-            return Freshness("stale", index, row, reason)
+            counts = f"there were {before} operators, now there are {after}"
+            return Freshness("stale", index, row, "the operators differ" if before == after else counts)
     return Freshness("fresh")
 
 
 def check_stamp(model: ModelGraph) -> Freshness:
-    """Compare the stamp in a model with its operators; `unstamped` if there is none. Raises TableFormatError."""
+    """Compare a model's stamp with its operators; `unstamped` if it has none. Raises TableFormatError."""
     return compare_stamp(model, model.metadata_value(STAMP))
 
 
 def compare_stamp(model: ModelGraph, value: bytes | memoryview | None, entry: str = STAMP) -> Freshness:
-    """Compare the value of a stamp with a model's operators; None means no stamp. Raises TableFormatError."""
+    """Compare an encoded stamp, or None for no stamp, with a model's operators. Raises TableFormatError."""
     return Freshness("unstamped") if value is None else compare(decode_stamp(value, entry), stamp_model(model))

@@ -1,7 +1,7 @@
-"""TFLITE_METADATA: a flatbuffer that describes a model and its inputs and outputs, for applications.
+"""TFLITE_METADATA: a flatbuffer that describes a model, its inputs and its outputs to applications.
 
-tflite-support and MediaPipe read it; files such as labels are in a ZIP archive appended to the model. It is converted
-to a JSON document, and written from one. Schema: tensorflow_lite_support/metadata/metadata_schema.fbs.
+tflite-support and MediaPipe read it; files such as labels are in a ZIP archive appended to the model. This module
+converts it to and from a JSON document. Schema: tensorflow_lite_support/metadata/metadata_schema.fbs.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _SINCE = {
     "AssociatedFile.type=SCANN_INDEX_FILE": (1, 4, 0),
     "AssociatedFile.version": (1, 4, 1),
 }
-"""The schema version that introduced a field or enum member; those that are not listed are in 1.0.0."""
+"""The schema versions that introduced fields and enum members; those not listed are in 1.0.0."""
 
 
 def leaves(tables: Tables, item: Field) -> list[Any]:
-    """Return the values of a field that does not contain tables. Raises EditError for fields of a newer schema."""
+    """Return the values of a field that contains no tables. Raises EditError for fields of a newer schema."""
     if unknown_slots(tables).any():
-        raise EditError(f"a {tables.type.name} has fields of a newer schema", hint="`metadata set` takes any value")
+        raise EditError(f"a {tables.type.name} has fields of a newer schema", hint="`metadata set` accepts any value")
     if item.kind == "scalar":
         members = _members(tables.type, item)
         return [members.get(number, number) for number in _plain(tables.scalars(item.name))]
@@ -74,12 +74,12 @@ def leaves(tables: Tables, item: Field) -> list[Any]:
 
 
 def _plain(numbers: NDArray[Any]) -> list[Any]:
-    """Return Python numbers; a 32-bit float gets the fewest digits that identify it."""
+    """Return Python numbers; 32-bit floats get the fewest digits that identify them."""
     return [float(str(one)) for one in numbers] if numbers.dtype == np.float32 else numbers.tolist()
 
 
 def _members(owner: TableType, item: Field) -> Mapping[int, str]:
-    """Return the enum names of the numbers that a field can have."""
+    """Return the enum names of a field's possible numbers."""
     schema, enum = load_schema("tflite_metadata"), _ENUMS.get(f"{owner.name}.{item.name}")
     if enum is not None:
         return schema.enums[enum]
@@ -88,10 +88,10 @@ def _members(owner: TableType, item: Field) -> Mapping[int, str]:
 
 
 def from_document(document: Any) -> tuple[NewTable, list[str]]:
-    """Return the root table for a document, and the names of its files.
+    """Return the root table for a document, and the names of the files in it.
 
-    The root contains the minimum parser version. Raises UsageError, with the location, for fields and values that are
-    not in the schema.
+    The root contains the minimum parser version. Raises UsageError with the location of a field or value that is not
+    in the schema.
     """
     versions, files = [(1, 0, 0)], list[str]()
     root = _table(load_schema("tflite_metadata").root, document, "", (versions, files))
@@ -120,7 +120,7 @@ def _table(kind: str, document: Any, place: str, needs: tuple[list[_Version], li
             owner = next((one.name for one in table.type.fields if one.slot == item.type_slot), "")
             target = item.target if item.kind == "table" else document.get(owner)
             if target not in load_schema("tflite_metadata").tables:
-                raise UsageError(f"{owner} must name its type", location=where)
+                raise UsageError(f"{owner} must name the type of this value", location=where)
             table.set(name, _table(str(target), value, where, needs))
         else:
             numbers = {member: number for number, member in _members(table.type, item).items()}
@@ -137,7 +137,7 @@ def _text(value: Any, place: str) -> bytes:
 
 def _checked(value: Any, kind: Any, place: str) -> Any:
     if not isinstance(value, kind):
-        raise UsageError(f"it has to be {_KINDS[kind]}", location=place or None)
+        raise UsageError(f"this must be {_KINDS[kind]}", location=place or None)
     return value
 
 
@@ -145,7 +145,7 @@ TFLITE_METADATA = "TFLITE_METADATA"
 
 
 def decoded(data: bytes) -> dict[str, Any]:
-    """Decode an entry. Raises ModelFormatError if it is broken, EditError for a newer schema."""
+    """Decode an entry. Raises ModelFormatError if it is broken, EditError if its schema is newer."""
     schema, wire = load_schema("tflite_metadata"), Wire(memoryview(data))
     try:
         walk(wire, schema)
@@ -158,7 +158,7 @@ def decoded(data: bytes) -> dict[str, Any]:
 
 
 def encoded(root: NewTable) -> bytes:
-    """Return the encoded entry with this root."""
+    """Encode an entry with this root."""
     builder = flatbuffers.Builder(32)
     builder.StartObject(0)
     builder.Finish(builder.EndObject(), b"M001")

@@ -1,4 +1,4 @@
-"""Node data for a graph in Model Explorer: origins, devices and partitions, and times from a trace.
+"""Node data for a graph in Model Explorer: origins, devices and partitions, MACs, and times from a trace.
 
 Interface: model_explorer/node_data_provider.py of ai-edge-model-explorer 0.1.34.
 """
@@ -51,19 +51,19 @@ _VIEWS: Mapping[str, tuple[str, str, Callable[[ModelGraph, int, Mapping[str, Any
     ),
     "circletools_affinity": (
         "Affinity",
-        "The device and the partition of each operator.",
+        "The device and partition of each operator.",
         lambda model, subgraph, _: affinity_data(model, subgraph),
     ),
     "circletools_cost": (
         "MACs",
-        "The multiply-accumulates of each operator.",
+        "The number of multiply-accumulates of each operator.",
         lambda model, subgraph, _: cost_data(model, subgraph),
     ),
-    "circletools_time": ("Time", "The time of each operator, from a trace.", _time),
+    "circletools_time": ("Time", "The time of each operator in a trace.", _time),
 }
 
 
-class CircletoolsProvider(NodeDataProvider):  # type: ignore[misc] # it publishes no types
+class CircletoolsProvider(NodeDataProvider):  # type: ignore[misc] # the package has no type information
     """Provides node data for a graph in Model Explorer."""
 
     metadata = [  # noqa: RUF012 - required by the interface
@@ -72,17 +72,17 @@ class CircletoolsProvider(NodeDataProvider):  # type: ignore[misc] # it publishe
     ]
 
     def get_config_editors(self, provider_id: str) -> Any:
-        """Return the settings to request from the user: the trace, if one is needed."""
+        """Return the settings to request from the user: a trace, for the provider that needs one."""
         asked = TextInputConfigEditor(
             id=_TRACE,
             label="Trace",
             required=True,
-            description="A file on the server: a trace of onert or LiteRT, or a report of benchmark_model.",
+            description="A path on the server, of a trace of onert or LiteRT or a report of benchmark_model.",
         )
         return GetConfigEditorsResult(configEditors=[asked] if provider_id == "circletools_time" else [])
 
     def run(self, provider_id: str, model_path: str, graph_id: str, config_values: dict[str, Any], graph: Any) -> Any:
-        """Return the node data of a graph, or the error as text."""
+        """Return the node data of a graph, or the text of an error."""
         try:
             with open_model(model_path) as model:
                 whole = model_graph(model)

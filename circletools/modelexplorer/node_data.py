@@ -1,4 +1,4 @@
-"""Origins, devices, partitions, MACs and times as node data of Model Explorer (docs/model-explorer.md).
+"""Origins, devices, partitions, MACs and times as node data for Model Explorer (docs/model-explorer.md).
 
 Node data is a dict with `name` and `results`; `circletools.affinity.exports.pictures` explains the keys.
 """
@@ -32,7 +32,7 @@ _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#ff7f6e"
 
 
 def subgraph_of(model: ModelGraph, graph_id: str) -> int:
-    """Return the subgraph for a graph of Model Explorer. Raises UsageError if there is none."""
+    """Return the index of the subgraph that Model Explorer shows as a graph. Raises UsageError if there is none."""
     known = {"main": 0} if len(model) == 1 else graph_ids(model)
     if len(model) == 1:
         known[model.graphs[0].name] = 0
@@ -42,7 +42,7 @@ def subgraph_of(model: ModelGraph, graph_id: str) -> int:
 
 
 def origin_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
-    """Return the names of each operator's sources, their modules, and their lines if known.
+    """Return the names, modules and, if known, lines of each operator's sources.
 
     Raises EditError if origins are missing or stale.
     """
@@ -66,7 +66,7 @@ def origin_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
 
 
 def affinity_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
-    """Return device and partition of each operator. Raises EditError if affinity is missing or stale."""
+    """Return the device and partition of each operator. Raises EditError if affinity is missing or stale."""
     affinity = current_affinity(model)
     rows = enumerate(zip(*placement(model.graphs[subgraph], affinity), strict=True))
     known = [(number, index, device) for index, (device, number) in rows if number is not None]
@@ -75,16 +75,16 @@ def affinity_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
 
 
 def cost_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
-    """Return the MACs of each operator; more MACs are redder."""
+    """Return the MACs of each operator; operators with more MACs are redder."""
     graph = model.graphs[subgraph]
     results = {index: {"value": number} for index, number in enumerate(macs(graph).tolist()) if number > 0}
     return [{"name": "macs", "results": by_key(graph, results), "gradient": _GRADIENT}]
 
 
 def time_data(model: ModelGraph, subgraph: int, trace: OperatorTrace) -> list[NodeData]:
-    """Return the mean time of each operator in an execution, in microseconds; longer times are redder.
+    """Return the mean time per execution of each operator, in microseconds; slower operators are redder.
 
-    Raises InvalidInputError for a trace of another model.
+    Raises InvalidInputError if the trace belongs to another model.
     """
     found = attribute_to(model, trace, None)
     results = {

@@ -16,7 +16,7 @@ from tools.findings import DOCUMENT, document
 
 
 def test_a_finding_without_a_rule_cannot_be_made() -> None:
-    with pytest.raises(ValueError, match="no finding has the code 'NOTHING'"):
+    with pytest.raises(ValueError, match="there is no code 'NOTHING'"):
         ct.Finding("NOTHING", "error", "model", "words")
 
 
@@ -77,4 +77,4 @@ def test_an_unknown_code_is_refused_with_the_nearest() -> None:
 def test_only_what_check_reports_can_be_selected() -> None:
     with pytest.raises(ct.UsageError) as caught:
         ct.checks.CheckRequest(ignore=("STRAY_FILE",))
-    assert str(caught.value) == "`check` never reports STRAY_FILE (it is a note about verify-split)"
+    assert str(caught.value) == "`check` never reports STRAY_FILE (this code is a note about verify-split)"

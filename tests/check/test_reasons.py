@@ -99,7 +99,7 @@ def test_each_reason_is_told_at_the_first_operator_that_it_is_about(said: Any) -
     assert said("refused", "two reasons", *operators) == [
         ("subgraphs[0].operators[3]", "npu 1.2 refuses the model: no kernel (TANH 3,1; NEG 2; subgraph 1 ABS 0)"),
         ("subgraphs[0].operators[2]", "npu 1.2 refuses the model: too large (NEG 2)"),
-        ("subgraphs[0].operators[5]", "npu 1.2 refuses the model: it gives no reason (TANH 5)"),
+        ("subgraphs[0].operators[5]", "npu 1.2 refuses the model: no reason is given (TANH 5)"),
         ("model", "npu 1.2 refuses the model: of some"),
     ]
     assert said("refused", "why", Placed("cpu", "fine", 0, 0)) == [("model", "npu 1.2 refuses the model: why")]

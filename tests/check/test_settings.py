@@ -73,6 +73,6 @@ def test_a_baseline_is_beside_the_settings(tmp_path: Path, monkeypatch: pytest.M
 )  # fmt: skip
 def test_wrong_settings_are_refused_by_name(text: str, tmp_path: Path) -> None:
     file = project(tmp_path, "circletools.toml", text)
-    with pytest.raises(ct.InvalidInputError, match="not settings of circletools"):
+    with pytest.raises(ct.InvalidInputError, match="invalid settings"):
         ct.checks.read_settings(file)
     assert run("check", tmp_path, "--config", file).returncode == 3

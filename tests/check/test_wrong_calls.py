@@ -43,7 +43,7 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.affinity.annotate(e, {0: "npu"}), "`what` must be Affinity or Planned, not {0: 'npu'}"),
     (lambda m, e: ct.checks.CheckRequest(fail_on="warn"), "did you mean 'warning'?"),
     (lambda m, e: ct.Model(F), "ct.open(path)"),
-    (lambda m, e: ct.Model.metadata_value("x"), "is called on an object, not on the class (ct.open(path) makes one)"),
+    (lambda m, e: ct.Model.metadata_value("x"), "be called on an object, not on the class (ct.open(path) makes one)"),
     (lambda m, e: ct.render.cost_json(m), "a result of `ct.cost` or the like is needed"),
     (lambda m, e: ct.origins.collect(m, "best"), "NameSource, one of 'auto', 'tensor-names', "),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (write .numpy())"),
@@ -67,7 +67,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "[items[one] for one in indices]"),
     (lambda m, e: m.subgraphs[0].operators[0].options.padding, AttributeError, "write ['padding']"),
     (lambda m, e: m.subgraphs[0].operators[0].options["pad"], KeyError, "no 'pad' (did you mean 'padding'?)"),
-    (lambda m, e: setattr(m, "description", "x"), AttributeError, "read only (ct.edit(model) changes a model, "),
+    (lambda m, e: setattr(m, "description", "x"), AttributeError, "read only (ct.edit(model) changes a model; "),
     (
         lambda m, e: m.metadata.colour,
         AttributeError,
@@ -90,7 +90,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     ),
     (lambda m, e: ct.types.Model, AttributeError, "(write ct.Model)"),
     (lambda m, e: ct.affinity.set(e), AttributeError, "(write ct.affinity.annotate(edit, plan))"),
-    (lambda m, e: ct.Finding("NOPE", "error", "", ""), ValueError, "no finding has the code 'NOPE' (available: "),
+    (lambda m, e: ct.Finding("NOPE", "error", "", ""), ValueError, "there is no code 'NOPE' (available: "),
     (lambda m, e: ct.open(TextIOWrapper(BytesIO(b"\xff"), "ascii")), ct.UsageError, "(open it as 'rb')"),
 ]
 

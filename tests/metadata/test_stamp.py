@@ -111,10 +111,10 @@ def test_a_stamp_without_subgraphs() -> None:
         (of(), of(), Freshness("fresh")),
         (of(b"ab"), of(b"ab", b"c"), Freshness("stale", 1, 0, "there were 1 subgraphs, now there are 2")),
         (of(b"ab", b"c"), of(b"xy"), Freshness("stale", 1, 0, "there were 2 subgraphs, now there are 1")),
-        (of(b"ab", b"cd"), of(b"ab", b"cx"), Freshness("stale", 1, 1, "other operators")),
-        (of(b"abc"), of(b"ab"), Freshness("stale", 0, 2, "3 operators then, 2 now")),
-        (of(b"a"), of(b"abc"), Freshness("stale", 0, 1, "1 operators then, 3 now")),
-        (of(b"ab"), of(b"xbc"), Freshness("stale", 0, 0, "2 operators then, 3 now")),
+        (of(b"ab", b"cd"), of(b"ab", b"cx"), Freshness("stale", 1, 1, "the operators differ")),
+        (of(b"abc"), of(b"ab"), Freshness("stale", 0, 2, "there were 3 operators, now there are 2")),
+        (of(b"a"), of(b"abc"), Freshness("stale", 0, 1, "there were 1 operators, now there are 3")),
+        (of(b"ab"), of(b"xbc"), Freshness("stale", 0, 0, "there were 2 operators, now there are 3")),
     ],
 )
 def test_from_which_operator_on_two_differ(then: Stamp, now: Stamp, found: Freshness) -> None:
@@ -124,7 +124,7 @@ def test_from_which_operator_on_two_differ(then: Stamp, now: Stamp, found: Fresh
 def test_the_fingerprint_tells_where_the_checks_do_not() -> None:
     then, now = (Stamp((SubgraphStamp(fingerprint * 8, b"ab"),)) for fingerprint in (b"x", b"y"))
     found = compare(then, now)
-    assert found == Freshness("stale", 0, None, "other operators")
+    assert found == Freshness("stale", 0, None, "the operators differ")
     assert found.place == "subgraphs[0]"
     assert Freshness("stale", 1, 0).place == "subgraphs[1].operators[0]"
 
@@ -164,5 +164,5 @@ def test_the_stamp_after_an_edit_is_that_of_the_result() -> None:
     with open_model(data) as model:
         assert after == encode_stamp(stamp_model(model_graph(model)))
         assert compare(decode_stamp(old), stamp_model(model_graph(model))) == Freshness(
-            "stale", 0, count, f"{count} operators then, {count + 2} now"
+            "stale", 0, count, f"there were {count} operators, now there are {count + 2}"
         )

@@ -151,16 +151,16 @@ def test_a_document_comes_back(kind: str) -> None:
     ("field", "words"),
     [
         ('"nam": "x"', "nam: a ModelMetadata has no such field"),
-        ('"name": 1', "name: it has to be text"),
-        ('"subgraph_metadata": {}', "subgraph_metadata: it has to be a list"),
-        ('"subgraph_metadata": [1]', "subgraph_metadata[0]: it has to be an object"),
+        ('"name": 1', "name: this must be text"),
+        ('"subgraph_metadata": {}', "subgraph_metadata: this must be a list"),
+        ('"subgraph_metadata": [1]', "subgraph_metadata[0]: this must be an object"),
         ('"subgraph_metadata": [{"input_tensor_metadata": [{}, {}]}]', "it describes 2 inputs of 1"),
         ('"subgraph_metadata": [{"input_tensor_metadata": [{}]}]', "it describes 0 outputs of 1"),
         ('"associated_files": [{"type": "LABELS"}]', "associated_files[0].type: 'LABELS' is not known"),
         ('"associated_files": [{"type": 1000}]', "AssociatedFile.type cannot hold this"),
         ('"associated_files": [{"name": "a.txt"}]', "lists missing files: a.txt"),
         (AUDIO.format("-1"), "AudioProperties.sample_rate cannot hold this"),
-        ('"subgraph_metadata": [{"input_process_units": [{"options": {}}]}]', "options_type must name its type"),
+        ('"subgraph_metadata": [{"input_process_units": [{"options": {}}]}]', "options_type must name the type of"),
     ],
 )
 def test_what_readers_refuse_is_refused(field: str, words: str, tmp_path: Path) -> None:

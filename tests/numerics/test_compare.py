@@ -294,7 +294,7 @@ def test_the_page_of_a_comparison_is_plain_markup(tmp_path: Path) -> None:
     assert "<script" not in html
     assert html.count("<rect") == 2 * len(compared(data).operators)
     assert html.count("#d73027") >= 2
-    assert f"operator {fault.operator} CONV_2D is the first" in html
+    assert f"first wrong operator: {fault.operator} CONV_2D" in html
 
 
 def test_names_that_went_to_other_operators_pair_nothing() -> None:

@@ -95,7 +95,7 @@ def test_a_stamp_tells_stale() -> None:
 
 def test_a_stamp_counts_operators() -> None:
     after = rebuilt(embedded(bytes_of(CIRCLE)), CHANGES["operators dropped"][1])
-    assert freshness_of(after).reason == "41 operators then, 6 now"
+    assert freshness_of(after).reason == "there were 41 operators, now there are 6"
 
 
 @pytest.mark.parametrize("title", CHANGES)
@@ -144,7 +144,7 @@ def test_a_change_that_the_check_byte_misses_is_told_by_the_fingerprint() -> Non
     old = output_names(data)[2]
     other = next(name for name in map(str, range(10000)) if check(name) == check(old))
     found = freshness_of(rebuilt(embedded(data), lambda model: rename_output(model, 2, other)))
-    assert (found.state, found.subgraph, found.reason) == ("stale", 0, "other operators")
+    assert (found.state, found.subgraph, found.reason) == ("stale", 0, "the operators differ")
 
 
 # --- follow -------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_an_appended_operator_inherits() -> None:
     assert output_names(after)[3] == "new"
     # Without `follow` the tables are left behind, and the stamp tells.
     left = edited(before, lambda edit: append_tanh(edit, "new", (0, 2)))
-    assert freshness_of(left) == Freshness("stale", 0, 3, "3 operators then, 4 now")
+    assert freshness_of(left) == Freshness("stale", 0, 3, "there were 3 operators, now there are 4")
 
 
 def test_a_chain_of_appended_operators_inherits() -> None:
