@@ -1,8 +1,8 @@
 """The ZIP archive that TFLite metadata appends to the flatbuffer (labels, vocabularies).
 
-Offsets that count from the start of the file are adjusted when the archive moves. Others, such as those that count
-from the start of the archive, stay as long as readers can infer that start from the position of the central
-directory; the TFLite task library (minizip) and unzip refuse an archive that would start before the file.
+Offsets relative to the start of the file are adjusted when the archive moves. Others, such as those relative to the
+start of the archive, stay unchanged as long as readers can infer that start from the position of the central
+directory; the TFLite task library (minizip) and unzip refuse an archive that seems to start before the file does.
 
 Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 """
@@ -33,12 +33,12 @@ from circletools.storage.zips import (
 
 
 def move_archive(model: Model, start: int, by: int, end: int | None = None) -> list[Part]:
-    """Return the file from `start`; an archive at its end is adjusted for a move by `by` bytes.
+    """Return the file from `start` on, with an archive at its end adjusted for a move by `by` bytes.
 
-    With `end`, the file ends there. Raises EditError if the archive's offsets need a change that is impossible,
+    With `end`, the file is cut off there. Raises EditError if the archive's offsets cannot be adjusted,
     InvalidInputError if the file changed since it was opened.
     """
-    model.source.check_unchanged()  # in a file that has become shorter there is no directory to read
+    model.source.check_unchanged()  # a file that has become shorter may lack the directory
     rest = Range(model.source, start, model.wire.size if end is None else end)
     directory = directory_start(model.wire.memory) if by and end is None else None
     ends = (int((data.offsets + data.sizes).max()) for data in external_data(model))
@@ -53,7 +53,7 @@ def move_archive(model: Model, start: int, by: int, end: int | None = None) -> l
 
 
 def archive_entries(model: Model) -> list[ZipInfo] | None:
-    """Return the central directory of an archive after a model, or None if there is no readable one."""
+    """Return the entries of the archive after a model, or None if there is no readable archive."""
     try:
         with ZipFile(model.source.path or io.BytesIO(model.wire.memory)) as archive:
             return archive.infolist()
@@ -64,13 +64,13 @@ def archive_entries(model: Model) -> list[ZipInfo] | None:
 def moved_directory(file: memoryview, by: int) -> bytes:
     """Return the central directory and everything after it, for an archive that moves by `by` bytes in its file.
 
-    Offsets that did not count from the start of the file are unchanged if readers can still find the entries. Raises
-    EditError if offsets cannot be changed.
+    Offsets that are not relative to the start of the file stay unchanged if readers can still find the entries.
+    Raises EditError if offsets cannot be changed.
     """
     start, end = directory_start(file), end_place(file)
     assert start is not None
     assert end is not None
-    before = start - END_FIELDS.unpack_from(file, end)[6]  # the number of bytes in front of byte 0 of the offsets
+    before = start - END_FIELDS.unpack_from(file, end)[6]  # the position in the file that offset 0 refers to
     if before > 0 and before + by >= 0:
         return bytes(file[start:])
     lines = [moved(line, ENTRY_OFFSET, by) for _, line in directory_entries(file, start, end)]
@@ -78,11 +78,11 @@ def moved_directory(file: memoryview, by: int) -> bytes:
 
 
 # --- associated files of a model: entries of a ZIP archive appended to it, which ordinary ZIP tools can also open
-# Existing entries stay in place; the central directory is written again after the new entries.
+# Existing entries stay in place; the central directory is rewritten after the new entries.
 
 
 def with_files(parts: Sequence[Part], files: Mapping[str, bytes]) -> list[Part]:
-    """Return the parts of a file with `files` added to its archive. Raises EditError if that is impossible."""
+    """Return the parts of a file with `files` added to its archive. Raises EditError if they cannot be added."""
     if not files:
         return list(parts)
     *front, last = parts
@@ -117,7 +117,7 @@ def has_file(model: Model, name: str, data: bytes) -> bool:
 
 
 def _stored(name: str, data: bytes) -> tuple[bytes, bytes]:
-    """Return a file as an entry of an archive, and its directory record; neither has a time."""
+    """Return a file as an archive entry, and its directory record; neither has a timestamp."""
     stream = io.BytesIO()
     with ZipFile(stream, "w") as archive:
         info = ZipInfo(name)

@@ -1,4 +1,4 @@
-"""Extract or replace a member of a bundle; all other bytes and their alignment are preserved."""
+"""Extract or replace a model in a bundle (`.task`, `.litertlm`), preserving all other bytes and their alignment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LARGEST_ALIGNMENT, _LARGEST_ZIP = 4096, (1 << 32) - 2
 
 
 def extract_member(name: str, target: str | os.PathLike[str]) -> RewriteResult:
-    """Write a member of a bundle, `BUNDLE!MEMBER`, as a file. Raises UsageError, InvalidInputError, OutputError."""
+    """Write the member `BUNDLE!MEMBER` of a bundle to a file. Raises UsageError, InvalidInputError, OutputError."""
     source = open_member(name)
     if source is None:
         raise UsageError("this is not a member of a bundle", location=name, hint="write BUNDLE!MEMBER")
@@ -41,10 +41,10 @@ def extract_member(name: str, target: str | os.PathLike[str]) -> RewriteResult:
 def replace_member(
     name: str, model: str | os.PathLike[str], target: str | os.PathLike[str] | None = None
 ) -> RewriteResult:
-    """Replace a member, `BUNDLE!MEMBER`, with a model: in the bundle itself, or in a copy at `target`.
+    """Replace the member `BUNDLE!MEMBER` with a model, in the bundle itself or in a copy at `target`.
 
     Raises UsageError if the member does not exist, InvalidInputError if `model` is not a model, EditError if members
-    of the bundle overlap or it would become too large.
+    of the bundle overlap or the bundle would become too large.
     """
     parts = split_member(name)
     if parts is None:
@@ -68,7 +68,7 @@ def replace_member(
 def _check_apart(members: Iterable[Member], member: Member, name: str) -> None:
     for other in members:
         if other is not member and (other.reason or (other.head < member.end and member.head < other.end)):
-            raise EditError(f"{other.name!r} overlaps it, or cannot be read", location=name)
+            raise EditError(f"{other.name!r} overlaps this member, or cannot be read", location=name)
 
 
 def _sections(bundle: Source, members: list[Member], member: Member, data: Range) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Compact a model file into a minimal flatbuffer, followed by the external and the trailing data."""
+"""Compact a model file into a minimal flatbuffer, followed by its external and trailing data."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
         edit.save("out.circle")
 
 Existing indices never change: tensors, operators, operator codes and buffers are only appended. `index_map` lists the
-added operators, with the operators whose work they continue, to update tables that refer to operators by index.
+added operators, each with those whose work it continues, so that tables that refer to operators can be updated.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     """An edit of one model; `save` writes it. The model itself is not changed.
 
     Raises ModelFormatError if the file's structure is broken, and EditError if an index in it is out of range, since
-    new entries could make it valid.
+    appended entries could make that index valid.
     """
 
     def __init__(self, model: Model) -> None:
-        """Check the model, and open its root."""
+        """Check the model, and open its root table."""
         self.model = model
         check_editable(model)
         self._base = original_start(model)
@@ -68,13 +68,13 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         self._added: list[AddedOperator] = []
         self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
         self.new_names: dict[tuple[int, int], bytes] = {}  # the same, including appended tensors
-        self._ends: dict[tuple[int, Direction], list[int]] = {}  # that were set
+        self._ends: dict[tuple[int, Direction], list[int]] = {}  # the inputs and outputs that were set
         self._files: dict[str, bytes] = {}
-        self._end: int | None = None  # of the part of the file that is kept
+        self._end: int | None = None  # the end of the part of the file that is kept
         self._followers: list[Callable[[ModelEdit], None]] = []
 
     def __enter__(self) -> ModelEdit:
-        """Return the edit; leaving the block writes nothing, only `save` does."""
+        """Return the edit. Leaving the block writes nothing; only `save` does."""
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -86,17 +86,17 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return IndexMap(tuple(self._added))
 
     def before_save(self, follower: Callable[[ModelEdit], None]) -> None:
-        """Register `follower(edit)`, which is called before writing to update a table by `index_map`."""
+        """Register `follower(edit)`, which is called before writing so that it can update a table by `index_map`."""
         self._followers.append(follower)
 
     def metadata_value(self, name: str) -> bytes | memoryview | None:
-        """Return the current value of a metadata entry in the edit, or None."""
+        """Return the value of a metadata entry, including changes by this edit, or None."""
         return self._entries.value(name)
 
     def set_metadata(self, name: str, value: bytes) -> None:
         """Set the value of the metadata entry `name`; a missing entry is appended.
 
-        Further entries of the same name are removed. Raises UsageError for a name that is not a string.
+        Other entries of the same name are removed. Raises UsageError for a name that cannot be encoded.
         """
         if not (isinstance(name, str) and isinstance(value, bytes)):
             raise TypeError("the name of an entry must be a str, and its value bytes")
@@ -108,7 +108,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
 
     @property
     def metadata_names(self) -> list[str]:
-        """The current names of the metadata entries in the edit."""
+        """The names of the metadata entries, including changes by this edit."""
         return [entry.name for entry in self._entries.now]
 
     def rename_metadata(self, index: int, name: str) -> None:
@@ -123,15 +123,15 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return changed
 
     def drop_associated(self) -> None:
-        """Drop the ZIP archive after the model, and other data there."""
+        """Remove the ZIP archive after the model, and any other data there."""
         self._end = tail_start(self.model)
 
     def add_buffer(self, data: bytes) -> int:
-        """Append a buffer, 16-byte aligned, and return its index; free places of earlier edits are used first."""
+        """Append a 16-byte-aligned buffer and return its index; buffers freed by earlier edits are reused first."""
         return self._entries.pool.reserve(bytes(memoryview(data)))
 
     def drop_empty_data(self, buffer: int) -> bool:
-        """Drop the data vector of a buffer if it exists but is empty; return whether it was dropped."""
+        """Remove the data vector of a buffer if it exists but is empty; return whether it was removed."""
         has_data = self.model.buffers.tables.take(slice(buffer, buffer + 1)).has("data")
         is_empty = bool(has_data.any() and not self.model.buffers.data.count[buffer])
         if is_empty:
@@ -155,7 +155,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         shape_signature: Sequence[int] | None = None,
         buffer: int = 0,
     ) -> int:
-        """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
+        """Append a tensor and return its index. `type` is the name of a TensorType; buffer 0 means no data."""
         if buffer:
             self._entries.pool.name(buffer)
         kind = members.member_number(self.model.schema.enums["TensorType"], type, "tensor type")
@@ -163,9 +163,9 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return self._append_tensor(subgraph, self._table("Tensor", **fields, has_rank=True))
 
     def add_tensor_like(self, subgraph: int, like: int, name: str) -> int:
-        """Append a tensor of the same type, shape and quantization as `like`, without its data; return its index.
+        """Append a tensor with the type, shape and quantization of `like`, but without data; return its index.
 
-        Shape and quantization are shared with the original, not duplicated.
+        The shape and quantization are shared with the original, not duplicated.
         """
         self._check_tensors(subgraph, [like])
         known = self._list(subgraph, "tensors")[like]
@@ -177,7 +177,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return self._append_tensor(subgraph, table)
 
     def _table(self, type_name: str, /, **fields: FieldValue) -> NewTable:
-        """Return a new table with those of these fields that are not None."""
+        """Return a new table with the given fields, except those that are None."""
         table = NewTable(self.model.schema.tables[type_name])
         for name, value in fields.items():
             table.set(name, value)
@@ -204,11 +204,11 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
 
     @property
     def operator_codes(self) -> tuple[OperatorCode, ...]:
-        """The current operator code list in the edit."""
+        """The operator codes, including changes by this edit."""
         return tuple(self._codes)
 
     def set_operator_version(self, code: int, version: int) -> None:
-        """Set the version of an entry of the operator code list. Raises UsageError if it does not exist."""
+        """Set the version of an operator code, given by index. Raises UsageError if it does not exist."""
         members.check_index("operator code", code, len(self._codes))
         codes = self._overlay.references(self._overlay.root, "operator_codes")
         self._overlay.own(codes, "OperatorCode", code).set("version", version)
@@ -226,7 +226,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     ) -> int:
         """Append an operator and return its index.
 
-        `options` is an options table's name and fields; the operator gets the origins and devices of `inherits`.
+        `options` has the name and fields of an options table. The origins and devices are those of `inherits`.
         """
         members.check_index("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
@@ -280,14 +280,14 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         self._ends[subgraph, "outputs"] = list(tensors)
 
     def ends(self, subgraph: int, side: Direction) -> list[int]:
-        """Return the current inputs or outputs of a subgraph in the edit."""
+        """Return the inputs or outputs of a subgraph, including changes by this edit."""
         return list(self._ends.get((subgraph, side), getattr(self.model.subgraphs[subgraph], side).tolist()))
 
     def rename_tensor(self, subgraph: int, tensor: int, name: str | None) -> None:
         """Rename a tensor; None removes its name. Raises UsageError for a missing tensor or an invalid name."""
         self._check_tensors(subgraph, [tensor])
         if name is not None and (not name or "\0" in name):
-            raise UsageError(f"{name!r} is not a name", hint="a name has at least one character, and no NUL")
+            raise UsageError(f"{name!r} is not a valid name", hint="a name has at least one character and no NUL")
         if self._tensor_name(subgraph, tensor) != (name or "").encode("utf-8", "surrogateescape"):
             self._tensor(subgraph, tensor).set("name", name)
             self.renamed[subgraph, tensor] = self.new_names[subgraph, tensor] = self._tensor_name(subgraph, tensor)
@@ -300,7 +300,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     def set_shape(
         self, subgraph: int, tensor: int, shape: Sequence[int], shape_signature: Sequence[int] | None = None
     ) -> None:
-        """Set a tensor's shape and shape signature, not its data. Raises UsageError beyond 32 bits."""
+        """Set a tensor's shape and shape signature, not its data. Raises UsageError for a size beyond 32 bits."""
         members.resize(self._tensor(subgraph, tensor), self._before(subgraph, tensor), shape, shape_signature)
 
     def set_quantized_dimension(self, subgraph: int, tensor: int, axis: int) -> None:
@@ -308,7 +308,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         members.change_quantized_dimension(self._overlay, self._tensor(subgraph, tensor), axis)
 
     def set_constant(self, subgraph: int, tensor: int, data: bytes | NDArray[Any]) -> None:
-        """Set a tensor's data; empty `data` removes it. Tensors and entries that shared the old data keep it.
+        """Set a tensor's data; empty `data` removes it. Tensors and metadata that shared the old data keep it.
 
         An array is written unchanged. Raises UsageError if the tensor does not exist or the array has another type,
         EditError if the tensor's data is in another file.
@@ -325,11 +325,11 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
 
     @cached_property
     def signatures(self) -> Signatures:
-        """The current signatures in the edit."""
+        """The signatures, including changes by this edit."""
         return Signatures(self.model, self._overlay)
 
     def set_signature(self, key: str, inputs: Ends, outputs: Ends, subgraph: int = 0) -> None:
-        """Write a signature, which names tensors. A signature with the same key is replaced.
+        """Write a signature, which gives names to tensors. A signature with the same key is replaced.
 
         Raises UsageError for a tensor that does not exist.
         """
@@ -337,7 +337,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         self.signatures.put(key, subgraph, inputs, outputs)
 
     def set_signature_entry(self, signature: int, direction: Direction, entry: int, tensor: int) -> None:
-        """Change the tensor of a named input or output of a signature (both given by index).
+        """Change the tensor of an entry of a signature; the signature and the entry are given by index.
 
         Raises UsageError if the signature, entry or tensor does not exist.
         """
@@ -359,7 +359,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return with_files([prefix, *rest] if prefix else rest, self._files)
 
     def to_bytes(self) -> bytes:
-        """Return the whole result."""
+        """Return the resulting file."""
         return b"".join(map(view, self.parts()))
 
     def save(
@@ -370,9 +370,9 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         erase: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        """Write the result to `target` whole or not at all (`-`: standard output).
+        """Write the result to `target` (`-`: standard output), as a whole or not at all.
 
-        With `erase`, this is a minimal file, as from `compact`, without values of removed metadata.
+        With `erase`, the result is a minimal file, as `compact` writes it, without the values of removed metadata.
 
         Raises UsageError if the target is the file being read and `in_place` is not set, or if the model is closed;
         EditError if the target cannot be written; InvalidInputError if the file changed since it was opened.
@@ -388,7 +388,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
                 compact(model, target, progress=progress)
 
     def remaining(self) -> tuple[Finding, ...]:
-        """Return a note for each metadata entry whose old value stays in the file; `save` with `erase` drops it."""
+        """Return a note for each metadata entry whose old value stays in the file unless `save` gets `erase`."""
         return self._entries.remaining(self._base)
 
     def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:

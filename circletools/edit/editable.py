@@ -12,9 +12,9 @@ from circletools.model.verify import check_model, is_dangling
 
 
 def check_editable(model: Model) -> None:
-    """Raise ModelFormatError for a broken structure, EditError for an index or a position out of range.
+    """Raise ModelFormatError for a broken structure, EditError for an index or a file position out of range.
 
-    New entries could make an index valid, and moving the file could make a position valid.
+    New entries could make such an index valid, and moving the file could make such a position valid.
     """
     broken = next(filter(is_dangling, check_model(model)), None)
     if broken is not None:
@@ -26,7 +26,7 @@ def check_editable(model: Model) -> None:
 
 
 def original_start(model: Model) -> int:
-    """Return the length of an earlier edit's prefix, 0 if there is none or the file depends on it."""
+    """Return the length of the prefix that edits wrote; 0 if there is none or the original file depends on it."""
     base = find_base(model.wire, model.schema)
     if base:
         try:
@@ -44,5 +44,5 @@ def original_start(model: Model) -> int:
 
 
 def original_model(model: Model, start: int) -> Model:
-    """Return the model in the original file, which begins at `start`; its positions count from there."""
+    """Return the model in the original file, which begins at `start`; its positions are relative to `start`."""
     return open_model(model.wire.memory[start:]) if start else model

@@ -28,8 +28,8 @@ def _names(model: Model) -> list[int]:
 class BufferPool:
     """Adds, replaces and releases buffers without ever moving one to another index.
 
-    The first buffers, `original`, belong to the file before any edit. After them, an empty unreferenced buffer is a
-    free place: it is filled first, and dropped if it is at the end.
+    The first buffers belong to the original file. An empty buffer after them that nothing refers to is free: it is
+    filled before new ones are appended, and removed if it is at the end.
     """
 
     def __init__(self, model: Model, overlay: Overlay, original: Model) -> None:
@@ -38,8 +38,8 @@ class BufferPool:
         self._buffers = overlay.references(overlay.root, "buffers")
         self._named = _names(model)
         self._reserved: set[int] = set()  # added and counted as referenced, but not referenced yet
-        self.put_back: set[int] = set()  # restored to the original file's buffers in this edit
-        # Only buffers that an edit wrote, in front of the original file, can be free places.
+        self.put_back: set[int] = set()  # buffers of the original file that this edit restored
+        # Only buffers that an edit wrote, in front of the original file, can be free.
         written = model.buffers.tables.at < overlay.base
         self._external = model.buffers.external.tolist()
         self._empty = ((model.buffers.data.count == 0) & written).tolist()
@@ -50,7 +50,7 @@ class BufferPool:
         return len(self._buffers)
 
     def add(self, data: bytes) -> int:
-        """Store `data` in a free place or a new one; return its index. It gets one reference."""
+        """Store `data` in a free or new buffer, which gets one reference; return the buffer's index."""
         if not self._buffers:
             self._append(None)  # buffer 0 is the sentinel
         free = (index for index in range(self._original, len(self._buffers)) if self._is_free(index))
@@ -62,7 +62,7 @@ class BufferPool:
         return index
 
     def restore(self, index: int, data: bytes) -> int | None:
-        """Restore an unreferenced buffer if it had this data in the original file; return its index, else None."""
+        """Restore an unreferenced buffer that had this data in the original file; return its index, or None."""
         if index >= self._original or not self._is_free(index):
             return None
         if self._before.buffers.external[index] or self._before.buffers[index].data != data:
@@ -92,9 +92,9 @@ class BufferPool:
         return self._named[index] > 1
 
     def replace(self, index: int, data: bytes | None) -> None:
-        """Replace the data of a buffer, or remove it.
+        """Replace the data of a buffer; None removes it.
 
-        Other fields of its table are kept, so restoring the old data restores the old table.
+        Other fields of the buffer's table are kept, so restoring the old data restores the old table.
         """
         table, old = self._table(data), self._buffers[index]
         if isinstance(old, int):
@@ -111,7 +111,7 @@ class BufferPool:
         return _names(self._before)
 
     def reserve(self, data: bytes) -> int:
-        """Store `data` for a future reference; return its index."""
+        """Store `data` for a future reference; return the buffer's index."""
         index = self.add(data)
         self._reserved.add(index)
         return index
@@ -125,10 +125,10 @@ class BufferPool:
             self._named[index] += 1
 
     def assign(self, index: int, data: bytes, original: int | None) -> int:
-        """Store `data` for a single tensor that refers to buffer `index`; return the buffer that it must refer to.
+        """Store `data` for a tensor that refers to buffer `index`; return the buffer that it must refer to instead.
 
         `original` is the tensor's buffer in the original file, None if the tensor is new. A buffer with several
-        references in the original file keeps its data, so a tensor can return to it.
+        references in the original file keeps its data, so a tensor can refer to it again later.
         """
         if index < len(self._buffers) and self._data(index) == data:
             return index
@@ -177,8 +177,8 @@ class BufferPool:
             self.replace(index, None)
 
     def trim(self) -> None:
-        """Drop free places at the end."""
-        # If only an added sentinel remains, it is not needed either.
+        """Remove free buffers at the end."""
+        # If only buffer 0 remains and an edit added it, it is not needed either.
         while len(self._buffers) > self._original and (
             self._is_free(len(self._buffers) - 1) or len(self._buffers) == 1
         ):
@@ -187,12 +187,12 @@ class BufferPool:
             self._empty.pop()
 
 
-_SHARING, _MANY = 16, 1 << 16  # several entries may share a table, but with many, every change would take too long
+_SHARING, _MANY = 16, 1 << 16  # entries may share a table, but if too many do, every change takes too long
 
 
 @dataclass(slots=True)
 class Entry:
-    """The name of an entry, its buffer, and its table (in the file, or a new one)."""
+    """A metadata entry: its name, its buffer, and its table (an index in the file, or a new table)."""
 
     name: str
     buffer: int
@@ -200,7 +200,7 @@ class Entry:
 
 
 class Entries:
-    """Sets, removes and renames metadata entries; `now` are the current entries."""
+    """Sets, removes and renames metadata entries; `now` lists the current ones."""
 
     def __init__(self, model: Model, overlay: Overlay, original: Model) -> None:
         """Read the entries of the file; `original` is the model before any edit."""
@@ -219,7 +219,7 @@ class Entries:
 
     @property
     def put_back(self) -> set[int]:
-        """The restored buffers of the original file whose tables hold a position in the file."""
+        """The restored buffers of the original file whose tables contain a file position."""
         restored = self.pool.put_back if "pool" in self.__dict__ else set()
         return {index for index in restored if self._original.buffers.external[index]}
 
@@ -228,7 +228,7 @@ class Entries:
         return self._values[name] if name in self._values else self._model.metadata_value(name)
 
     def put(self, name: str, value: bytes) -> None:
-        """Set the value of an entry, and remove others with the same name; an entry that has the value is kept."""
+        """Set the value of an entry and remove others of this name; a single entry that has the value is kept."""
         same = [entry for entry in self.now if entry.name == name]
         if len(same) == 1 and self.value(name) == value:
             return
@@ -246,7 +246,7 @@ class Entries:
         self._drop(same[1:])
 
     def _add(self, name: str, value: bytes) -> None:
-        """Append an entry; an entry of the original file with this value returns to its old place."""
+        """Append an entry, or restore one of the original file with this value in its old place."""
         known = {entry.name: entry.index for entry in reversed(self._original.metadata)}
         at, buffer = len(self.now), None
         if name in known:
@@ -293,7 +293,7 @@ class Entries:
         self.now = [entry for entry in self.now if id(entry) not in gone]
 
     def remaining(self, base: int) -> tuple[Finding, ...]:
-        """Return a note for each changed or removed entry whose old value lies beyond `base`."""
+        """Return a note for each changed or removed entry whose old value is in the original file, after `base`."""
         model, notes = self._model, []
         for entry in model.metadata:
             old = model.buffers[entry.buffer]

@@ -1,4 +1,4 @@
-"""Parts of an edit: check callers' indices and names, change options and tensors, and open tables with positions."""
+"""Helpers of an edit: check indices and names, change options and tensors, open tables that have file positions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_index(what: str, index: int, count: int) -> None:
 
 
 def member_number(members: Mapping[int, str], name: str, what: str) -> int:
-    """Return the value of an enum member. Raises EditError if the format does not have it."""
+    """Return the value of an enum member. Raises EditError if the format lacks the member."""
     for value, known in members.items():
         if known == name:
             return value
@@ -32,7 +32,7 @@ def member_number(members: Mapping[int, str], name: str, what: str) -> int:
 
 
 def change_option(overlay: Overlay, operators: References, index: int, name: str, value: FieldValue) -> None:
-    """Set a field in the options of an operator. Raises UsageError if the options do not have it."""
+    """Set a field in the options of an operator. Raises UsageError if the options lack the field."""
     operator = overlay.own(operators, "Operator", index)
     for field in OPTION_FIELDS:
         item = operator.type.by_name.get(field)
@@ -120,14 +120,14 @@ def constant_bytes(table: NewTable, data: bytes | NDArray[Any], types: Mapping[i
         return data
     kind = types.get(number(table, "type"), "")
     if data.dtype.name.upper() != kind:
-        raise UsageError(f"the tensor is {kind}, the array {data.dtype.name.upper()}", hint="convert the array")
+        raise UsageError(f"the tensor is {kind}, not {data.dtype.name.upper()}", hint="convert the array")
     return data.astype(data.dtype.newbyteorder("<")).tobytes()
 
 
 def open_file_offsets(model: Model, overlay: Overlay, root: NewTable, put_back: Iterable[int]) -> None:
-    """Open for changes each table that contains a position in the file, since the file is about to move.
+    """Open each table that contains a file position for changes, since the file is about to move.
 
-    `put_back` are buffers of the original file that the model lacks but the edit restored.
+    `put_back` has the buffers of the original file that the model lacks but the edit restored.
     """
     splits = model.operator_columns.splits
     buffers = set(put_back)

@@ -1,4 +1,4 @@
-"""The result of an edit: the operators that it appended, and the lines that describe the changes of a rewrite."""
+"""The result of an edit: the operators that it appended, and lines that describe its changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circletools.wording import Attributes, Tabular
 
 @dataclass(frozen=True, slots=True)
 class AddedOperator(Attributes):
-    """An operator that an edit appended. `inherits` are the operators whose work it continues."""
+    """An operator that an edit appended. `inherits` lists the operators whose work it continues."""
 
     subgraph: int
     index: int
@@ -22,7 +22,7 @@ class AddedOperator(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class IndexMap(Attributes):
-    """The operators that an edit added; old indices never change."""
+    """The operators that an edit added; the indices of existing operators never change."""
 
     added: tuple[AddedOperator, ...] = ()
 
@@ -35,5 +35,5 @@ class RewriteResult(Tabular):
     notes: tuple[Finding, ...] = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the changes."""
+        """Return one row for each change."""
         return [{"change": change} for change in self.changes]

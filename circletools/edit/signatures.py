@@ -14,12 +14,12 @@ from circletools.model.model import Model
 Direction = Literal["inputs", "outputs"]
 SIDES: tuple[Direction, ...] = ("inputs", "outputs")
 Ends = Sequence[tuple[str, int]]
-"""Names, each with its tensor."""
+"""Pairs of a name and a tensor, as a mapping or in order."""
 
 
 @dataclass(slots=True)
 class SignatureNow:
-    """A signature in its edited state."""
+    """A signature, including changes by the edit."""
 
     key: str
     subgraph: int
@@ -58,7 +58,7 @@ class Signatures:
         self.now.append(SignatureNow(key, subgraph, list(inputs), list(outputs)))
 
     def put(self, key: str, subgraph: int, inputs: Ends, outputs: Ends) -> None:
-        """Replace all signatures with this key by one, unless it exists unchanged."""
+        """Replace all signatures that have this key with this one, unless it already exists unchanged."""
         wanted = SignatureNow(key, subgraph, list(inputs), list(outputs))
         if [one for one in self.now if one.key == key] != [wanted]:
             self.remove(key)
@@ -92,7 +92,7 @@ class Signatures:
     def set_entry(
         self, index: int, side: Direction, entry: int, *, tensor: int | None = None, name: str | None = None
     ) -> None:
-        """Point an entry at another tensor, or rename it.
+        """Make an entry refer to another tensor, or rename the entry.
 
         Raises UsageError if the signature or entry does not exist.
         """

@@ -164,7 +164,7 @@ class Cutter:
         if tensor in inputs:
             raise self._refusal("it would be an input and an output", tensor, "leave it out of `from_=` or `to=`")
         if self._reach.producer[tensor] < 0:
-            raise self._refusal("no operator makes it", tensor, "use `to=` with the output of an operator")
+            raise self._refusal("no operator produces it", tensor, "use `to=` with the output of an operator")
 
     def _refusal(self, message: str, tensor: int, hint: str) -> EditError:
         shown = TensorNames(self.graph).shown(tensor)

@@ -22,10 +22,10 @@ from circletools.wording import Attributes, suggestion
 
 @dataclass(frozen=True, slots=True)
 class SignatureRequest(Attributes):
-    """A signature to add, and the keys of signatures to remove; removal comes first.
+    """A signature to add, and the keys of signatures to remove first.
 
-    `inputs` and `outputs` are pairs of a name and a tensor, as in `image=serving_default_x:0`; by default, all inputs
-    or outputs of `subgraph` under the names of their tensors.
+    `inputs` and `outputs` are pairs of a name and a tensor, as in `image=serving_default_x:0`; the default is all
+    inputs or outputs of `subgraph`, under the names of their tensors.
     """
 
     add: str | None = None
@@ -121,8 +121,8 @@ def reorder(
 ) -> RewriteResult:
     """Reorder the inputs and outputs of a subgraph; `inputs` and `outputs` list the old positions in the new order.
 
-    Signatures refer to names and do not change. Raises UsageError unless every position occurs once, EditError if
-    operators call the subgraph.
+    Signatures do not depend on the order, and do not change. Raises UsageError unless every position occurs exactly
+    once, EditError if operators call the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.reorder(edit, outputs=(1, 0))
@@ -138,9 +138,9 @@ def reorder(
         if sorted(order) != list(range(len(ends))):
             positions = f"0 to {len(ends) - 1}" if ends else "none"
             raise UsageError(
-                f"{','.join(map(str, order))} is not an order of the {len(ends)} {side}",
+                f"{','.join(map(str, order))} is not a permutation of the {len(ends)} {side}",
                 location=names.place,
-                hint=f"name each position once: {positions}",
+                hint=f"give each position once: {positions}",
             )
         after = [ends[position] for position in order]
         if after != ends:
@@ -152,11 +152,11 @@ def reorder(
 def expose(
     edit: ModelEdit, tensors: Iterable[str] = (), *, every: Iterable[str] = (), subgraph: int = 0
 ) -> RewriteResult:
-    """Append tensors to the outputs, so that their values can be seen.
+    """Append tensors to the outputs, so that a run of the model returns their values.
 
-    `tensors` are names, or `index:12`; `every` has operator code names (globs), whose outputs are all added.
-    The subgraph's signatures get these outputs too. Raises UsageError if something does not exist, EditError if a
-    tensor cannot be an output or operators call the subgraph.
+    `tensors` are names, or `index:12`; `every` has operator codes (globs), and adds all outputs of such operators.
+    The subgraph's signatures get the new outputs too. Raises UsageError if a tensor or operator code does not exist,
+    EditError if a tensor cannot be an output or operators call the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.expose(edit, every=("CONV_2D",))
@@ -164,22 +164,22 @@ def expose(
     """
     graph = graph_at(model_graph(edit.model), subgraph)
     names, reach = TensorNames(graph, edit.new_names), Reach(graph)
-    _ = graph.dag  # its checks
+    _ = graph.dag  # raises the errors of an invalid graph
     _check_not_called(edit.model, subgraph, names.place)
     outputs = edit.ends(subgraph, "outputs")
     wanted = [names.find(words) for words in tensors]
     for tensor in wanted:
         if tensor not in outputs and (tensor >= len(graph.values) or reach.producer[tensor] < 0):
             raise EditError(
-                f"{names.shown(tensor)}: no operator makes it",
+                f"{names.shown(tensor)}: no operator produces it",
                 location=f"{names.place}.tensors[{tensor}]",
-                hint="an input or a constant is already known; leave it out",
+                hint="leave it out: the value of an input or constant is already known",
             )
         if tensor < len(graph.values) and graph.is_handle[tensor]:
             raise EditError(
                 f"{names.shown(tensor)}: it holds a resource or a variant, not values",
                 location=f"{names.place}.tensors[{tensor}]",
-                hint="expose the outputs of its readers",
+                hint="expose the outputs of the operators that read it",
             )
     for code in every:
         chosen = Chooser(model_graph(edit.model)).choose(parse_selector(f"{subgraph}/op:{code}"))
@@ -210,7 +210,7 @@ def _check_not_called(model: Model, subgraph: int, place: str) -> None:
 
 
 def _drop_description(edit: ModelEdit) -> Iterator[Finding]:
-    """Remove metadata that describes inputs and outputs by their order."""
+    """Remove metadata that describes inputs and outputs by position."""
     if edit.remove_metadata(ENDS_TABLE):
-        message = f"metadata {ENDS_TABLE} is left out: it describes inputs and outputs by their order"
+        message = f"metadata {ENDS_TABLE} is left out: it describes inputs and outputs by position"
         yield Finding("METADATA_LEFT_OUT", "info", "", message)

@@ -54,9 +54,9 @@ def list_entries(model: Model) -> Entries:
 
 
 def get_entry(model: Model, name: str) -> bytes:
-    """Return the value of a metadata entry; the last entry counts if several have this name.
+    """Return the value of a metadata entry; if several entries have this name, that of the last one.
 
-    Raises UsageError if the model does not have the name.
+    Raises UsageError if the model has no entry of this name.
     """
     value = model.metadata_value(name)
     if value is None:
@@ -77,12 +77,12 @@ def remove_entries(
     affinity: bool = False,
     files: bool = False,
 ) -> RewriteResult:
-    """Remove all metadata entries with these names; with `origins` or `affinity`, their tables and stamps too.
+    """Remove all metadata entries with these names; with `origins` or `affinity`, also their tables and stamps.
 
-    With `files`, the archive of associated files after the model is dropped.
+    With `files`, the archive of associated files after the model is removed.
 
-    The data is removed too, unless another entry or a tensor shares it. Raises UsageError if a name is not in the
-    model, to catch typos.
+    The data is removed too, unless another entry or a tensor shares it. To catch typos, raises UsageError if the
+    model has no entry of a given name.
     """
     changes = []
     for name in dict.fromkeys(names):
@@ -98,9 +98,9 @@ def remove_entries(
 
 
 def rename_entries(edit: ModelEdit, names: Mapping[str, str] | Iterable[Pair]) -> RewriteResult:
-    """Rename metadata entries in one step, so names can be swapped: a mapping of names, or strings `OLD=NEW`.
+    """Rename metadata entries, given a mapping of names or strings `OLD=NEW`, in one step, so names can be swapped.
 
-    Raises UsageError if the model does not have an old name, EditError if it already has a new one.
+    Raises UsageError if the model has no entry of an old name, EditError if it already has one of a new name.
     """
     pairs = names.items() if isinstance(names, Mapping) else names
     return RewriteResult(tuple(rename_metadata(edit, pairs)))
@@ -117,10 +117,10 @@ def document(model: Model) -> dict[str, Any]:
 def set_document(
     edit: ModelEdit, document: Mapping[str, Any] | bytes, files: Mapping[str, bytes] | None = None
 ) -> RewriteResult:
-    """Write a document, in the format of `document`, to TFLITE_METADATA, and these files to the archive.
+    """Write TFLITE_METADATA, in the form that `document()` returns, and these files to the archive after the model.
 
-    Its `min_parser_version` is computed; bytes are parsed as JSON. Raises UsageError, with the location, for fields
-    outside the schema, numbers of inputs or outputs that differ from the model's, and missing files;
+    `min_parser_version` is computed; bytes are parsed as JSON. Raises UsageError, with the location, for fields that
+    the schema does not define, for numbers of inputs or outputs that differ from the model's, and for missing files;
     InvalidInputError for broken JSON.
     """
     wanted = read_json(document, "") if isinstance(document, bytes) else document
@@ -129,11 +129,11 @@ def set_document(
         found, ends = len(described.get(f"{side[:-1]}_tensor_metadata", ())), len(edit.ends(0, side))
         if found != ends:
             place = f"subgraph_metadata[0].{side[:-1]}_tensor_metadata"
-            raise UsageError(f"it describes {counted(found, side[:-1])} of {ends}", location=place)
+            raise UsageError(f"it describes {counted(found, side[:-1])}, but the model has {ends}", location=place)
     given, value = files or {}, encoded(root)
     there = {*given, *(entry.filename for entry in archive_entries(edit.model) or ())}
     if missing := [name for name in named if name not in there]:
-        raise UsageError(f"it lists missing files: {', '.join(missing[:8])}", hint="give them")
+        raise UsageError(f"it lists missing files: {', '.join(missing[:8])}", hint="give them too")
     old = edit.metadata_value(TFLITE_METADATA)
     if old is not None and decoded(bytes(old)) == decoded(value):
         value = bytes(old)
@@ -155,7 +155,7 @@ class Description(Attributes):
 
 
 def describe(edit: ModelEdit, description: Description) -> RewriteResult:
-    """Describe a model, its inputs and outputs, for tflite-support and MediaPipe; other fields do not change.
+    """Describe a model, its inputs and outputs, for tflite-support and MediaPipe; other metadata does not change.
 
     Raises UsageError if an input or output does not exist, ModelFormatError if the entry is broken.
     """
@@ -172,8 +172,8 @@ def describe(edit: ModelEdit, description: Description) -> RewriteResult:
 def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, of: str = "0") -> RewriteResult:
     """Describe the normalization of an input: the model expects (value - mean) / std, by channel or for all channels.
 
-    An input of four dimensions with one or three channels is an image; its value bounds follow from pixel values of 0
-    to 255. Raises UsageError if the input does not exist, or `mean` and `std` differ in length.
+    An input of four dimensions with one or three channels is an image; the bounds of its values are computed from
+    pixel values of 0 and 255. Raises UsageError if the input does not exist, or `mean` and `std` differ in length.
     """
     if len(mean) != len(std) or not mean or min(std) <= 0:
         raise UsageError("mean and std must have the same length, and std must be above 0")
@@ -205,17 +205,17 @@ def labels(
     locale: str = "",
     values: bool = False,
 ) -> RewriteResult:
-    """Name the entries of an output in a file of the archive after the model; each `locale` has its own file.
+    """Label the entries of an output, in a file of the archive after the model; each `locale` has its own file.
 
-    The file replaces one with the same name or locale, whose name is the default. With `values`, labels
-    name the numbers in the output, as for detectors. Raises UsageError if the output does not exist, or its last
-    dimension is not the number of labels.
+    The file replaces one with the same name or locale; by default it takes the name of the latter. With `values`, the
+    labels are for class numbers in the output, as detectors return them. Raises UsageError if the output does not
+    exist, or its last dimension is not the number of labels.
     """
     lines, found = list(names), _Described(edit)
     tensor, described = found.tensor("outputs", output)
     size = (tensor.open_shape or (0,))[-1]
     if not values and size not in (-1, len(lines)):
-        hint = "name another output, or `values=True` if it contains class numbers"
+        hint = "choose another output, or use `values=True` if it contains class numbers"
         raise UsageError(f"{len(lines)} labels for {size} entries of output {output}", hint=hint)
     new = {"type": "TENSOR_VALUE_LABELS" if values else "TENSOR_AXIS_LABELS", "locale": locale}
     files = described.setdefault("associated_files", [])
@@ -240,10 +240,10 @@ class _Described:
         self.document: dict[str, Any] = {} if data is None else decoded(bytes(data))
 
     def tensor(self, side: Direction, name: str) -> tuple[Tensor, dict[str, Any]]:
-        """Return an input or output and its description. Raises UsageError."""
+        """Return an input or output and its description. Raises UsageError if it does not exist."""
         graphs = self.document.setdefault("subgraph_metadata", [])
         graphs += [] if graphs else [{}]
-        for one, ends in self._ends.items():  # MediaPipe ignores too few descriptions
+        for one, ends in self._ends.items():  # MediaPipe ignores them if there are too few
             known = graphs[0].setdefault(f"{one[:-1]}_tensor_metadata", [])
             known += [{"name": name} for name in ends.names[len(known) :]]
         position = self._ends[side].find(name)

@@ -37,11 +37,11 @@ def strip_names(edit: ModelEdit) -> RewriteResult:
 class RenameRequest(Attributes):
     r"""A request to rename; every field has pairs of an old and a new name.
 
-    `tensors`: a name, a glob (each `*` of the new name stands for the match of the next `*` or `?`), `index:12` or
-    `1/index:12`; with `regex` a regular expression for the whole name, and `\1` in the new one. Names are searched in
-    every subgraph, or only in `subgraph`. `inputs` and `outputs`: a position, and the new name of its tensor and of
-    the signature entries for it. `signatures`: a key. `signature_inputs` and `signature_outputs`: the name of an
-    entry, `KEY/NAME` for one signature.
+    `tensors` are given by name, by a glob (each `*` in the new name stands for the text that the next `*` or `?`
+    matches), or by `index:12` or `1/index:12`; with `regex`, by a regular expression for the whole name, and the new
+    name can contain `\1`. All subgraphs are searched, or only `subgraph`. `inputs` and `outputs` are given by
+    position; the tensor and its signature entries get the new name. `signatures` are given by key, `signature_inputs`
+    and `signature_outputs` by the entry's name, or `KEY/NAME` for one signature.
     """
 
     tensors: tuple[Pair, ...] = ()
@@ -57,7 +57,7 @@ class RenameRequest(Attributes):
 def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
     """Apply the renames of a request to an edit.
 
-    Raises UsageError if an old name does not exist, EditError if a new one does.
+    Raises UsageError if an old name does not exist, EditError if a new one already exists.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     request = ct.surgery.RenameRequest(inputs=("0=image",), signatures=("serving_default=detect",))
@@ -72,7 +72,7 @@ def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
 
 
 def split_pair(pair: Pair, known: Container[str] = ()) -> tuple[str, str]:
-    """Return the old and the new name; if a name contains `=`, the old name must be `known`.
+    """Return the old and the new name; if a name contains `=`, the old name must be in `known`.
 
     Raises UsageError if there is no `=`, or the pair is ambiguous.
     """
@@ -117,7 +117,7 @@ class _Tensors:
         if known != name:
             place = f"subgraphs[{subgraph}].tensors[{tensor}]"
             raise UsageError(
-                f"it would be called {quoted(known)} and {quoted(name)}", location=place, hint="name it once"
+                f"it would be called both {quoted(known)} and {quoted(name)}", location=place, hint="rename it once"
             )
 
     def _by_name(self, pair: Pair, *, regex: bool) -> None:
@@ -165,12 +165,12 @@ class _Tensors:
                     raise EditError(
                         f"tensor {other} would be called {quoted(after[tensor])} too",
                         location=f"{names.place}.tensors[{tensor}]",
-                        hint="choose another name, or rename that tensor as well (index:N names one)",
+                        hint="choose another name, or rename that tensor as well (index:N selects it)",
                     )
 
 
 def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[str, str]:
-    """Return the new names of all names that a pattern matches; an exact name takes precedence over a pattern."""
+    """Return the new name of each name that a pattern matches; an exact match takes precedence over a pattern."""
     if regex:
         try:
             pattern = re.compile(old, re.DOTALL)
@@ -187,7 +187,7 @@ def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[
     if new.count("*") > len(holes):
         raise UsageError(
             f"{quoted(new)} has more * than {quoted(old)} has * and ?",
-            hint="each * stands for the text that one of these matches",
+            hint="each * in the new name stands for the text that one * or ? matches",
         )
     return {
         name: _filled(new, [match[hole] for hole in holes]) for name in names if (match := pattern.fullmatch(name))
@@ -195,9 +195,9 @@ def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[
 
 
 def _glob(words: str) -> tuple[re.Pattern[str], list[int]]:
-    """Return a regular expression for a glob, and its groups for each `*` and `?`.
+    """Return a regular expression for a glob, and the groups that match its `*` and `?`, in order.
 
-    The expression never backtracks: the text before the next `*` is found by a lookahead, and then fixed.
+    The expression never backtracks: a lookahead finds the text before the next `*`, which is then fixed.
     """
     first, *others = ("".join("(.)" if one == "?" else re.escape(one) for one in part) for part in words.split("*"))
     middle = "".join(f"(?=(?P<_{at}>(.*?){part}))(?P=_{at})" for at, part in enumerate(others[:-1]))
@@ -207,7 +207,7 @@ def _glob(words: str) -> tuple[re.Pattern[str], list[int]]:
 
 
 def _filled(new: str, found: Iterable[str]) -> str:
-    """Replace each `*` by the text that matched it."""
+    """Replace each `*` with the next text of `found`."""
     first, *others = new.split("*")
     return first + "".join(match + other for match, other in zip(found, others, strict=False))
 
@@ -279,7 +279,7 @@ def _rename_signatures(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
 
 
 def rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
-    """Rename metadata entries; yield a line for each. Raises as `rename` does."""
+    """Rename metadata entries; yield a line for each. Raises the same errors as `rename`."""
     for index, old, name in _renamed(edit.metadata_names, pairs, "metadata entry"):
         edit.rename_metadata(index, name)
         yield f"metadata[{index}]: {quoted(old)} -> {quoted(name)}"
@@ -288,7 +288,7 @@ def rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
 def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[tuple[int, str, str]]:
     """Return the index, the old name and the new name of each renamed object.
 
-    Raises UsageError if an old name is missing, EditError if a new one exists.
+    Raises UsageError if an old name does not exist, EditError if a new one already exists.
     """
     new: dict[str, str] = {}
     for pair in pairs:
@@ -309,4 +309,4 @@ def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[tuple[i
 
 def _check_name(name: str) -> None:
     if not name or "\0" in name:
-        raise UsageError(f"{quoted(name)} is not a name", hint="a name has at least one character, and no NUL")
+        raise UsageError(f"{quoted(name)} is not a valid name", hint="a name has at least one character and no NUL")

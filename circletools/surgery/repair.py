@@ -1,4 +1,4 @@
-"""Apply the remedies of findings that have only one remedy; `codes.json` lists these findings.
+"""Apply the remedies of findings that have exactly one; `codes.json` marks these findings.
 
 Findings that make a program refuse the model are always repaired; others only on request.
 """
@@ -33,9 +33,9 @@ from circletools.wording import counted
 def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = ()) -> RewriteResult:
     """Apply the remedies of findings that make programs refuse the model, or of the codes in `only`.
 
-    `with_` names programs (docs/runtimes.md): a program that accepted the model must accept the result, with the same
-    outputs. Programs get the model as it was opened. Raises UsageError if a code does not have a single certain
-    remedy, EditError if a program no longer accepts the model.
+    `with_` names programs (docs/runtimes.md): a program that accepts the model as it was opened must accept the
+    result and return the same outputs. Raises UsageError if a code does not have exactly one remedy, EditError if a
+    program no longer accepts the model.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.repair(edit)
@@ -61,7 +61,7 @@ def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = 
 
 
 def _left(model: Model) -> Iterator[Finding]:
-    """Yield a note for each code of errors and warnings that `check` reports, with its remedy."""
+    """Yield a note, with the remedy, for each code of errors and warnings that `check` reports."""
     for code, number in Counter(one.code for one in check(model) if one.severity in ("error", "warning")).items():
         rule = explain(code)
         remedy = f"`repair --only {code}`" if rule.repair == "asked" else rule.remedy
@@ -73,7 +73,7 @@ def _codes() -> dict[str, str]:
 
 
 def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
-    """Yield the messages of programs that refused the model and still do. Raises EditError for other refusals."""
+    """Yield the messages of programs that still refuse the model. Raises EditError if one refuses it only now."""
     with ExitStack() as stack:
         path = stack.enter_context(as_file(edit.model))
         after = Path(stack.enter_context(TemporaryDirectory())) / path.name

@@ -1,4 +1,4 @@
-"""A request to change shapes: inputs by name, and their sizes."""
+"""A request to change the shapes of inputs, which are given by name."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _DIMS = re.compile(r"\d{1,9}(,\d{1,9})*")
 class ShapeRequest(Attributes):
     """New shapes for the inputs of a subgraph.
 
-    `inputs` are pairs or strings `NAME=DIMS`, as in `image=4,224,224,3`: the name in a signature, a tensor's name, or
-    a position. `batch` is the first dimension of all inputs. `static` fixes dynamic dimensions at the sizes in the
-    file; `dynamic_batch` makes the first dimension dynamic. `mend` also changes constants that contain the batch.
+    `inputs` are pairs or strings `NAME=DIMS`, such as `image=4,224,224,3`, with the name in a signature, the name of
+    the tensor, or a position. `batch` sets the first dimension of all inputs; `dynamic_batch` makes it dynamic.
+    `static` fixes dynamic dimensions at the sizes in the file. `mend` also changes constants that contain the batch.
     """
 
     inputs: tuple[str | tuple[str, Sequence[int]], ...] = ()
@@ -50,7 +50,7 @@ class EndNames:
         return [self._tensors.names[tensor] for tensor in self._ends]
 
     def find(self, words: str) -> int:
-        """Return a position. Raises UsageError."""
+        """Return the position of an input or output. Raises UsageError if it does not exist."""
         if words.isdecimal() and len(words) < 6 and int(words) < len(self._ends):
             return int(words)
         tensor = self._signed[words] if words in self._signed else self._tensors.find(words)
@@ -63,9 +63,9 @@ class EndNames:
 def wanted_shapes(
     model: Model, graph: Graph, before: Sequence[Shape], request: ShapeRequest
 ) -> tuple[list[Shape], Batch | None, list[Shape]]:
-    """Return the new shapes of the inputs, the batch if that is what changes, and the shapes to compare with.
+    """Return the new shapes of the inputs, the batch if only the batch changes, and the old shapes to compare with.
 
-    The latter are the old shapes, with another size where the request repeats a dynamic one and so fixes it.
+    In the old shapes, a dynamic size that the request repeats, and thus fixes, is changed so that it counts as new.
 
     Raises UsageError for an input that does not exist, EditError for inputs without a common batch.
     """
@@ -101,7 +101,7 @@ def wanted_shapes(
 def _reopened(
     opens: Sequence[Shape], before: Sequence[Shape], wanted: Sequence[Shape], named: Iterable[tuple[int, int]]
 ) -> list[Shape]:
-    """Return the old shapes, with another size in each requested dimension that is dynamic and keeps its size."""
+    """Return the old shapes, but with a different size where a requested dimension is dynamic and keeps its size."""
     shapes = list(map(list, before))
     for slot, axis in named:
         if opens[slot][axis : axis + 1] == (-1,) and before[slot][axis : axis + 1] == (wanted[slot][axis],):

@@ -1,4 +1,4 @@
-"""Set the input shapes of a model, and the shapes of all tensors that follow from these."""
+"""Set the input shapes of a model, and the shapes of all tensors that depend on them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _MOST_TILED_BYTES = 64 << 20
 
 
 def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
-    """Set the shapes of a model's inputs, and those of all other tensors as LiteRT computes them from the inputs.
+    """Set the shapes of a model's inputs, and the shapes of all other tensors that LiteRT computes from them.
 
     With `batch` and `dynamic_batch`, every output must grow with the batch. Raises UsageError for an input that does
-    not exist, EditError, with the source and the constant, for an operator that refuses the shapes.
+    not exist, EditError for an operator that refuses the shapes, with its source and the constant that prevents them.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.set_shape(edit, ct.surgery.ShapeRequest(batch=4, mend=True))
@@ -94,7 +94,7 @@ def _refusal(
     """Return an error that names an operator, its constant and its sources."""
     words = f"{code}: {reason}"
     if constant is not None and constant >= 0:
-        words += f"; its input {quoted(model.subgraphs[place[0]].tensors[constant].name)} decides"
+        words += f"; see its input {quoted(model.subgraphs[place[0]].tensors[constant].name)}"
     origins = current_origins(model_graph(model))
     names = [] if origins is None else [origins.sources[one] for one in origins.of(*place)]
     words += f"; source {', '.join(map(quoted, names[:3]))}" if names else ""
@@ -123,7 +123,7 @@ def _changed_ends(graph: Graph, written: Mapping[Place, tuple[Shape, Shape]]) ->
 def _apply_shapes(
     edit: ModelEdit, request: ShapeRequest, base: Shapes, found: Shapes
 ) -> dict[Place, tuple[Shape, Shape]]:
-    """Write shapes that changed or were dynamic; return the old and new ones, with -1 for dynamic sizes."""
+    """Write shapes that changed or were dynamic; return the old and new shapes, with -1 for dynamic sizes."""
     written = {}
     for (index, tensor), now in found.shapes.items():
         if now is None or tensor < 0:
@@ -142,7 +142,7 @@ def _apply_shapes(
 def _written(
     signature: Shape | None, was: Shape | None, now: Shape, request: ShapeRequest
 ) -> tuple[Shape, Shape | None]:
-    """Return the shape and signature to write: unchanged dynamic sizes stay dynamic, unless they are fixed."""
+    """Return the shape and signature to write; unchanged dynamic sizes stay dynamic, except with `static`."""
     kept = signature if signature is not None and len(signature) == len(now) and not request.static else now
     same = was if was is not None and len(was) == len(now) else (-1,) * len(now)
     if request.dynamic_batch and was is not None:
@@ -153,7 +153,7 @@ def _written(
 
 
 def _apply_patches(edit: ModelEdit, found: Shapes, batch: Batch | None) -> list[str]:
-    """Write the constants that grow with the batch. Raises EditError if one cannot."""
+    """Write the constants that grow with the batch. Raises EditError if one cannot be repeated."""
     lines = []
     for (index, operator), sizes in found.options.items():
         if list(edit.model.subgraphs[index].operators[operator].options.get("new_shape", ())) != sizes:

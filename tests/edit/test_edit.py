@@ -57,7 +57,7 @@ REFUSED: list[tuple[Callable[[ModelEdit], object], str]] = [
     (lambda edit: edit.add_operator(0, 0, [], [], options=("AddOptions", {"a": 1})), "AddOptions has no field a"),
     (lambda edit: edit.set_shape(0, 9, [1]), "tensor 9 does not exist; there are"),
     (lambda edit: edit.set_shape(0, 0, [2**31]), "Tensor.shape cannot hold this"),
-    (lambda edit: edit.set_constant(0, 0, np.zeros(1, np.int16)), "the tensor is FLOAT32, the array INT16"),
+    (lambda edit: edit.set_constant(0, 0, np.zeros(1, np.int16)), "the tensor is FLOAT32, not INT16"),
     (lambda edit: edit.set_inputs(1, [2]), "tensor 2 does not exist; there are 2"),
     (lambda edit: edit.set_outputs(1, [-1]), "tensor -1 does not exist; there are 2"),
     (lambda edit: edit.set_outputs(2, []), "subgraph 2 does not exist"),

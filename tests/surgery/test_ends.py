@@ -127,7 +127,7 @@ def test_another_order() -> None:
 
 @pytest.mark.parametrize("order", [(0,), (0, 0), (0, 2), (0, 1, 2), (), (-1, 0)])
 def test_what_is_no_order(order: tuple[int, ...]) -> None:
-    with pytest.raises(ct.UsageError, match=r"is not an order of the 2 inputs .name each position once: 0 to 1"):
+    with pytest.raises(ct.UsageError, match=r"is not a permutation of the 2 inputs .give each position once: 0 to 1"):
         reordered(DATA, inputs=order)
 
 
@@ -170,7 +170,7 @@ def test_names_in_signatures_differ() -> None:
 
 @pytest.mark.parametrize("tensor", ["x", "k"])
 def test_what_is_known_already_is_not_exposed(tensor: str) -> None:
-    with pytest.raises(ct.EditError, match=f"'{tensor}': no operator makes it"):
+    with pytest.raises(ct.EditError, match=f"'{tensor}': no operator produces it"):
         exposed(DATA, tensor)
 
 
@@ -235,7 +235,7 @@ def test_a_tensor_that_is_called_like_an_index() -> None:
     x, y = graph.tensor("x"), graph.tensor("index:0")
     graph.ends([x], [graph.compute("NEG", [graph.compute("ABS", [x], "a")], "b")])
     assert y == 1
-    with pytest.raises(ct.EditError, match="'index:0': no operator makes it"):
+    with pytest.raises(ct.EditError, match="'index:0': no operator produces it"):
         exposed(build.to_bytes(), "index:0")
     assert shape(exposed(build.to_bytes(), "0/index:3")[0])[2] == ["b"]
     assert shape(exposed(build.to_bytes(), "0/index:2")[0])[2] == ["b", "a"]
