@@ -1,8 +1,8 @@
-"""Make a model of a part of a model: partitions, the operators between tensors, or everything that is used.
+"""Turn a part of a model into a separate model: a partition, the operators between tensors, or whatever is used.
 
-    request -> selection -> excerpt -> contents -> bytes
-               (cut, plan,  (+ names,  (new indices (writer)
-                needed)     metadata)  of all it needs)
+    request -> selection      -> excerpt           -> contents               -> bytes
+               (cut or plan)     (with names and      (with new indices for     (by `Writer`)
+                                  metadata)            everything it needs)
 
-`source` reads a model into values and `writer` makes the bytes; the modules between handle only graphs and values.
+`whole` reads a model into values and writes the bytes; the other modules here handle only graphs and values.
 """

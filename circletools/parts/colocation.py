@@ -1,4 +1,4 @@
-"""Colocation: keeps operators that share a written resource in one partition."""
+"""Keep operators that share a written resource in one partition (colocation)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from circletools.graph.resources import Resource, State
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The partition of each operator of a graph, -1 for none; the operators' devices, and the devices' names."""
+    """The partition of each operator of a graph, -1 for none; the operators' devices; and the devices' names."""
 
     partitions: Indices
     devices: Indices
     names: Mapping[int, str]
 
     def operator(self, operator: int) -> str:
-        """Return the description of an operator with its device."""
+        """Return the words for an operator and its device."""
         return f"operator {operator} on {self.device(operator)}"
 
     def device(self, operator: int) -> str:
@@ -40,14 +40,14 @@ class Placement:
 
 
 def colocated(graph: Graph, state: State, placed: Placement) -> Indices:
-    """Return partitions that keep the users of each resource together: the given ones if they do so, else new ones.
+    """Return the given partitions if they keep the users of each resource together, otherwise new ones that do.
 
     Operators between two users join their partition. Raises EditError if these operators have different devices.
     """
     if all((placed.partitions[users] == placed.partitions[users[0]]).all() for users in state.users.values()):
         return placed.partitions
     operators = np.flatnonzero(placed.partitions >= 0)
-    position = np.full(len(graph) + 1, -1, np.int64)  # the last element serves values without a producer
+    position = np.full(len(graph) + 1, -1, np.int64)  # the last element is for values without a producer
     position[operators] = np.arange(len(operators))
     sources, targets = position[graph.producer[graph.uses.values]], position[graph.uses.operators]
     fed = (sources >= 0) & (targets >= 0)
@@ -64,9 +64,9 @@ def colocated(graph: Graph, state: State, placed: Placement) -> Indices:
 
 
 def _sets(count: int, sources: Indices, targets: Indices, users: Sequence[Sequence[int]]) -> Indices:
-    """Return each operator's set, as its lowest member: users of a resource, and operators between, run together.
+    """Return the number of each operator's set: the users of a resource and the operators between them form a set.
 
-    The users of a resource are contracted to one node; so are then the nodes of each cycle (strong components).
+    The users of a resource are contracted to one node, then the nodes of each cycle (strongly connected component).
     """
     together = UnionFind(count)
     for some in users:
@@ -94,7 +94,7 @@ def _contradictions(
         other = next((one for one in some if placed.devices[one] != placed.devices[some[0]]), None)
         if other is not None:
             used = f"{placed.operator(some[0])} and by {placed.operator(other)}"
-            yield f"{resource} is used by {used}: it can be in one part only"
+            yield f"{resource} is used by {used}, but only one part can contain it"
     for resource, some in here.items():
         other = next((one for one in members if placed.devices[one] != placed.devices[some[0]]), None)
         if other is not None:

@@ -1,7 +1,7 @@
-"""Check that the files of a split agree, and together equal the source: each operator once, with equal connections.
+"""Check that the files of a split agree and together equal the source: each operator once, with equal connections.
 
-If an input of an operator differs from the source, the operator differs too. Only operators whose inputs the other
-side also computes are reported: the others differ because of these.
+An operator differs from the source if its inputs do. To report causes rather than consequences, an operator is
+reported only if the other side computes all of its inputs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from circletools.parts.package import (
     written,
 )
 
-_SHOWN = 20  # findings of one kind
+_SHOWN = 20  # the most findings of one kind
 _UNKNOWN = "is not in the source with these options, constants, inputs and outputs"
 
 
@@ -57,7 +57,7 @@ class SplitFiles:
 
 
 def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
-    """Find the files of a split; by default, `source` is the named model in the directory or next to it.
+    """Find the files of a split; the default `source` is the model of the recorded name, in or next to the directory.
 
     Raises InvalidInputError if there is no split, UsageError if the source is not found.
     """
@@ -78,7 +78,7 @@ def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
     beside = (directory / connections.source.file, directory.resolve().parent / connections.source.file)
     chosen = source or next((path for path in beside if path.is_file()), None)
     if chosen is None:
-        hint = f"name {connections.source.file} with `source=`"
+        hint = f"give {connections.source.file} as `source=`"
         raise UsageError("the model that was split is not next to the directory", location=str(directory), hint=hint)
     return SplitFiles(directory, found.name, connections, chosen)
 
@@ -147,7 +147,7 @@ class _Parts:
     def check(self, index: int) -> list[Finding]:
         """Check a part, and record the tensors that it produces.
 
-        If the inputs and outputs of a part are wrong, its results and everything computed from them are unknown.
+        If the inputs or outputs of a part are wrong, its results and everything computed from them count as unknown.
         """
         piece, place = self._files.connections.parts[index], f"parts[{index}]"
         with _opened(self._files.part(index)) as model:
@@ -160,7 +160,7 @@ class _Parts:
             if findings or not self._known.keys() >= set(piece.inputs):
                 return findings
             inputs = list(zip(piece.inputs, graph.inputs.tolist(), strict=True))
-            message = "differs in type, shape or quantization from the part that produces it"
+            message = "differs in type, shape or quantization from the output of the part that produces it"
             findings += [
                 Finding("FORM_DIFFERS", "error", f"{place}.inputs[{slot}]", f"{name!r} {message}")
                 for slot, (name, tensor) in enumerate(inputs)
@@ -186,7 +186,7 @@ class _Parts:
         self.annotated |= AFFINITY_TABLE in names
         missing = ", ".join(sorted(self._entries - names))
         if missing:
-            message = f"{file} lacks {_listed(missing)}, which the source and every part have"
+            message = f"{file} lacks {_listed(missing)}, which the source has and every part needs"
             self.without.append(Finding("METADATA_MISSING", "warning", f"{place}.metadata", message))
 
 
@@ -235,7 +235,7 @@ def _unlinked(connections: Connections) -> list[Finding]:
 class Comparison:
     """The operators of the source, and those of the parts checked so far.
 
-    Operators that depend on constants only, and those that `state` copies, may be in several parts.
+    Operators that depend only on constants, and those that `state` lists as copied, may be in several parts.
     """
 
     def __init__(self, graph: Graph, source: Computed, state: State) -> None:
@@ -259,7 +259,7 @@ class Comparison:
                 yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {problem}")
 
     def lacking(self, part: Computed, file: str) -> Iterator[Finding]:
-        """Yield the resources that a part's operators use, but that operators of another part name or initialize."""
+        """Yield the operators that name or initialize resources which a part uses, but that the part lacks."""
         source, there = self._source.operators, set(part.operators.values())
         for operator, users in self._state.copied.items():
             if source[operator] not in there and any(source[user] in there for user in users):

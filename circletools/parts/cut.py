@@ -3,8 +3,8 @@
 Operators lie between inputs and outputs if they depend on the inputs and the outputs depend on them. Anything else
 that they read but none of them produces becomes an additional input; operators without inputs are included.
 
-    x -> A -> b -> B -> c -> C -> y         between b and c: B and D; d is one more input,
-    d ------------ ^                        as D depends on constants only, e is none
+    x -> A -> b -> B -> c -> C -> y         B and D lie between b and c; d becomes an input,
+    d ------------ ^                        but e does not, since D depends only on constants
     k -> D -> e -- ^
 """
 
@@ -28,7 +28,7 @@ _LISTED = 20  # the most operators that a hint names
 class Cut:
     """Operators of a graph, ascending, and the tensors that enter and leave them.
 
-    `further` are inputs, and `between` operators, that were not requested.
+    `further` has the inputs, and `between` the operators, that were not requested.
     """
 
     operators: tuple[int, ...]
@@ -42,14 +42,14 @@ class Cut:
 class Cutter:
     """Finds cuts of a graph; each method raises EditError if there is no such cut.
 
-    `state` is what the graph's operators share, such as variables; a cut must not separate its users.
+    `state` describes the resources, such as variables, that operators share; a cut must not separate their users.
     """
 
     graph: Graph
     state: State
 
     def between(self, inputs: Sequence[int], outputs: Sequence[int]) -> Cut:
-        """Return the cut from `inputs` to `outputs`; by default, to all outputs of the graph that they reach."""
+        """Return the cut from `inputs` to `outputs`; the default is all outputs of the graph that depend on them."""
         for tensor in inputs:
             self._check_input(tensor)
         reach = self._reach
@@ -65,7 +65,7 @@ class Cutter:
                 raise self._refusal("it depends on none of the inputs", tensor, "name others with `from_=` or `to=`")
         needed = reach.behind(wanted, set(inputs))
         chosen = needed & ahead
-        # Operators that these need are included if they depend on no input and no state.
+        # Operators that these need are included if they depend on neither inputs nor state.
         fed = reach.ahead([*self._given, *inputs]).union(*self.state.users.values())
         chosen |= reach.behind(reach.read_by(chosen), set(inputs), only=needed - fed)
         read = set(reach.read_by(chosen))
@@ -119,13 +119,13 @@ class Cutter:
     def _cut(
         self, chosen: set[int], inputs: Sequence[int], outputs: Sequence[int], between: tuple[int, ...] = ()
     ) -> Cut:
-        """Add the operators and inputs that are missing, and check the conditions that hold for every cut."""
+        """Add missing operators and inputs, and check the conditions that every cut must meet."""
         chosen = chosen | {one for one, users in self.state.copied.items() if not chosen.isdisjoint(users)}
         self._check_state(chosen)
         reach, made = self._reach, set(self._reach.made_by(chosen))
         double = next((tensor for tensor in inputs if tensor in made), None)
         if double is not None:
-            message = f"it would be an input, but operator {reach.producer[double]} makes it"
+            message = f"it would be an input, but operator {reach.producer[double]} produces it"
             raise self._refusal(message, double, "leave it out of `from_=`, or name all outputs of this operator")
         read = set(reach.read_by(chosen)).difference(made, inputs)
         further = ordered((one for one in read if reach.producer[one] >= 0 or one in self._given), self._given)
@@ -137,7 +137,7 @@ class Cutter:
         return Cut(tuple(sorted(chosen)), (*inputs, *further), tuple(outputs), tuple(further), between)
 
     def _divided_resource(self, chosen: set[int]) -> tuple[str, list[int]] | None:
-        """Return a resource of which some users are chosen and others are not, and its users."""
+        """Return a resource with some users that are chosen and some that are not, and all its users."""
         users = self.state.users.items()
         return next((use for use in users if 0 < len(chosen.intersection(use[1])) < len(use[1])), None)
 

@@ -1,9 +1,9 @@
 """Digests of what operators compute, independent of indices, names and positions in the file.
 
 The digest of an operator covers its code, its options, the forms of its outputs, the digests of its inputs and, if it
-uses a resource, the digest of the previous user; the digest of a tensor covers the operator that produces it, or its
-data (a Merkle tree). Two models with equal operator digests have the same operators and connections. A tensor's type,
-shape and quantization are its *form*.
+uses a resource, the digest of the resource's previous user. The digest of a tensor covers the operator that produces
+it, or its data (a Merkle tree). Two models with equal operator digests have the same operators and connections. A
+tensor's type, shape and quantization are its *form*.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _LEFT_OUT = {
 }
 
 _number = Struct("<q").pack
-_MAX_DEPTH = 64  # nesting of calls
-_MAX_NAMED = 4  # the depth of tensors that refer to tensors; scales refer to none
+_MAX_DEPTH = 64  # the deepest nesting of calls
+_MAX_NAMED = 4  # the longest chain of tensors that refer to tensors; scales refer to none
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
     """The digests of a graph's operators and tensors, by index; operators are in execution order.
 
-    `reads` has the inputs of each operator, without constants.
+    `reads` has the inputs of each operator, except constants.
     """
 
     operators: Mapping[int, bytes]
@@ -50,7 +50,7 @@ class Computed:
 
 
 class ModelDigests:
-    """The digests of one model. Raises what `check_editable` raises, and ModelFormatError for a cycle."""
+    """The digests of one model. Raises the errors of `check_editable`, and ModelFormatError for a cycle."""
 
     def __init__(self, model: Model) -> None:
         """Read everything except the operators and tensors."""
@@ -114,7 +114,7 @@ class ModelDigests:
         for resource, users in state.users.items():
             for user in users:
                 used[user].append(resource)
-        before: dict[str, bytes] = {}  # the last user of each resource, whose values the next user finds
+        before: dict[str, bytes] = {}  # the last user of each resource, whose values the next user sees
         set_before: dict[str, bytes] = {}
         for operator in graph.dag.order:
             inputs, outputs = graph.operands.of(operator), graph.results.of(operator)
@@ -147,19 +147,19 @@ class ModelDigests:
         return self._data[buffer]
 
     def _instead(self, table: str, item: Field, value: bytes) -> bytes | None:
-        """Return the digest that replaces the position of a compiled program."""
+        """Return the digest of a compiled program, to replace its position in the file."""
         if table == "Operator" and item.name == "custom_options" and value in self._programs:
             start, end = self._programs[value]
             return digest(self._memory[start:end])
         return None
 
     def _called(self, index: int) -> bytes:
-        """Return the digest of a called subgraph; recursive calls get a fixed one."""
+        """Return the digest of a called subgraph; that of a recursive call is a fixed value."""
         if not 0 <= index < len(self.graph.graphs):
             return bytes(16)
         if index not in self._subgraphs:
             if self._depth == _MAX_DEPTH:
-                raise ModelFormatError("calls between subgraphs are nested too deep", location=f"subgraphs[{index}]")
+                raise ModelFormatError("calls of subgraphs are nested too deeply", location=f"subgraphs[{index}]")
             self._depth += 1
             self._subgraphs[index] = b"calls itself...."
             found = self.computed(index, self.inputs(index))

@@ -1,7 +1,7 @@
-"""What a part contains: some operators of subgraphs, everything that they use, and nothing else.
+"""The contents of a part: operators of some subgraphs, everything that these operators use, and nothing else.
 
 Tensors, buffers, operator codes and subgraphs get new indices, in their old order. The sections of an excerpt come
-first; subgraphs that their operators call follow as a whole. An excerpt contains all constants that it reads.
+first, then the whole subgraphs that their operators call. An excerpt contains all constants that it reads.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from circletools.graph.reach import Reach
 class Section:
     """A selection from a subgraph: operators, ascending, and the tensors that become inputs and outputs.
 
-    `names` has new names for tensors of the subgraph, `further` has tensors to include although nothing here uses
-    them, `real` those that become FLOAT32, without a quantization. If an operator of the excerpt calls the subgraph,
-    it calls all of it, or this section if `replaces` is set.
+    `names` has new names for tensors of the subgraph, `further` the tensors to include although nothing here uses
+    them, `real` those that become FLOAT32, without quantization. If an operator of the excerpt calls the subgraph, it
+    calls this section if `replaces` is set, otherwise the whole subgraph.
     """
 
     subgraph: int
@@ -51,12 +51,12 @@ class NewSignature:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The selection for a part: a section for each subgraph that is not included because it is called.
+    """The selection for a part: a section for each subgraph, except those included only because operators call them.
 
     `metadata` has the entries to keep, by index in the old model, with a new value or None for the old one;
     `signatures` are those to keep, by index, or new ones. Signatures refer to the first section of their subgraph.
-    `data` are replacement contents for buffers. An `anonymous` part has no description and no names of the old model,
-    except in signatures.
+    `data` has new contents for buffers. An `anonymous` part has no description and no names of the old model, except
+    in signatures.
     """
 
     sections: Sequence[Section]
@@ -66,7 +66,7 @@ class Excerpt:
     anonymous: bool = False
 
 
-_FOREIGN = ("CUSTOM", "DELEGATE", "UNKNOWN")  # their effects are not known
+_FOREIGN = ("CUSTOM", "DELEGATE", "UNKNOWN")  # their effects are unknown
 
 
 class Needs:
@@ -79,7 +79,7 @@ class Needs:
     def of(self, index: int, tensors: Iterable[int]) -> list[int]:
         """Return the operators that tensors of a graph depend on, and those with side effects, ascending.
 
-        Raises ModelFormatError for a broken structure, a tensor that two operators produce, and a cycle.
+        Raises ModelFormatError for a broken structure, a tensor that two operators produce, or a cycle.
         """
         graph, (own, with_effects) = self._model.graphs[index], self._with_effects
         _ = graph.dag  # this raises for a broken structure

@@ -1,4 +1,4 @@
-"""Extract a part of a model as a separate model, written anew."""
+"""Extract a part of a model into a new file, as a separate model."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from circletools.storage.files import Part, Progress, write
 from circletools.wording import Attributes, counted, ranges, suggestion
 
 # --- pruning: writes a minimal file without unused tensors, buffers, operator codes and subgraphs -------------
-# Subgraph 0, the subgraphs of signatures, and those that they call count as used; in these subgraphs, all operators
-# or those that outputs need, and everything they refer to. The remaining items get new indices in their old order.
+# Subgraph 0, the subgraphs of signatures, and those that they call count as used. So do their operators (or only
+# those that outputs need) and everything that these refer to. The remaining items get new indices in their old order.
 
 
 def prune(
@@ -41,10 +41,10 @@ def prune(
     in_place: bool = False,
     progress: Progress | None = None,
 ) -> RewriteResult:
-    """Write the model to `target` as a minimal file without unused items; return a list of these.
+    """Write the model to `target` as a minimal file without unused items; return a list of the removed items.
 
-    With `outputs`, operators that no output needs are dropped too, unless they have side effects. Raises EditError
-    and UsageError as `compact` does, ModelFormatError for operators in a cycle, TableFormatError for broken origins.
+    With `outputs`, operators that no output needs are removed too, unless they have side effects. Raises the errors
+    of `compact`, ModelFormatError for operators in a cycle, TableFormatError for broken origins.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.surgery.prune(model, "out.tflite").changes
@@ -118,12 +118,12 @@ def used(whole: Whole, *, outputs: bool) -> tuple[Excerpt, tuple[Finding, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class ExtractRequest(Attributes):
-    """The operators to extract, given in one of four ways.
+    """The operators to extract, given in one of three ways.
 
-    Between tensors: the tensors `from_` become inputs, the tensors `to` become outputs (names, or `index:12`); by
-    default, the inputs and outputs of the subgraph. By operators: `operators` are indices as in `0-10,15`, `origin`
-    is a glob over the names of sources; if both are given, the operators of either are selected. By signature:
-    `signature` is its key. `subgraph` is the subgraph to look in; a signature determines its own.
+    Between tensors: the tensors `from_` become inputs, the tensors `to` become outputs (names, or `index:12`); the
+    defaults are the inputs and outputs of the subgraph. By operators: `operators` are indices, as in `0-10,15`, and
+    `origin` is a glob over the names of sources; if both are given, operators that match either are selected. By
+    signature: `signature` is its key. `subgraph` is the subgraph to look in; a signature has its own.
     """
 
     from_: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ class ExtractRequest(Attributes):
     subgraph: int = 0
 
     def check(self) -> None:
-        """Raise UsageError unless exactly one way is used."""
+        """Raise UsageError unless operators are given in exactly one way."""
         ways = (
             bool(self.from_ or self.to),
             self.operators is not None or self.origin is not None,
@@ -155,9 +155,9 @@ def extract(
 ) -> RewriteResult:
     """Write a part of a model to `target` as a separate model; return its contents, and notes on omissions.
 
-    Constants, called subgraphs, origins and the affinity are included, and the part gets a signature. Raises
-    UsageError for a tensor, an operator or a signature that does not exist, EditError if there is no such part, or if
-    it would contain only some of the operators that share a state.
+    Constants, called subgraphs, origins and affinity are included, and the part gets a signature. Raises UsageError
+    for a tensor, operator or signature that does not exist, EditError if there is no such part, or if it would
+    contain only some of the operators that share state.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.surgery.extract(model, "head.tflite", ct.surgery.ExtractRequest(from_=("features",), to=("scores",)))
@@ -268,16 +268,16 @@ def _notes(graph: Graph, request: ExtractRequest, cut: Cut) -> Iterator[Finding]
         return listed([text(graph.values.names[tensor]) for tensor in tensors])
 
     if cut.further and (request.from_ or request.signature is not None):
-        message = f"additional inputs, which operators read: {shown(cut.further)}"
+        message = f"additional inputs that operators read: {shown(cut.further)}"
         yield Finding("FURTHER_INPUT", "warning", place, message)
     unused = [tensor for tensor in given if tensor not in cut.inputs]
     if request.to and not request.from_ and unused:
         message = f"inputs that the outputs do not need are left out: {shown(unused)}"
         yield Finding("INPUT_LEFT_OUT", "info", place, message)
     if cut.between:
-        message = f"between the requested operators lie others, which are included: {ranges(cut.between)}"
+        message = f"operators between the requested ones are included: {ranges(cut.between)}"
         yield Finding("OPERATORS_BETWEEN", "info", place, message)
     for tensor in cut.inputs:
         if tensor not in given and is_open(graph, tensor):
-            message = f"the shape of input {shown([tensor])} is dynamic; resize it before running"
+            message = f"the shape of input {shown([tensor])} is dynamic; resize the input before running"
             yield Finding("OPEN_SHAPE", "warning", f"{place}.tensors[{tensor}]", message)

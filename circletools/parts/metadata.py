@@ -1,4 +1,4 @@
-"""The metadata of a part: tables about operators are adapted; what cannot be adapted is dropped with a note."""
+"""The metadata of a part: tables about operators are adapted; entries that cannot be are dropped with a note."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from circletools.origin.tables import (
 )
 
 ENDS_TABLE = "TFLITE_METADATA"
-"""The metadata entry that describes the inputs and outputs of subgraphs, by their order."""
+"""The metadata entry that describes the inputs and outputs of subgraphs, by position."""
 
 SubgraphSelection = Sequence[tuple[int, Sequence[int] | None]]
-"""The subgraphs of a new model: the old subgraph of each, and the operators taken from there; None means all."""
+"""The subgraphs of a new model: the old subgraph of each, and the operators taken from it; None means all."""
 
 Entries = Mapping[int, bytes | None]
 """The metadata entries to keep, by index, each with a new value or None for the old one."""
@@ -46,8 +46,8 @@ Entries = Mapping[int, bytes | None]
 class Annotations:
     """The tables of a model that refer to operators.
 
-    `records` has the data that stamps cover, by subgraph and operator. `stale` are the names of entries with tables
-    that are out of date; `notes` explain why these are dropped.
+    `records` has the data that stamps cover, by subgraph and operator. `stale` has the names of entries whose tables
+    are out of date; `notes` explain why these are dropped.
     """
 
     records: tuple[Sequence[bytes], ...]
@@ -76,7 +76,7 @@ def read_annotations(model: ModelGraph) -> Annotations:
 
 
 def about_the_whole(names: Collection[str], *, same_order: bool, same_ends: bool) -> dict[str, Finding]:
-    """Return those of these entries that describe the whole model and not a part, each with a note."""
+    """Return the entries that describe the model as a whole rather than a part, each with a note."""
     gone = {}
     if ENDS_TABLE in names and not same_ends:
         gone[ENDS_TABLE] = "it describes the inputs and outputs of the whole model"
@@ -91,7 +91,7 @@ def about_the_whole(names: Collection[str], *, same_order: bool, same_ends: bool
 def new_values(
     annotations: Annotations, kept: SubgraphSelection, *, every_source: bool = True, device: int | None = None
 ) -> dict[str, bytes]:
-    """Return the tables, by name, of a model with these subgraphs.
+    """Return the tables of a model with these subgraphs, by name.
 
     With `every_source`, sources without operators are kept. With a `device`, all operators of the first subgraph form
     one partition on it.
@@ -111,7 +111,7 @@ def _chosen(rows: Sequence[bytes], chosen: Sequence[int] | None) -> Sequence[byt
 
 
 def _origins(origins: Origins, kept: SubgraphSelection, *, every_source: bool) -> dict[str, bytes]:
-    """Return the tables of operators, with new indices, and of sources.
+    """Return the table of operators, with new indices, and the table of sources.
 
     If one table applies to all subgraphs, as in the ONE compiler, each operator keeps its entries in that table.
     """

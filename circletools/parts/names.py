@@ -60,12 +60,12 @@ class TensorNames:
             self.found.setdefault(name, []).append(index)
 
     def find(self, words: str) -> int:
-        """Return the tensor of this name, or of `index:N`. Raises UsageError if there is none, or several."""
+        """Return the tensor with this name, or tensor N for `index:N`. Raises UsageError if none or several match."""
         same = self.found.get(words, [])
         if len(same) > 1:
             listed = ", ".join(f"{self._subgraph}/index:{index}" for index in same[:_LISTED])
             raise UsageError(
-                f"{len(same)} tensors are called {quoted(words)}", location=self.place, hint=f"name one by {listed}"
+                f"{len(same)} tensors are called {quoted(words)}", location=self.place, hint=f"select one by {listed}"
             )
         if same:
             return same[0]
@@ -79,7 +79,7 @@ class TensorNames:
         return int(index[2])
 
     def shown(self, tensor: int) -> str:
-        """Return the name for a tensor in messages, which also identifies the tensor."""
+        """Return words that identify a tensor in messages: its name, or `index:N` if the name is not unique."""
         name = self.names[tensor]
         return quoted(name) if name and len(self.found[name]) == 1 else f"index:{tensor}"
 
@@ -102,7 +102,7 @@ def with_ends(
 def new_signature(
     signatures: Iterable[Signature], graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> NewSignature:
-    """Return a signature for these inputs and outputs, with the key and the names from the subgraph's first one."""
+    """Return a signature for these inputs and outputs, with key and names from the subgraph's first signature."""
     ours = [one for one in signatures if one.subgraph == graph.index]
     key = ours[0].key if ours else DEFAULT_KEY
     return NewSignature(
@@ -113,7 +113,7 @@ def new_signature(
 def _named(
     graph: Graph, signatures: Sequence[Signature], side: Direction, tensors: Sequence[int]
 ) -> list[tuple[bytes, int]]:
-    """Name tensors as signatures do, else by their own names, else by position; the names are unique."""
+    """Name tensors as the signatures do, or by their own names, or by position, and make the names unique."""
     known: dict[int, str] = {}
     for one in signatures:
         for name, tensor in (*(one.inputs if side == "inputs" else one.outputs), *one.inputs, *one.outputs):
@@ -123,7 +123,7 @@ def _named(
 
 
 def proper(name: str) -> str:
-    """Return a name if it is valid UTF-8, so that every program can read it; else an empty name."""
+    """Return a name if it is valid UTF-8, so that every program can read it; otherwise an empty name."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -132,7 +132,7 @@ def proper(name: str) -> str:
 
 
 def unique_names(names: Iterable[str], what: str) -> list[str]:
-    """Return unique names: an empty one becomes `input_0`, repeated ones get a number."""
+    """Return unique names: empty names become `input_0` and so on, repeated names get a number."""
     used, found, numbers = set[str](), list[str](), defaultdict[str, Iterator[int]](lambda: count(1))
     for index, name in enumerate(names):
         wanted = name or f"{what}_{index}"

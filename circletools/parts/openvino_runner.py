@@ -1,7 +1,7 @@
 """A Python program that runs the parts of a split in OpenVINO, each compiled for its device.
 
-HETERO places nodes by their names after conversion, only some of which match operators of the model. A part that is
-compiled for a device runs there as a whole, regardless of the names of its nodes.
+OpenVINO's HETERO plugin assigns nodes to devices by their names after conversion, only some of which match operators
+of the model. A part that is compiled for a device runs there as a whole, regardless of the names of its nodes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TEMPLATE = '''\
 
     python run_openvino.py [DEVICE=OPENVINO_DEVICE...]
 
-shows where each part runs; the exit status is 1 where that is another device, 3 where one does not run. In programs:
+shows where each part runs. The exit status is 1 if a part runs on another device, 3 if one does not run. In programs:
 
     outputs = Runner({"npu": "NPU", "cpu": "CPU"})(inputs)
 """
@@ -36,7 +36,7 @@ PLAN = json.loads(r"""
 
 
 class Runner:
-    """The parts, compiled: `devices` has OpenVINO's name of a device, `config` the properties of each."""
+    """The compiled parts. `devices` maps device names to OpenVINO's, `config` maps those to their properties."""
 
     def __init__(self, devices=None, core=None, config=None):
         core = core or openvino.Core()
@@ -60,7 +60,7 @@ class Runner:
             yield part, device, list(compiled.get_property("EXECUTION_DEVICES"))
 
     def __call__(self, inputs):
-        """Return the outputs of the model for its inputs, both in its order."""
+        """Return the outputs of the model for its inputs, both in the model's order."""
         known = dict(zip(PLAN["inputs"], inputs, strict=True))
         for part, _, compiled in self.parts:
             found = compiled([known[name] for name in part["inputs"]])
@@ -95,7 +95,7 @@ if __name__ == "__main__":
 
 
 def openvino_runner(connections: Connections, plan: SplitPlan) -> str:
-    """Return the program. Raises EditError for Circle models, which OpenVINO does not read."""
+    """Return the text of the program. Raises EditError for Circle models, which OpenVINO does not read."""
     if connections.source.file.endswith(".circle"):
         raise EditError("OpenVINO reads TFLite models, not Circle", location=connections.source.file)
     parts = parts_json(plan, connections)

@@ -4,7 +4,7 @@
 
     {"source": {"file", "inputs", "outputs"}, "parts": [{"file", "inputs", "outputs"}, ...]}
 
-The manifest is an nnpackage's (ONE, nnpackage/spec): `models`, `model-types`, ends as "model:subgraph:slot".
+The manifest (ONE, nnpackage/spec) has `models`, `model-types`, and inputs and outputs as "model:subgraph:slot".
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Connections:
 
 
 def encode_connections(connections: Connections) -> bytes:
-    """Return the document. Bytes of a name that are not UTF-8 become lone surrogates."""
+    """Return the document of connections. Bytes of a name that are not UTF-8 become lone surrogates."""
     return _document(asdict(connections))
 
 
 def decode_connections(data: bytes, name: str) -> Connections:
-    """Parse such a document. Raises InvalidInputError, with the file and the error in it."""
+    """Parse a document of connections. Raises InvalidInputError, with the file and the place of the error."""
     document = read_json(data, name)
     if not isinstance(document, dict) or not isinstance(document.get("parts"), list):
         raise InvalidInputError(
@@ -95,7 +95,7 @@ def encode_manifest(connections: Connections, model_type: str) -> bytes:
 
 
 def package_obstacle(connections: Connections) -> str | None:
-    """Return why onert could not load the parts as a package: each output must have exactly one reader."""
+    """Return why onert could not load the parts as a package, or None; each output must have exactly one reader."""
     outputs = connections.source.outputs
     taken = {name for part in connections.parts for name in part.inputs}
     read = taken - set(connections.source.inputs)
@@ -128,7 +128,7 @@ def manifest_difference(found: bytes, expected: bytes) -> str | None:
 
 
 def _difference(place: str, ours: object, theirs: object) -> str | None:
-    """Return the first difference between two values; None is a missing value."""
+    """Return the first difference between two values, where None stands for a missing value."""
     if isinstance(ours, list) and isinstance(theirs, list):
         pairs = enumerate(zip_longest(ours, theirs))
         return next(
@@ -144,7 +144,7 @@ def _document(value: dict[str, Any]) -> bytes:
     return (json.dumps(value, indent=2) + "\n").encode()
 
 
-# --- in a directory
+# --- the files in a directory
 
 
 def find_connections(directory: Path) -> Path | None:

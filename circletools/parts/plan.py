@@ -1,4 +1,4 @@
-"""The plan of a split: the parts in execution order, and their inputs and outputs with their names.
+"""The plan of a split: the parts in execution order, and the names of their inputs and outputs.
 
 Parts are linked by tensor names, as in circle-partitioner, so these names must be unique. Tensors between parts that
 share a name, or have none, are renamed in the parts.
@@ -58,16 +58,16 @@ class SplitPlan:
 
 
 def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
-    """Return the split by the partitions of a model's affinity; see `checked_affinity`, `planned` for errors."""
+    """Return the plan to split by a model's partitions. Raises the errors of `checked_affinity` and `planned`."""
     graphs = model_graph(model)
     affinity = checked_affinity(graphs, subgraph)
     return planned(graphs.graphs[subgraph], Resources(graphs).state(subgraph), affinity)
 
 
 def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
-    """Return the affinity of a model if it is up to date, and complete in a subgraph.
+    """Return the affinity of a model if it is up to date and covers a subgraph completely.
 
-    Raises EditError if it is not, TableFormatError for a broken table, UsageError for a subgraph that does not exist.
+    Raises EditError if it does not, TableFormatError for a broken table, UsageError for a missing subgraph.
     """
     affinity = current_affinity(model)
     graph = graph_at(model, subgraph)
@@ -84,16 +84,16 @@ def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
 
 
 def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
-    """Return the split of a graph by an affinity that is complete in it.
+    """Return the plan to split a graph by an affinity that covers it completely.
 
-    Raises EditError if operators that share a state are on several devices, ModelFormatError for a cycle.
+    Raises EditError if operators that share state are on several devices, ModelFormatError for a cycle.
     """
     ids = affinity.subgraphs[graph.index]
     partition = ids.partitions.astype(np.int64)
     work = np.ones(len(partition), np.bool_)
     work[[*graph.dag.constants, *state.copied]] = False
     if not work.any():
-        raise EditError("the operators only name resources", location=graph.place())
+        raise EditError("all operators only name resources", location=graph.place())
     partition[~work] = -1  # each part that needs the operator gets a copy
     partition = colocated(graph, state, Placement(partition, ids.devices.astype(np.int64), affinity.devices))
     _, partition[work] = np.unique(partition[work], return_inverse=True)
@@ -113,7 +113,7 @@ def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
 
 
 def _members(graph: Graph, state: State, partition: Indices) -> list[list[int]]:
-    """Return the operators of each part; one without a partition is in all parts that need it, or in the first."""
+    """Return each part's operators; those without a partition are in all parts that need them, or in the first."""
     parts = [{int(number)} for number in partition]
     charge = graph.operators.budget.tally("the operators of all parts")
     for operator in reversed(graph.dag.order):
@@ -150,8 +150,8 @@ def _ends(
             taken[number].add(tensor)
             given[maker[tensor]].add(tensor)
     for tensor in fed - first_reader.keys():
-        taken[0].add(tensor)  # unused, but still an input of the whole
-    for tensor in outputs:  # without a producer: an output of the first part that reads it, else of the last part
+        taken[0].add(tensor)  # unused, but still an input of the model
+    for tensor in outputs:  # if it has no producer, the first part that reads it returns it, or else the last part
         number = maker.get(tensor, first_reader.get(tensor, 0 if tensor in fed else last))
         given[number].add(tensor)
     for tensor, number in maker.items():

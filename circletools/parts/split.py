@@ -40,12 +40,12 @@ from circletools.storage.files import Part, view
 from circletools.wording import Attributes
 
 _MOST_TIMES, _MOST_BYTES = 10, 128 << 20  # the limit for all parts: this many times the file, plus this many bytes
-_FEWER = "each partition has a copy of the constants that it reads: make fewer (--min-size)"
+_FEWER = "each part has a copy of the constants that it reads; make fewer partitions (--min-size)"
 
 
 @dataclass(frozen=True, slots=True)
 class Split(Attributes):
-    """The result of a split: plan, connections, `sizes` of the parts in bytes, `notes` on what no part contains."""
+    """The result of a split: plan, connections, `sizes` of the parts in bytes, `notes` on things no part contains."""
 
     plan: SplitPlan
     connections: Connections
@@ -64,7 +64,7 @@ def split(
     """Write a model for each partition of a subgraph to the directory `target`, or nothing on failure.
 
     With `force`, a directory written by an earlier split is replaced. With a `runner`, a program that runs each part
-    on its device is also written. Raises EditError if the model cannot be split (see `plan_split`), or the runner
+    on its device is written too. Raises EditError if the model cannot be split (see `plan_split`), or the runner
     cannot read it; UsageError if the directory is not empty (with `force`, if it contains files that no split wrote),
     OutputError if it cannot be written.
 
@@ -136,7 +136,7 @@ def _stem(path: Path | None) -> str:
 
 
 def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Finding]]:
-    """Return the parts of a plan as excerpts, and notes on what these leave out."""
+    """Return the parts of a plan as excerpts, and notes on everything that these leave out."""
     annotations = _renamed(whole, plan)
     gone = about_the_whole(whole.names, same_order=False, same_ends=False)
     inherited = [
@@ -159,7 +159,7 @@ def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Find
 
 
 def _notes(whole: Whole, plan: SplitPlan, signed: set[int]) -> Iterator[Finding]:
-    """Yield notes on what no part contains; `signed` are the signatures that some part contains."""
+    """Yield notes on everything that no part contains; `signed` has the signatures that some part contains."""
     for signature in whole.graph.signatures:
         if signature.index not in signed:
             why = "no part has all its inputs and outputs"
@@ -181,7 +181,7 @@ def _notes(whole: Whole, plan: SplitPlan, signed: set[int]) -> Iterator[Finding]
 
 
 def _open_shape(graph: Graph, plan: SplitPlan) -> str | None:
-    """Return why onert could not run the package: a tensor between parts has a dynamic shape; else None."""
+    """Return why onert could not run the package (a tensor between parts has a dynamic shape), or None."""
     tensors = sorted({tensor for part in plan.parts for tensor in part.inputs}) if len(plan.parts) > 1 else ()
     found = next((tensor for tensor in tensors if is_open(graph, tensor)), None)
     if found is None:
@@ -191,7 +191,7 @@ def _open_shape(graph: Graph, plan: SplitPlan) -> str | None:
 
 
 def _renamed(whole: Whole, plan: SplitPlan) -> Annotations:
-    """Return the metadata of a model, based on the tensor names in the parts, which stamps cover."""
+    """Return the metadata of a model as if its tensors had their names in the parts, since stamps cover the names."""
     graph, records = whole.graph.graphs[plan.subgraph], list(whole.annotations.records)
     own, old = list(records[plan.subgraph]), [*graph.values.names, b""]  # the last element is for omitted slots
     for operator, tensors in enumerate(graph.results.lists()) if plan.renamed else ():

@@ -59,9 +59,9 @@ def verify_split(
     """Check that the parts in a directory together equal the model that was split.
 
     First the files are compared, operator by operator; if that finds no error, the source and the parts are run with
-    the same random inputs, made from `seed`, and every bit of their outputs is compared. `source` is the model that
-    was split; by default, the file with its name in the directory or next to it. `runtime` is by default litert for
-    .tflite and onert for .circle; `none` compares only the files. No model may run longer than `timeout_s` seconds.
+    the same random inputs, generated from `seed`, and every bit of their outputs is compared. `source` is the model
+    that was split; the default is the file with its name in the directory or next to it. The default `runtime` is
+    litert for .tflite and onert for .circle; `none` compares only the files. A run may take `timeout_s` seconds.
 
     Raises InvalidInputError if there is no split or one of its files is broken, UsageError if the source is not
     found, the subgraph does not exist or the runtime does not start.
@@ -84,9 +84,9 @@ def verify_split(
 def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
     """Run the source, then the parts one after another; in onert, run the package too.
 
-    A model with state is loaded once and run several times, with other inputs each time. Other inputs are tried if
-    a part does not run, and if a tensor between parts is empty (computed shapes can cause this): an empty tensor
-    proves nothing, and not every runtime accepts it. `verify_split` must have found no error in `files`. Raises
+    A model with state is loaded once and run several times, with different inputs each time. Other inputs are tried
+    if a part does not run, or if a tensor between parts is empty (computed shapes can cause this): an empty tensor
+    proves nothing, and not every runtime accepts it. `check_files` must have found no error in `files`. Raises
     UsageError if the runtime does not start.
     """
     with open_model(files.source) as model:
@@ -128,7 +128,7 @@ def _compare(
 
 
 def _other_inputs(inputs: list[Array], seed: int, run: int) -> list[Array]:
-    """Return how values differ for the same inputs."""
+    """Return other random inputs of the same types and shapes."""
     return [
         make_input(seed, f"{position} of run {run}", array.dtype, array.shape)
         for position, array in enumerate(inputs)
@@ -145,7 +145,7 @@ def _by_position(runs: Runs) -> Runs:
 
 
 def _difference(first: Runs, second: Runs) -> str | None:
-    """Return the first difference, with the run if there are several."""
+    """Return the first difference, with the number of the run if there are several."""
     for run, (one, two) in enumerate(zip(first, second, strict=True), 1):
         difference = same(one, two)
         if difference is not None:
@@ -154,7 +154,7 @@ def _difference(first: Runs, second: Runs) -> str | None:
 
 
 def _nondeterminism(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Finding | None:
-    """Run the source again, then a copy with other file offsets; report whether values change."""
+    """Run the source again, then copies with different file offsets; report whether the values change."""
     with TemporaryDirectory() as directory, open_model(files.source) as model:
         written = Path(directory) / files.source.name
 
@@ -165,7 +165,7 @@ def _nondeterminism(files: SplitFiles, worker: Worker, inputs: Runs, expected: R
         if (difference := changed(files.source)) is not None:
             message = (
                 f"the values of the parts differ, but the model itself gives different values each time "
-                f"({difference}): values prove nothing about the split"
+                f"({difference}), so values prove nothing about the split"
             )
             return Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)
         for how, rewrite in (("compact", compact_parts), ("with metadata added", _with_metadata)):

@@ -1,4 +1,4 @@
-"""A model, read into the values that parts are made from. Only this module accepts a model."""
+"""Read a model into the values that parts are made from. Only this module takes a `Model`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Writer:
         ranges = {key: self.external[key] for key in named if key in self.external and key not in given}
         if not ranges:
             return parts
-        # The place of external data is known only now. Its positions in the flatbuffer have a fixed width.
+        # Only now is the position of external data known; the fields for it in the flatbuffer have a fixed width.
         moves, behind = _placed(self.model.source, ranges, sum(map(len, parts)))
         return [*self._flatbuffer(excerpt, contents, moves), *behind]
 
@@ -90,7 +90,7 @@ def writer_of(model: Model, references: References) -> Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """The tables of one excerpt; `moves` is how far each piece of external data moves in the file."""
+    """The tables of one excerpt; `moves` has the distance by which each piece of external data moves in the file."""
 
     old: Writer
     excerpt: Excerpt
@@ -141,7 +141,7 @@ class _Tables:
 
     @property
     def nameless(self) -> dict[str, Value]:
-        """The name of an anonymous subgraph."""
+        """The field that removes the subgraph's name from an anonymous part."""
         return {"name": None} if self.excerpt.anonymous else {}
 
     def callee(self, subgraph: int) -> Altered:
@@ -213,7 +213,7 @@ class _Tables:
 
 
 def _placed(source: Source, ranges: Ranges, at: int) -> tuple[Moves, list[Part]]:
-    """Return how far each range moves, and what to write from byte `at` onwards; ranges that overlap still do so."""
+    """Return the distance by which each range moves, and the bytes to write at `at`; overlaps are preserved."""
     merged: list[list[int]] = []
     for start, end in sorted(set(ranges.values())):
         if merged and start < merged[-1][1]:
@@ -246,7 +246,7 @@ def _i4s(values: Iterable[int]) -> bytes:
 class Whole:
     """A model that passed `check_editable`: its graphs, the indices in its tables, its metadata and its file.
 
-    `names` are the names of its metadata entries.
+    `names` has the names of its metadata entries.
     """
 
     graph: ModelGraph
@@ -263,7 +263,7 @@ class Whole:
 
     @cached_property
     def annotations(self) -> Annotations:
-        """The metadata that refers to operators. Raises TableFormatError."""
+        """The metadata that refers to operators. Raises TableFormatError if it cannot be decoded."""
         return read_annotations(self.graph)
 
     def contents(self, excerpt: Excerpt) -> Contents:
@@ -278,7 +278,7 @@ class Whole:
         """Return the metadata of a model with these subgraphs, and notes on dropped entries.
 
         With `same_ends`, the subgraphs have their old inputs and outputs. If all subgraphs are kept with all their
-        operators, the tables are copied without reading them.
+        operators, the tables are copied without being read.
         """
         counts = list(map(len, self.graph.graphs))
         moved = any(index != subgraph for index, (subgraph, _) in enumerate(kept))
@@ -293,7 +293,7 @@ class Whole:
         return entries, (*notes, *self.annotations.notes)
 
     def notes(self, kept: SubgraphSelection) -> Iterator[Finding]:
-        """Yield what a model with these subgraphs lacks: operators that set its resources, and attached files."""
+        """Yield notes if a model with these subgraphs lacks operators that set its resources, or attached files."""
         used = set[str]()
         for index, chosen in kept:
             naming = self.resources.uses(index).naming
@@ -301,7 +301,7 @@ class Whole:
         left_out = set(range(len(self.graph.graphs))).difference(index for index, _ in kept) if used else ()
         for index in sorted(left_out):
             for name in sorted(self.resources.written(index) & used):
-                message = f"subgraph {index}, which is left out, sets {name} too"
+                message = f"subgraph {index}, which is left out, also sets {name}"
                 yield Finding("STATE_APART", "warning", f"subgraphs[{index}]", message)
         if self.has_archive:
             message = "the archive of associated files appended to the model is left out"

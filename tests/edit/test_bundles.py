@@ -103,7 +103,7 @@ def hostile() -> list[tuple[bytes, str]]:
     return [
         (changed(plain, line + 42, struct.pack("<I", 10**9)), "directory points elsewhere"),
         (changed(plain, line + 20, struct.pack("<II", 10**9, 10**9)), "claims more bytes than"),
-        (changed(plain, second + 42, struct.pack("<I", 0)), "'b' overlaps it"),
+        (changed(plain, second + 42, struct.pack("<I", 0)), "'b' overlaps this member"),
         (stream.getvalue(), "compressed"),
         (plain[: line + 20], "no directory"),
         (changed(sections, 24, struct.pack("<Q", 2**63)), "the header ends at byte"),

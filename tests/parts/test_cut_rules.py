@@ -26,7 +26,7 @@ def test_two_tensors_of_one_name_are_refused_and_eight_shown() -> None:
         with ct.open(build.to_bytes()) as model, pytest.raises(ct.UsageError) as caught:
             TensorNames(model_graph(model).graphs[0]).find("same")
         assert str(caught.value).startswith(f"subgraphs[0]: {count} tensors are called 'same'")
-        assert caught.value.hint == "name one by " + ", ".join(f"0/index:{index}" for index in range(shown))
+        assert caught.value.hint == "select one by " + ", ".join(f"0/index:{index}" for index in range(shown))
 
 
 def test_tensors_are_called_by_names_that_stand_once() -> None:
@@ -162,7 +162,7 @@ def test_a_variable_that_the_part_does_not_use_is_not_told() -> None:
         set_up.operator("ASSIGN_VARIABLE", [held, value], [])
     _, result = extracted(build.to_bytes(), to=("y",))
     notes = [note.message for note in result.notes if note.code == "STATE_APART"]
-    assert notes == ["subgraph 1, which is left out, sets variable 'used' too"]
+    assert notes == ["subgraph 1, which is left out, also sets variable 'used'"]
 
 
 # --- metadata -------------------------------------------------------------------------------------------------

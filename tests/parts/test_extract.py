@@ -100,7 +100,7 @@ def test_an_input_that_an_operator_of_the_part_makes_is_refused() -> None:
     graph.operator("SPLIT", [axis, x], [left, right], num_splits=2)
     graph.operator("ADD", [left, right], [y])
     graph.ends([x], [y])
-    with pytest.raises(ct.EditError, match="'left': it would be an input, but operator 0 makes it"):
+    with pytest.raises(ct.EditError, match="'left': it would be an input, but operator 0 produces it"):
         extracted(build.to_bytes(), from_=("x", "left"), to=("y",))
     after, _ = extracted(build.to_bytes(), from_=("left", "right"), to=("y",))
     assert shape(after) == (["ADD left,right > y"], ["left", "right"], ["y"])
@@ -148,7 +148,7 @@ def test_names_of_a_new_signature_differ_and_are_text() -> None:
         )
     }
     with pytest.raises(
-        ct.UsageError, match=r"3 tensors are called 't' \(name one by 0/index:0, 0/index:1, 0/index:4\)"
+        ct.UsageError, match=r"3 tensors are called 't' \(select one by 0/index:0, 0/index:1, 0/index:4\)"
     ):
         extracted(build.to_bytes(), to=("t",))
 

@@ -179,7 +179,7 @@ def test_the_source_is_in_the_directory_or_beside_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         open_split(folder)
     assert (caught.value.message, caught.value.location, caught.value.hint) == (
-        "the model that was split is not next to the directory", str(folder), "name whole.circle with `source=`",
+        "the model that was split is not next to the directory", str(folder), "give whole.circle as `source=`",
     )  # fmt: skip
     (tmp_path / "whole.circle").touch()
     assert open_split(folder).source == tmp_path.resolve() / "whole.circle"

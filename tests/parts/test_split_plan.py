@@ -116,7 +116,7 @@ def test_resources_bind_the_operators_of_their_subgraph_only(element: str) -> No
         assert [len(plan_split(model, subgraph).parts) for subgraph in (0, 1)] == [2, 2]
     with open_model(annotated(data, affinity(["a", "b"], ([0, 1], [0, 1]), ([0, 0, 1], [0, 0, 1])))) as model:
         assert refused(lambda: plan_split(model, 1), EditError) == (
-            "an unknown resource is used by operator 0 on a and by operator 2 on b: it can be in one part only",
+            "an unknown resource is used by operator 0 on a and by operator 2 on b, but only one part can contain it",
             "subgraphs[1]",
             "give these operators one device, as annotate-affinity --keep-together variables does",
         )
@@ -216,7 +216,7 @@ def test_calls_are_followed_64_deep(calls: int, too_deep: bool) -> None:
         contents = ModelDigests(model)
         if too_deep:
             assert refused(lambda: contents.computed(0, {}), ModelFormatError) == (
-                "calls between subgraphs are nested too deep", "subgraphs[65]", None,
+                "calls of subgraphs are nested too deeply", "subgraphs[65]", None,
             )  # fmt: skip
         else:
             assert len(contents.computed(0, contents.inputs(0)).operators) == 1

@@ -266,7 +266,7 @@ def test_from_annotation_to_a_verified_split(tmp_path: Path) -> None:
     target.rename(moved)
     ran = run("verify-split", moved)
     assert ran.returncode == 2
-    assert "name c.circle with --source" in ran.stderr
+    assert "give c.circle as --source" in ran.stderr
 
 
 def test_statuses_of_split(tmp_path: Path) -> None:
