@@ -24,7 +24,7 @@ from circletools.wording import Attributes, Tabular
 class Selection(Attributes):
     """The operators and sources to show; None shows all.
 
-    `operators` are ranges of indices, both ends included; `source` is a regular expression that names must contain.
+    `operators` are ranges of indices, both ends included; `source` is a regular expression to search for in names.
     """
 
     operators: Ranges | None = None
@@ -33,7 +33,7 @@ class Selection(Attributes):
 
     @classmethod
     def parse(cls, operators: str | None = None, source: str | None = None, subgraph: int | None = None) -> Selection:
-        """Parse a selection such as `0-10,15` and `attention.*`. Raises UsageError."""
+        """Parse a selection such as `0-10,15` and `attention.*`. Raises UsageError if it is invalid."""
         return cls(
             None if operators is None else parse_ranges(operators),
             None if source is None else _pattern(source),
@@ -57,8 +57,8 @@ class OriginTable(Tabular):
     """The selected origins in a model.
 
     `freshness` is None if the model has no origins. `by_source` lists all operators of each shown source as
-    (subgraph, operator index), including operators that are not selected. `notes` are gaps in the tables; a note of
-    severity warning means that they do not describe the model's operators.
+    (subgraph, operator index), including operators that are not selected. `notes` report gaps in the tables; a note
+    of severity warning means that the tables do not describe the model's operators.
     """
 
     format: str
@@ -71,11 +71,11 @@ class OriginTable(Tabular):
 
     @property
     def describes_the_model(self) -> bool:
-        """Whether there are origins, and they are not stale."""
+        """Whether there are origins that are not stale."""
         return self.freshness is not None and self.freshness.state != "stale"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the operators with the names of their sources."""
+        """Return one row for each operator, with the names of its sources."""
         return [
             {
                 "subgraph": row.subgraph,
@@ -142,7 +142,7 @@ def _selected_sources(origins: Origins, selection: Selection) -> frozenset[int]:
 def _by_source(origins: Origins, rows: list[OperatorRow], selection: Selection) -> dict[int, list[tuple[int, int]]]:
     """Return all operators of each shown source.
 
-    A source is shown if its name matches and, if operators or a subgraph are selected, an operator of these has it.
+    A source is shown if its name matches and, if operators or a subgraph are selected, one of those operators has it.
     """
     shown = _selected_sources(origins, selection)
     if selection.operators is not None or selection.subgraph is not None:
@@ -156,7 +156,7 @@ def _notes(model: ModelGraph, origins: Origins, freshness: Freshness | None) -> 
         return (Finding("NO_ORIGINS", "warning", "", message),)
     notes = table_findings(model, origins, freshness)
     if freshness.state == "unstamped":
-        message = "the origins have no stamp to detect stale ones; `embed-origins --replace` adds it"
+        message = "the origins have no stamp that would reveal stale ones; `embed-origins --replace` adds one"
         notes.insert(0, Finding("UNSTAMPED_ORIGIN", "info", "", message))
     if origins.scope == "shared" and freshness.state != "stale":
         message = "one op table stands for all subgraphs, as the ONE compiler reads it"
@@ -168,4 +168,4 @@ def _pattern(words: str) -> re.Pattern[str]:
     try:
         return re.compile(words)
     except re.error as error:
-        raise UsageError(f"{words!r} is not a regular expression: {error}") from error
+        raise UsageError(f"{words!r} is not a valid regular expression: {error}") from error

@@ -3,10 +3,10 @@
     [version = 2: u32][string count: u32] ([shared][length][data: length bytes])*
     [source count] ([source id][check: u16][path][class][file][line][call][caller])*
 
-Numbers without a type are LEB128: seven bits per byte, the lowest first, the top bit set in all but the last.
-`shared` is the number of leading bytes that a string has in common with the previous one; the id, path and line of a
-source are stored as the difference from the previous source, zigzag (0, -1, 1, -2, ...). Strings are numbered from 1,
-in order; 0 is the empty one. The check is the lower half of the CRC-32 of the source's name.
+Numbers without a type are LEB128: seven bits per byte, the lowest first; the top bit is set in all bytes but the
+last. `shared` is the number of leading bytes that a string has in common with the previous one. The id, path and line
+of a source are stored as differences from the previous source, in zigzag order (0, -1, 1, -2, ...). Strings are
+numbered from 1, in order; 0 is the empty string. The check is the lower half of the CRC-32 of the source's name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DETAILS_TABLE = "CIRCLETOOLS_sources"
 _VERSION = 2
 _PAIR = Struct("<II")
 _CHECK = Struct("<H")
-_MOST_BITS = 35  # the bits of a u32, or of a difference of two u32
+_MOST_BITS = 35  # enough for a u32, or the difference of two
 
 
 def encode_details(details: Mapping[int, SourceDetails], sources: Mapping[int, str]) -> bytes:
@@ -73,7 +73,7 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
     for _ in range(reader.header(_VERSION)):
         shared, length = _number(reader), _number(reader)
         if shared > len(last):
-            raise reader.error("a string shares more characters with the previous one than exist", reader.position)
+            raise reader.error("a string shares more bytes with the previous one than that has", reader.position)
         last = last[:shared] + bytes(reader.take(length))
         strings.append(last.decode("utf-8", "surrogateescape"))
     details: dict[int, SourceDetails] = {}

@@ -1,4 +1,4 @@
-"""Write the origin tables into a model, remove them, and extract them undecoded."""
+"""Write the origin tables into a model, remove them, or extract them without decoding them."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def embed(
 ) -> RewriteResult:
     """Write origins as metadata entries; without `origins`, derive them from the model's names, as `names` selects.
 
-    A note states which names were used. The `stamp` shows later whether the tables still describe the operators. File
-    names are relative to the working directory, or begin with their package, unless `absolute_paths`. Raises
-    EditError if the model has tables and `replace` is not set, or lacks the selected names; UsageError if `origins`
-    refers to an operator, subgraph or source that does not exist.
+    A note states which names were used. With `stamp`, it can be seen later whether the tables still describe the
+    operators. File names are relative to the working directory, or begin with their package, unless `absolute_paths`
+    is set. Raises EditError if the model has tables and `replace` is not set, or if it lacks the selected names;
+    UsageError if `origins` refers to an operator, subgraph or source that does not exist.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     ct.origins.embed(edit)
@@ -108,7 +108,7 @@ def strip(edit: ModelEdit) -> RewriteResult:
 
 
 def extract(model: Model) -> dict[str, bytes]:
-    """Return the metadata entries about origins by name, with the execution plan; empty without origins.
+    """Return the metadata entries of the origins and the execution plan, by name; empty if there are no origins.
 
     The values are not decoded, so malformed tables are returned too.
     """

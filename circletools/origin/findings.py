@@ -19,7 +19,7 @@ from circletools.wording import ranges
 
 
 def origin_findings(model: ModelGraph) -> list[Finding]:
-    """Return findings about the tables; none if the model has no tables."""
+    """Return findings about the origin tables; none if the model has no such tables."""
     return [*_of_origins(model), *_of_plan(model)]
 
 
@@ -53,12 +53,12 @@ def _of_origins(model: ModelGraph) -> list[Finding]:
 
 
 def table_findings(model: ModelGraph, origins: Origins, freshness: Freshness) -> list[Finding]:
-    """Return errors and gaps of the decoded tables in relation to the model's operators."""
+    """Return findings where the decoded tables do not fit the model's operators, or omit some."""
     if freshness.state == "stale":
         message = f"the origins are stale: {freshness.reason}; embed them again, or track them from the earlier model"
         return [Finding("STALE_ORIGIN", "warning", freshness.place, message)]
     if not any(origins.operators) and any(map(len, model.graphs)):
-        message = "the tables name no operator; harmless outside the ONE compiler"
+        message = "the tables name no operator; this is harmless outside the ONE compiler"
         return [Finding("PARTIAL_OP_TABLE", "info", f"metadata {OP_TABLE}", message)]
     if origins.scope == "shared":
         return []
@@ -67,7 +67,7 @@ def table_findings(model: ModelGraph, origins: Origins, freshness: Freshness) ->
         count = len(subgraph)
         missing = [index for index in range(count) if index not in operators] if operators else []
         if missing:
-            message = f"{len(missing)} of {count} operators have no origin; harmless outside the ONE compiler"
+            message = f"{len(missing)} of {count} operators have no origin; this is harmless outside the ONE compiler"
             place = subgraph.place(missing[0])
             findings.append(Finding("PARTIAL_OP_TABLE", "info", place, message))
     bare = [index for index in model.entries if not origins.operators[index] and len(model.graphs[index])]

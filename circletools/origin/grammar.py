@@ -1,4 +1,4 @@
-"""The forms of tensor names by exporter, and parsers that read sources from them.
+"""The forms of the tensor names that each exporter writes, and parsers that read sources from them.
 
     TICO            torch.nn.modules.linear.Linear::linear_2       class of the module, node of the graph
     litert-torch    net.Lm/net.Block_0/torch.nn.modules.linear.Linear_q;7
@@ -6,8 +6,8 @@
     TensorFlow      model/dense/MatMul;model/dense/BiasAdd         nodes in their name scopes
     onnx2tf         model/tf.nn.relu/Relu;model/tf.math.add/Add    the same, in a scope for each function
 
-The converters of the last three join the names of fused operators with `;`, each of which is a source, and append a
-number to equal names, which is not part of the source.
+The last three join the names of fused operators, each of which is a source, with `;`. They append a number, which is
+not part of the source, to equal names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from circletools.wording import Word
 
 _WORD = r"[^\s:;/]+"
 _TICO = re.compile(rf"({_WORD})::({_WORD})")
-_MODULE = r"[^\s;/]*\.[^\s;/]+"  # a class with the module that defines it, and maybe the name of the instance
+_MODULE = r"[^\s;/]*\.[^\s;/]+"  # a class with the module that defines it, and possibly the name of the instance
 _MODULES = re.compile(rf"(?:{_MODULE}(?:/{_MODULE})*;;?)+\d*")
 _FUNCTION = re.compile(r"(?:^|/)tf\.[\w.]+/")
 _NUMBERED = re.compile(r"(.*\D)\d+", re.DOTALL)
@@ -46,7 +46,7 @@ def exporter_of(description: str, names: Iterable[str]) -> Exporter | None:
     tico = modules = functions = nodes = 0
     plain = None
     for name in names:
-        # First search for a substring that each form needs: this takes a tenth of the time of the regular expression.
+        # First search for a substring that each form needs, in a tenth of the time of the regular expression.
         if "::" in name and _TICO.fullmatch(name):
             tico += 1
         elif "." in name and _MODULES.fullmatch(name):
@@ -63,10 +63,10 @@ def exporter_of(description: str, names: Iterable[str]) -> Exporter | None:
 
 
 def reader_of(exporter: Exporter | None, tensors: Iterable[str] = ()) -> Callable[[str], Sequence[AnySource]]:
-    """Return a parser that maps the name of an operator's first output to sources; an unknown form is one source.
+    """Return a parser that maps the name of an operator's first output to sources; other names are one source.
 
-    `tensors` are the names of all tensors. TensorFlow's converter appends the number of equal names directly
-    (`dw/depthwise1`); it is recognized only if a tensor with the unnumbered name exists.
+    `tensors` are the names of all tensors. TensorFlow's converter appends the number of an equal name directly
+    (`dw/depthwise1`); the number is recognized only if a tensor with the unnumbered name exists.
     """
     if exporter is Exporter.LITERT_TORCH:
         return _litert_torch
@@ -96,7 +96,7 @@ def _litert_torch(name: str) -> Sequence[AnySource]:
 
 
 def _instance(path: str) -> Source:
-    """Return a module: `net.Lm/net.Block_0/net.Att_attn` is `0.attn`, of the class `net.Att`.
+    """Return the module of a path: for `net.Lm/net.Block_0/net.Att_attn`, `0.attn` of the class `net.Att`.
 
     The first underscore after the leading letters separates a class from the name of its instance. The top-level
     module has no name; a call in it is named after its class.

@@ -1,11 +1,11 @@
 """The source locations that TFLite's converter can leave in a model (`serialize_debug_metadata`).
 
-`debug_metadata_index` of subgraphs and operators is an index into the debug metadata, which refers to a list of MLIR
-locations that refer to each other:
+The field `debug_metadata_index` of subgraphs and operators is an index into the debug metadata, which refers to a
+list of MLIR locations that refer to each other:
 
     CallSiteLoc     callee: the called function    caller: its call stack, the outermost line first
-    FusedLoc        several; where the first is a name such as `MatMul:`, the operator's type and the operator
-    NameLoc         a name, `dense/MatMul@function`; its child is where the function was traced
+    FusedLoc        several locations; if the first is a name such as `MatMul:`, it is the type of the operator
+    NameLoc         a name, `dense/MatMul@function`; its child is the place where the function was traced
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from circletools.model.options import named_fields
 from circletools.origin.source import NOTHING, AnySource, Source, SourceDetails, line_of, relative_file
 
 _LOCATION = 1  # the union code of a Location among the attributes; the other is a dictionary item
-_MOST_FRAMES = 1000  # as deep as Python calls
-_STEP_BYTES = 64  # charged for each location of each operator, and for each frame
+_MOST_FRAMES = 1000  # Python's own limit for calls
+_STEP_BYTES = 64  # charged to the budget for each location of each operator, and for each frame
 
 
 def operator_locations(model: ModelGraph, subgraph: int = 0) -> list[list[AnySource]]:
@@ -66,7 +66,7 @@ class _Locations:
         self.charge = self.conversion.wire.budget.tally("the locations of operators")
 
     def of_operators(self, subgraph: int, indices: Iterable[int]) -> list[list[AnySource]]:
-        """Return the sources of a subgraph's operators, by their indices in the debug metadata."""
+        """Return the sources of a subgraph's operators, given their indices in the debug metadata."""
         subgraphs = self.metadata.subgraphs
         if not 0 <= subgraph < len(subgraphs):
             return [[] for _ in indices]
@@ -108,7 +108,7 @@ class _Locations:
         return list(found or types)
 
     def _read(self, index: int) -> tuple[str | None, Location | None]:
-        """Return a location and its kind, or None if there is none."""
+        """Return the kind of a location and the location, or None for both if there is none."""
         if index >= len(self.kinds) or self.kinds[index] != _LOCATION or not self.targets[index]:
             return None, None
         member = self.schema.unions["LocationType"].get(self.types[index])
@@ -117,7 +117,7 @@ class _Locations:
         return member, named_fields(self.metadata.table(member, self.targets[index]), self.schema)[0]
 
     def _parts(self, fused: Location, step: _Step) -> list[_Step]:
-        """Return the parts of a fused location, the first one last; a leading type is the class of the others."""
+        """Return the parts of a fused location, the first one last; a leading operator type applies to all."""
         indices = fused["location_indexes"]
         member, first = self.at(indices[0]) if indices else (None, None)
         name = first["name"] if first is not None and member == "NameLoc" else ""
@@ -125,7 +125,7 @@ class _Locations:
         return [step._replace(at=index, call=call) for index in reversed(indices)]
 
     def _line_of(self, index: int) -> tuple[str, int, str] | None:
-        """Return the innermost line of a call, and its caller (see `line_of`); None for the call of a function."""
+        """Return the innermost line of a call stack, and its caller (see `line_of`); None if it has no line."""
         frames: list[tuple[str, int]] = []
         for _ in range(_MOST_FRAMES):  # locations may form a cycle
             self.charge(_STEP_BYTES)
@@ -141,7 +141,7 @@ class _Locations:
 
 
 def _named(name: str, step: _Step) -> AnySource:
-    """Return a source, given its name in a function: `dense/MatMul@function`."""
+    """Return a source, given its name and function, as in `dense/MatMul@function`."""
     call = "" if name.endswith(":") else step.call
     details = SourceDetails(file=step.line[0], line=step.line[1], call=call, caller=step.line[2])
     return _source(name.partition("@")[0] or name, details)

@@ -1,12 +1,12 @@
-"""Errors in the names that litert-torch writes: a source of another module, and one source for several modules.
+"""Find errors in the names that litert-torch writes: sources of other modules, and one source for several modules.
 
 The converter stores equal constants once, named after the first module that reads one, and appends that name to the
-names of all operators that it fuses the constant with. Lists that contain modules are omitted from names:
+names of all operators that it fuses the constant with. It omits lists of modules from names:
 
     LOGISTIC `0.act`, LOGISTIC `1.act;0.act`    both read a 1.0 that is named `0.act`
     enc.0.attn.query, dec.0.attn.query          both are `0.attn.query` in tensor names
 
-All inputs of a call exist before it, so no path leaves the operators of one call and returns to them. Where a path
+All inputs of a call exist before it, so no path can leave the operators of one call and return to them. If a path
 does return, there are several calls. They are calls of several modules if their weights differ, and perhaps if the
 name ends with a number (a list was omitted) or a sibling module stands for several.
 """
@@ -24,27 +24,27 @@ from circletools.origin.source import AnySource, Source
 _WEIGHTS = 32  # bytes; smaller data may be an axis or a scalar, which many operators read
 _HOLDERS = ("torch.nn.modules.linear.", "torch.nn.modules.conv.")
 _ONCE = frozenset(("CONV_2D", "FULLY_CONNECTED", "GELU", "LOGISTIC", "RELU", "RSQRT", "SOFTMAX", "TANH"))
-"""Operators that a module of PyTorch has once in each call, if it is not recurrent and has no inner modules."""
+"""Operators that a PyTorch module runs once in each call, if it is not recurrent and has no inner modules."""
 
 Module = tuple[str, str]
 """A module's name, and its class if it has no inner modules."""
 
 Calls = dict[int, tuple[int, int, int]]
-"""For each operator: a lower bound on the number of calls before its own, its connected component among the operators
-with that number, and among all operators of the module."""
+"""For each operator: a lower bound on the number of calls before its own, and its connected components among the
+operators with that number and among all operators of the module."""
 
 
 def own_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[list[AnySource]]:
-    """Return the sources of operators, `named` after their outputs, without those that only a shared constant has.
+    """Return the sources `named` in operators' outputs, without those that come only from a shared constant.
 
-    The first source is the operator's own. Any other must lead, through operators that share it, to an operator whose
-    own source it is, if there is one; it must have a class of its own, unless no earlier operator has it.
+    The first source is the operator's own. Any other must be connected, through operators that share it, to one whose
+    own source it is, if there is one; and its class must differ from the others', unless no earlier operator has it.
     """
     pairs = [(row, source) for row, own in enumerate(named) for source in own]
     number = {pair: at for at, pair in enumerate(pairs)}
     born = {source: row for row, source in reversed(pairs)}
     givers = graph.producer[graph.uses.values]
-    sets = [*map(frozenset, named), frozenset()]  # the last for -1: no operator makes the value
+    sets = [*map(frozenset, named), frozenset()]  # the last for -1: no operator produces the value
     edges = [
         (number[giver, source], number[reader, source])
         for giver, reader in set(zip(givers.tolist(), graph.uses.operators.tolist(), strict=True))
@@ -126,7 +126,7 @@ def _of_one_module(
 
 
 def _around(source: Source) -> list[Module]:
-    """Return the modules that contain a source, the outermost first; the last two are itself."""
+    """Return the modules that contain a source, the outermost first; the last two are that of the source itself."""
     parts = source.name.split(".")
     names = [".".join(parts[: end + 1]) for end in range(len(parts))]
     return [*((name, "") for name in names), (source.name, source.details.class_name)]

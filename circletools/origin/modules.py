@@ -1,7 +1,7 @@
 """The modules that sources belong to, as one tree for everything that lists or aggregates modules.
 
     layers.0.attn.q             layers > 0 > attn > q     the path of an instance, from the details of a source
-    /layers/0/attn/             layers > 0 > attn         all separators, also at the end, are equivalent
+    /layers/0/attn/             layers > 0 > attn         all separators are equivalent, also at the end
     net.Attention::linear_2     net > Attention           a name without a path: the part before `::` or `/`
     model/dense/MatMul;model/dense/BiasAdd                a converter joins the names of fused operators with `;`
 
@@ -27,8 +27,8 @@ ROOT = -1
 class ModuleTree:
     """Modules as rows; each comes after its parent.
 
-    `parents` holds the row of the parent, ROOT at the top; `paths` the path as in the source, `labels` the last part
-    of the path with the separators before it, and `of_source` the rows of the innermost modules of a source.
+    `parents` has the row of the parent, ROOT at the top; `paths` the path as in the source, `labels` the last part of
+    the path with the separators before it, and `of_source` the rows of the innermost modules of each source.
     """
 
     parents: list[int] = field(default_factory=list)
@@ -86,7 +86,7 @@ def module_tree(origins: Origins, depth: int | None = None) -> ModuleTree:
 
 
 def module_paths(name: str, details: SourceDetails) -> list[str]:
-    """Return the paths of a source's modules, from its details or else its name; a pathless name is a module."""
+    """Return the paths of a source's modules, from its details or its name; a name without a path is a module."""
     found = [details.path] if details.path else [_scope(part) for part in parts_of(name)] or [name]
     return [path[: _parts(path)[-1][2]] for path in found]
 
@@ -102,7 +102,7 @@ def _scope(path: str) -> str:
 
 
 def _parts(path: str) -> list[tuple[str, int, int]]:
-    """Return the parts of a path with the start of their separators and their ends; the 24th holds the remainder."""
+    """Return each part of a path, the start of its separators, and its end; the 24th part is the whole remainder."""
     found: list[tuple[str, int, int]] = []
     start = before = 0
     for divider in _DIVIDERS.finditer(path):

@@ -1,6 +1,6 @@
 """Sources for a model without origin tables, derived from its names.
 
-    auto            debug-metadata if it has a location of the operator, else tensor-names
+    auto            debug-metadata if it has a location of the operator, otherwise tensor-names
     tensor-names    the nodes or modules that the exporter wrote into the name of the first output (see `grammar`)
     debug-metadata  one source for each location that the TFLite converter left (see `locations`)
     output          one source for each operator: the name of its first output (the ONE compiler's default)
@@ -32,7 +32,7 @@ from circletools.wording import Word, counted
 
 
 class NameSource(Word):
-    """The origin of source names."""
+    """Where the names of sources come from."""
 
     AUTO = "auto"
     TENSOR_NAMES = "tensor-names"
@@ -49,7 +49,7 @@ def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origin
 
 
 def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns, tuple[Finding, ...]]:
-    """Return the origins as columns, and notes: what the sources are named after, and whether names merge modules."""
+    """Return the origins as columns, and notes on the kind of names and on names that merge modules."""
     subgraphs = model.entries
     outputs = {subgraph: model.graphs[subgraph].operators.first_result_names for subgraph in subgraphs}
     _check_names(outputs)
@@ -63,7 +63,7 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
     if not located and exporter is None:
         if names in (NameSource.AUTO, NameSource.OUTPUT) or not any(outputs.values()):
             return _columns_by_output(outputs), (_source_names_note("the first outputs of operators"),)
-        what = f"{DEBUG_METADATA} locations" if strict else "exporter's tensor names"
+        what = f"{DEBUG_METADATA} locations" if strict else "tensor names of a known exporter"
         raise EditError(f"the model has no {what} to name sources after", hint="use `names=auto` or `names=output`")
     read = reader_of(exporter, (text(name) for graph in model.graphs for name in graph.values.names))
     named: dict[int, Sequence[Sequence[AnySource]]] = {

@@ -1,4 +1,4 @@
-"""Numbers sources from 0 in order of appearance."""
+"""Number sources from 0 in order of appearance."""
 
 from __future__ import annotations
 

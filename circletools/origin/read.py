@@ -1,6 +1,6 @@
 """The origins in a file: the ONE tables, and an exact table for several subgraphs.
 
-ONE has one op table for all subgraphs: on export it merges the entries with equal operator indices, on import it
+ONE has one op table for all subgraphs: on export, it merges the entries with equal operator indices; on import, it
 applies the table to every subgraph. `CIRCLETOOLS_origins` keeps the exact origins, and is written if several
 subgraphs have origins:
 
@@ -46,10 +46,10 @@ Scope = Literal["exact", "main", "shared"]
 
 @dataclass(frozen=True, slots=True)
 class Origins(Attributes):
-    """Sources (id -> name) and, for each subgraph, operator index -> origin; `details` of sources, if known.
+    """Sources (id -> name), the origins of operators by subgraph and index, and `details` of sources, if known.
 
-    `scope` is how subgraphs are distinguished: `exact` (one table for each), `main` (only subgraph 0 is described),
-    or `shared` (not at all: one table for every subgraph, as the ONE compiler reads it).
+    `scope` states how subgraphs are distinguished: `exact` (one table for each), `main` (only subgraph 0 is
+    described), or `shared` (not at all: one table for every subgraph, as the ONE compiler reads it).
     """
 
     sources: Mapping[int, str]
@@ -159,13 +159,13 @@ def decode_origins(model: ModelGraph, value_of: Callable[[str], bytes | memoryvi
         if merge(exact.values()) == shared and all(index < count for index in exact):
             return Origins(sources, tuple(exact.get(index, {}) for index in range(count)), "exact", details)
     elif value_of(STAMP) is not None:
-        # The tables were written here, for fewer than two subgraphs.
+        # circletools wrote the tables, when at most one subgraph had origins.
         return Origins(sources, (shared, *({} for _ in range(count - 1))) if count else (), "main", details)
     return Origins(sources, _of_each(model, shared), "shared" if count > 1 else "main", details)
 
 
 def _of_each(model: ModelGraph, shared: OperatorOrigins) -> tuple[OperatorOrigins, ...]:
-    """Return each subgraph's entries of a shared table; the largest also keeps entries without an operator.
+    """Return each subgraph's entries of a shared table; the largest subgraph also keeps entries without an operator.
 
     A file can list one small subgraph any number of times, so the table must not be scanned for each.
     """
@@ -189,7 +189,7 @@ def current_origins(model: ModelGraph) -> Origins | None:
 
 
 def check_freshness(model: Model, origins: Origins) -> Freshness:
-    """Return whether the tables still describe the model's operators, judging by the stamp or else their contents."""
+    """Return whether the tables still describe the model's operators, by the stamp or else by their contents."""
     return origins_freshness(model_graph(model), origins)
 
 

@@ -1,4 +1,4 @@
-"""Keeps the tables valid while another rewrite appends operators."""
+"""Keep the origin tables valid while another rewrite appends operators."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from circletools.origin.tables import OP_TABLE, encode_op_table
 
 
 def follow(edit: ModelEdit) -> None:
-    """Update the origin tables, whether existing or newly written, when `edit` is saved.
+    """Update the origin tables, existing or newly written, when `edit` is saved.
 
     An added operator inherits the origins of the operators whose work it continues. A fresh stamp stays fresh; a
-    stale stamp is kept, as the tables remain stale.
+    stale stamp is kept, since the tables remain stale.
     """
     edit.before_save(_Follower())
 
@@ -26,20 +26,20 @@ def remap(origins: Origins, index_map: IndexMap) -> Origins:
     operators: list[dict[int, Origin]] = [dict(subgraph) for subgraph in origins.operators]
     for added in index_map.added:
         origin = UNKNOWN.union(*(operators[added.subgraph].get(parent, UNKNOWN) for parent in added.inherits))
-        operators[added.subgraph].pop(added.index, None)  # a stale table may name the index
+        operators[added.subgraph].pop(added.index, None)  # a stale table may contain the index
         if origin:
             operators[added.subgraph][added.index] = origin
     return Origins(origins.sources, tuple(operators), origins.scope, origins.details)
 
 
 def _named(edit: ModelEdit, origins: Origins) -> bool:
-    """Return whether sources without a stamp may be identified only by tensor names, some of which change."""
+    """Return whether an edit renames tensors although, without a stamp, only their names may identify sources."""
     unstamped = len(edit.model.subgraphs) == 1 and check_freshness(edit.model, origins).state == "unstamped"
     return bool(edit.renamed) and unstamped
 
 
 class _Follower:
-    """Updates the tables, and recognizes the stamp last written, as an edit may be saved twice."""
+    """Updates the tables, and recognizes the stamp that it wrote last, since an edit may be saved twice."""
 
     def __init__(self) -> None:
         self._stamp: bytes | None = None

@@ -17,12 +17,12 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z]:/|\\\\")
 
 
 class SourceDetails(NamedTuple):
-    """Details that a source's name does not include; unknown ones are empty, or 0 for the line.
+    """Details that a source's name does not include; unknown details are empty, or 0 for the line.
 
     `path` is the path of the module instance (`layers.0.attn.q`) or the name scope (`model/dense`), `class_name` the
-    class of that module (`torch.nn.modules.linear.Linear`). `file` and `line` are the innermost line outside PyTorch
-    and exporters, and `call` is the function called there (`aten.linear.default`, `MatMul`). If that line is in a
-    library (`timm/layers/mlp.py`), `caller` is the innermost line in the model author's code: `net.py:12`.
+    class of that module (`torch.nn.modules.linear.Linear`). `file` and `line` give the innermost line outside PyTorch
+    and exporters; `call` is the function called there (`aten.linear.default`, `MatMul`). If that line is in a library
+    (`timm/layers/mlp.py`), `caller` is the innermost line in the model author's own code, such as `net.py:12`.
     """
 
     path: str = ""
@@ -34,7 +34,7 @@ class SourceDetails(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The file and line, as in `net.py:42`, and the caller's; empty if the file is not known."""
+        """The file and line, as in `net.py:42`, and those of the caller; empty if the file is unknown."""
         place = f"{self.file}:{self.line}" if self.file and self.line else self.file
         return f"{place} from {self.caller}" if self.caller else place
 
@@ -63,8 +63,8 @@ AnySource = Source | str
 def relative_file(file: str, root: str) -> str:
     """Return the path of a Python file without parts that are specific to one machine.
 
-    The path of a file in a package starts with the package (`timm/layers/mlp.py`), that of a file below `root` is
-    relative to `root`; any other absolute path is reduced to the file name. Relative paths are unchanged.
+    The path of a file in a package starts with the package (`timm/layers/mlp.py`), and that of a file below `root` is
+    relative to `root`. Any other absolute path is reduced to the file name. Relative paths are unchanged.
     """
     path = file.replace("\\", "/")
     cell = _CELL.fullmatch(path)
@@ -83,12 +83,12 @@ def _cell(file: str) -> str:
     """Return the label of a cell, `<cell In[3]>`, if the notebook runs here; else an empty string."""
     try:
         return f"<cell {sys.modules['IPython'].get_ipython().compile.format_code_name(file)[1]}>"
-    except (KeyError, AttributeError, TypeError):  # no notebook, another interface, another kernel's file
+    except (KeyError, AttributeError, TypeError):  # no notebook, another interface, or another kernel's file
         return ""
 
 
 def line_of(frames: Iterable[tuple[str, int]]) -> tuple[str, int, str]:
-    """Return file and line of the innermost frame that is not PyTorch's or an exporter's, and its caller.
+    """Return the file and line of the innermost frame that is not PyTorch's or an exporter's, and its caller.
 
     The outermost frame comes first. Without such a frame, the result is `("", 0, "")`.
     """

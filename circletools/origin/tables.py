@@ -1,12 +1,12 @@
-"""The ONE compiler's metadata tables as bytes: u32 little endian, no header, no padding.
+"""The ONE compiler's metadata tables as bytes: little-endian u32 numbers, without header or padding.
 
     ONE_source_table            [n] ([id][length][data: length bytes])*    length counts the final NUL
     ONE_op_table                [n] ([id][count][source id: u32 * count])*
     ONE_execution_plan_table    [n] ([position][size][u32 * size])*
 
-Entries are written in ascending order of id, and so are the source ids of an entry. Any order can be read, as by the
-ONE compiler (compiler/luci/import/src/CircleImportMetadata.cpp); input that it refuses is refused here with the byte
-offset.
+Entries, and the source ids of an entry, are written in ascending order. Like the ONE compiler
+(compiler/luci/import/src/CircleImportMetadata.cpp), this module reads any order; input that the ONE compiler refuses
+is refused here too, with the byte offset.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def decode_source_table(data: bytes | memoryview) -> dict[int, str]:
 def decode_op_table(data: bytes | memoryview, sources: Iterable[int] | None = None) -> dict[int, frozenset[int]]:
     """Decode the source ids of each operator index. Raises TableFormatError.
 
-    With `sources`, the ids of the source table, any other id is an error too.
+    With `sources`, the ids of the source table, any other id is an error.
     """
     known = None if sources is None else frozenset(sources)
     operators: dict[int, frozenset[int]] = {}

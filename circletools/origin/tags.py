@@ -1,6 +1,6 @@
 """Tags: tensor names that identify the operator that produces the tensor, for tools that preserve names.
 
-ct.origins.tag(edit)        # `conv/Relu` becomes `circletools:0:17:0`: subgraph, operator, place among its outputs
+ct.origins.tag(edit)        # `conv/Relu` becomes `circletools:0:17:0`: subgraph, operator, index of the output
 the tool                    # `circletools:0:17:0_dequant`, or `circletools:0:17:0;circletools:0:18:0`
 ct.track_origins(...)       # operator 17 of subgraph 0
 ct.origins.untag(edit, ..)  # `conv/Relu_dequant`
@@ -24,7 +24,7 @@ TAG = re.compile(rb"circletools:(\d{1,9}):(\d{1,9}):(\d{1,9})(?!\d)")
 
 
 def tags_of(model: ModelGraph) -> list[dict[int, bytes]]:
-    """Return, by subgraph, the tag of each tensor that an operator produces; if several do, the tag of the last one.
+    """Return, by subgraph, the tag of each tensor that an operator produces; of several producers, the last counts.
 
     Raises ModelFormatError for a tensor that does not exist.
     """
@@ -41,7 +41,7 @@ def tags_of(model: ModelGraph) -> list[dict[int, bytes]]:
 
 
 def tag(edit: ModelEdit) -> RewriteResult:
-    """Rename each tensor after the operator that produces it, to track origins through a tool that preserves names.
+    """Name each tensor after the operator that produces it, to track origins through a tool that preserves names.
 
     Names in signatures are kept. Raises ModelFormatError for a broken model.
 
@@ -75,7 +75,7 @@ def untag(edit: ModelEdit, before: Model) -> RewriteResult:
             if old and old != name:
                 edit.rename_tensor(graph.index, tensor, text(old))
                 renamed += 1
-    return RewriteResult((f"tensors with their old names again: {renamed}",) if renamed else ())
+    return RewriteResult((f"tensors renamed back to their old names: {renamed}",) if renamed else ())
 
 
 def only_tags(name: bytes, known: frozenset[bytes]) -> bytes:

@@ -176,7 +176,7 @@ def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[
             pattern = re.compile(old, re.DOTALL)
             return {name: match.expand(new) for name in names if (match := pattern.fullmatch(name))}
         except (re.error, IndexError) as error:
-            raise UsageError(f"{quoted(old)} = {quoted(new)} is not a regular expression: {error}") from error
+            raise UsageError(f"{quoted(old)} = {quoted(new)} is not a valid regular expression: {error}") from error
     if old in names:
         return {old: new}
     if not re.search(r"[*?]", old):

@@ -16,7 +16,7 @@ from tests.kit.support import edited
 
 def test_dump_text(shown: Path) -> None:
     ran = run("dump-origins", shown)
-    message = "subgraphs[0].operators[1]: 1 of 3 operators have no origin; harmless outside the ONE compiler"
+    message = "subgraphs[0].operators[1]: 1 of 3 operators have no origin; this is harmless outside the ONE compiler"
     assert (ran.status, ran.err) == (0, f"note: {shown}: {message}\n")
     assert ran.out.decode() == (
         "operator -> sources\n"
@@ -97,7 +97,7 @@ def test_dump_selection(shown: Path, options: list[str], operators: list[int], s
         (["--operators", "1,,2"], "'' is not an operator index or range"),
         (["--operators", "-1"], "'-1' is not an operator index or range"),
         (["--operators", "one"], "'one' is not an operator index or range"),
-        (["--source", "(a"], "'(a' is not a regular expression: missing )"),
+        (["--source", "(a"], "'(a' is not a valid regular expression: missing )"),
         (["--subgraph", "1"], "subgraph 1 does not exist; there are 1"),
     ],
 )
@@ -140,7 +140,7 @@ def test_dump_says_what_it_cannot_know(tmp_path: Path) -> None:
     ran = run("dump-origins", model)
     assert ran.status == 0
     assert ran.err.splitlines() == [
-        f"note: {model}: the origins have no stamp to detect stale ones; `embed-origins --replace` adds it",
+        f"note: {model}: the origins have no stamp that would reveal stale ones; `embed-origins --replace` adds one",
         f"note: {model}: one op table stands for all subgraphs, as the ONE compiler reads it",
     ]
 

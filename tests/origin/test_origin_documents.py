@@ -139,7 +139,7 @@ def test_the_origins_of_a_model_as_a_table() -> None:
         )
         assert table.by_source == {0: [(0, 0), (0, 2)], 1: [(0, 2)], 5: []}
         assert (table.format, table.subgraph_count, table.describes_the_model) == ("tflite", 1, True)
-        message = "1 of 3 operators have no origin; harmless outside the ONE compiler"
+        message = "1 of 3 operators have no origin; this is harmless outside the ONE compiler"
         assert table.notes == (Finding("PARTIAL_OP_TABLE", "info", "subgraphs[0].operators[1]", message),)
         assert origin_findings(model_graph(model)) == list(table.notes)
 
@@ -165,7 +165,7 @@ def test_a_selection_of_operators_and_sources() -> None:
 
 
 def test_a_selection_that_is_none() -> None:
-    with pytest.raises(UsageError, match=r"'\(' is not a regular expression: missing \)"):
+    with pytest.raises(UsageError, match=r"'\(' is not a valid regular expression: missing \)"):
         Selection.parse(source="(")
     with open_model(LOOP) as model:
         assert [row.subgraph for row in describe(model, Selection(subgraph=2)).rows] == [2, 2, 2]
@@ -182,7 +182,7 @@ def test_the_notes_of_a_table() -> None:
         assert [row.origin for row in table.rows] == [frozenset()] * 3
         assert origin_findings(model_graph(model)) == []
     with open_model(embedded(ROW, stamp=False)) as model:
-        message = "the origins have no stamp to detect stale ones; `embed-origins --replace` adds it"
+        message = "the origins have no stamp that would reveal stale ones; `embed-origins --replace` adds one"
         assert describe(model).notes == (Finding("UNSTAMPED_ORIGIN", "info", "", message),)
         assert describe(model).describes_the_model
         assert origin_findings(model_graph(model)) == []

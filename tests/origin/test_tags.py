@@ -71,7 +71,7 @@ def test_names_come_back_with_what_a_tool_added() -> None:
         graph.tensor(name)
     data, changes = untag(build.to_bytes(), before)
     assert names(data) == [b"b_q", b"a;t", b"circletools:9:0:0", b"circletools:0:0:12"]
-    assert changes == ("tensors with their old names again: 2",)
+    assert changes == ("tensors renamed back to their old names: 2",)
     assert untag(before, before)[1] == ()
 
 

@@ -1,4 +1,4 @@
-"""Sources in the terms of a PyTorch user, recorded while an exporter runs.
+"""Record sources, in the terms of a PyTorch user, while an exporter runs.
 
 import tico
 
@@ -7,8 +7,8 @@ with ct.exporters.record() as log:
 circle_model.save("model.circle")
 log.write("origins.json")  # for `circletool embed-origins model.circle out.circle --origins origins.json`
 
-Each source is a node of the exported program: its name is the path of the module instance and the called function
-(`layers.0.attn.q::linear`), its details are the class, the file and the line.
+Each source is a node of the exported program. Its name is the path of the module instance and the called function
+(`layers.0.attn.q::linear`); its details are the class, the file and the line.
 """
 
 from circletools.lazy import lazy_exports

@@ -1,7 +1,7 @@
 """Origins from a saved exported program (.pt2).
 
-The exporter that made the model converts the program again while recording, and the origins of the result are tracked
-to the model, which may have been changed since.
+The exporter that made the model converts the program again, with recording. The origins of the result are then
+tracked to the model, which may have been changed since it was made.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from circletools.origin.tracking.tracker import track_from
 def from_exported_program(model: Model, path: str | os.PathLike[str]) -> Origins:
     """Return the origins of a model that was made from a program saved by `torch.export.save`.
 
-    TICO converts it for a Circle model, litert-torch for a TFLite one. Raises UsageError if that exporter is not
+    TICO converts it for a Circle model, litert-torch for a TFLite model. Raises UsageError if that exporter is not
     installed, InvalidInputError if the program cannot be read or converted. Loading a program can run code in it.
     """
     exporter = "tico" if model.format == "circle" else "litert_torch"

@@ -2,14 +2,14 @@
 
 `meta` of a node (torch.fx.Node) contains, if it was kept:
 
-    nn_module_stack     the modules around it, outermost first: (path of the instance, class)
+    nn_module_stack     the modules that contain it, outermost first: (path of the instance, class)
     stack_trace         the source lines of its calls, as text, outermost first
-    from_node           what it was made of, one decomposition after the other; the exported program's node,
-                        which calls an operator such as `aten.linear.default`, is followed by what it was traced from
+    from_node           the nodes it was made from, one decomposition after the other; the exported program's node,
+                        which calls an operator such as `aten.linear.default`, precedes the one it was traced from
 
 A program (torch.export.ExportedProgram) has `graph` and, in `graph_signature`, the names of parameters. Calls under
-`torch.autocast` or `torch.no_grad` are in a graph of their own, which one node of the program calls. When it is
-inlined, they get the metadata of that node; only the generated code in their stack traces names them:
+`torch.autocast` or `torch.no_grad` are in a separate graph, which one node of the program calls. When that graph is
+inlined, its calls get the metadata of this node; only the generated code in their stack traces names them:
 
     File "<eval_with_key>.39", line 7, in forward
         mul = torch.ops.aten.mul.Tensor(to, 2);  to = None
@@ -37,24 +37,24 @@ _LAYOUT |= {"squeeze", "t", "transpose", "unflatten", "unsqueeze", "view"}
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A node of the exported program: its name there, and its module, class and call."""
+    """A node of the exported program: its name in the program, and its module, class and call."""
 
     name: str
     details: SourceDetails
 
 
 Calls = dict[Any, Any]
-"""What nodes of a program lose during its conversion.
+"""Facts about the nodes of a program that its conversion loses.
 
-Names in `uncalled_modules` map to paths of modules. The identity of a graph, the name of a node in it that calls
-another graph, and the name of a node there map to both nodes; the first keeps the graph, and so its identity.
+A name from `uncalled_modules` maps to the path of a module. The identity of a graph, the name of a node in it that
+calls another graph, and the name of a node in that graph map to both nodes; the first node keeps its graph alive.
 """
 
 NO_CALLS: Calls = {}
 
 
 def inner_nodes(program: Any) -> Calls:
-    """Return the nodes of a program that are in graphs of their own."""
+    """Return the nodes of the separate graphs that nodes of a program call."""
     found: Calls = {}
     for node in program.graph.nodes:
         pending = [(getattr(program, "graph_module", None), node)]
@@ -97,7 +97,7 @@ def _history(node: Any) -> tuple[Any, Any]:
 
 
 def uncalled_modules(program: Any) -> Calls:
-    """Return, by node name, the path of the module that owns its parameters, if that module is never called.
+    """Return, by node name, the path of the module that owns the node's parameters if this module is never called.
 
     `nn.MultiheadAttention` uses the parameters of its `out_proj` without calling it. Nodes that use parameters of
     several modules are omitted.
@@ -120,7 +120,7 @@ def _is_inside(path: str, module: str) -> bool:
 
 
 def _as_given(node: Any) -> Any:
-    """Return a node's input if the node only changes the layout, else the node."""
+    """Return the input of a node, or of a chain of nodes, that only changes the layout; otherwise the node."""
     while is_layout(node) and len(node.all_input_nodes) == 1:
         node = node.all_input_nodes[0]
     return node
@@ -166,11 +166,11 @@ def _module(node: Any) -> tuple[str, str]:
 
 
 def name_roots(roots: Iterable[Root]) -> Iterator[Source]:
-    """Yield the sources of nodes of an exported program; they are numbered in the given order.
+    """Yield the sources of nodes of an exported program, numbered in the given order.
 
-    A source is named after its module and the call, `layers.0.attn.q::linear`; if a module makes the same call twice,
-    the later one has a number, `layers.0::add_1`. A call in the top-level module is named after the class. If several
-    roots have the same name, the one with the most details is used.
+    A source is named after its module and the call, as in `layers.0.attn.q::linear`; if a module makes the same call
+    again, the later call has a number, as in `layers.0::add_1`. A call in the top-level module is named after the
+    class. If several roots have the same name, the one with the most details is used.
     """
     roots = list(roots)
     details: dict[str, SourceDetails] = {}

@@ -1,8 +1,8 @@
 """Origins from the ONNX file from which a model was converted.
 
-Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by weights that equally many of
-each read, and by surviving names; others must lie between the same matched neighbours: one to one if there are
-equally many of a kind, else each to all candidates.
+Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by surviving names, and by
+weights that as many nodes as operators read. The others are matched if they lie between the same matched neighbours:
+one to one if there are equally many of a kind, otherwise each with all candidates.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CODES = {
 }  # fmt: skip
 _NUMBER = re.compile(r"_\d+$")
 _MOST = 200_000
-_FEWEST = 8  # elements that are unlikely to be equal by chance
+_FEWEST = 8  # the number of elements that are unlikely to be equal by chance
 _TYPES = {"FLOAT32": "<f4", "FLOAT16": "<f2"}
 
 
@@ -85,7 +85,7 @@ def _charge_external(graph: Any, folder: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A graph to match: for each step its kind, the steps that feed it, its outputs, and its weights.
+    """A graph to match: for each step, its kind, the steps that feed it, its outputs, and its weights.
 
     A step that no step feeds reads inputs only. `ends` are the steps that produce an output of the graph.
     """
@@ -122,7 +122,7 @@ _Matched = dict[tuple[int, ...], list[list[int]]]
 
 
 def _anchors(nodes: Graph, operators: Graph) -> _Matched:
-    """Match by weights, and also by names if most operators share one with a node."""
+    """Match by weights, and also by names if most operators share a name with a node."""
     anchors: _Matched = {}
     taken: tuple[set[int], set[int]] = set(), set()
 
@@ -169,7 +169,7 @@ def _places(graph: Graph, labels: Mapping[int, int]) -> list[Hashable]:
 
 
 def _pair(nodes: Graph, operators: Graph, own: Sequence[int], made: Sequence[int], found: list[set[int]]) -> None:
-    """Give each operator its node if their order determines it, else all nodes."""
+    """Assign each operator its node if their order determines it, otherwise all nodes."""
     ordered = len(own) == len(made) and all(map(_is_chain, (nodes, operators), (own, made)))
     for at, operator in enumerate(made):
         found[operator].update(own[at : at + 1] if ordered else own)
@@ -193,7 +193,7 @@ def _needs(graph: Graph, last: int, first: int) -> bool:
 
 
 def _share(nodes: Graph, operators: Graph, own: list[int], made: list[int], found: list[set[int]]) -> set[int]:
-    """Give the operators between matched ones the nodes at the same place; return the remaining nodes."""
+    """Assign nodes to the operators between the same matched neighbours; return the remaining nodes."""
     kinds: dict[str, tuple[list[int], list[int]]] = {}
     for node in own:
         kinds.setdefault(_CODES.get(nodes.kinds[node], ""), ([], []))[0].append(node)
@@ -216,7 +216,7 @@ def _share(nodes: Graph, operators: Graph, own: list[int], made: list[int], foun
 
 
 def _absorb(nodes: Graph, left: Iterable[int], found: list[set[int]]) -> None:
-    """Give nodes that have no operator to the operator before them."""
+    """Assign the nodes that have no operator to the operator before them."""
     operators: dict[int, set[int]] = {}
     for operator, own in enumerate(found):
         for node in own:
@@ -265,7 +265,7 @@ def _steps(graph: graphs.Graph) -> tuple[Graph, list[int]]:
 
 
 def _layer(name: str) -> str:
-    """Return the Keras layer that an operator is part of: model/layer_normalization; empty for a function."""
+    """Return the Keras layer that an operator is part of, such as model/layer_normalization; empty for a function."""
     scopes = name.partition(";")[0].split("/")
     return "/".join(scopes[:2]) if len(scopes) > 2 and not scopes[1].startswith("tf.") else ""
 
@@ -273,13 +273,13 @@ def _layer(name: str) -> str:
 def _constant(values: Values, tensor: int) -> Hashable:
     buffers = values.model_buffers
     if not 0 <= tensor < len(values) or not 0 <= values.buffers[tensor] < len(buffers):
-        return None  # a finding
+        return None  # `check` reports this
     kind, data = _TYPES.get(values.types[tensor]), buffers[int(values.buffers[tensor])].data
     return None if kind is None or len(data) % np.dtype(kind).itemsize else _key(np.frombuffer(data, kind))
 
 
 def _key(values: Any) -> Hashable:
-    """Return a key of weights that is the same for any order of dimensions; None if equality may be a coincidence."""
+    """Return a key of weights, regardless of the order of dimensions; None if equality may be a coincidence."""
     if values.size < _FEWEST or values.dtype.kind != "f":
         return None
     ordered = np.sort(values.astype("<f4"), axis=None)

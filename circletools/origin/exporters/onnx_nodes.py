@@ -24,7 +24,7 @@ def sources_of_nodes(nodes: Iterable[Any], weights: Container[str] = ()) -> list
     """Return the sources of each node (onnx.NodeProto); nodes made from the same call have the same sources.
 
     If a node with torch.onnx metadata reads a parameter of another module (one of `weights`), that module is a source
-    too: a convolution may also stand for the batch normalization after it.
+    too, since a convolution may also stand for the batch normalization after it.
     """
     nodes = list(nodes)
     roots = [_root(node) for node in nodes]
@@ -57,7 +57,7 @@ def _root(node: Any) -> Root | None:
 
 def _texts(written: str) -> list[str]:
     """Return the strings of a list in Python syntax; empty if the text is not such a list."""
-    if not written.startswith("[") or len(written) > _LONGEST:  # a syntax tree takes 200 times the text
+    if not written.startswith("[") or len(written) > _LONGEST:  # a syntax tree takes 200 times the memory
         return []
     try:
         found = literal_eval(written)
@@ -67,7 +67,7 @@ def _texts(written: str) -> list[str]:
 
 
 def _named(node: Any) -> Source:
-    """Return a source that has the node's name."""
+    """Return a source named after the node."""
     name = str(node.name or (node.output[0] if node.output else ""))
     if not name.startswith("/"):
         return Source(name, SourceDetails(call=node.op_type))

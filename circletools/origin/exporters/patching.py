@@ -1,6 +1,6 @@
 """Imports of other packages, and temporary wrappers around their functions, for recording.
 
-Recording must never break a conversion: a failure here is a single warning, and the record stays empty.
+Recording must never break a conversion: a failure here causes a single warning and leaves the record empty.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Guard:
         self.failed |= lost == "origins"
 
     def attribute(self, module: str, *names: str, optional: str = "") -> Any:
-        """Look these names up in a module; None if one is missing, with a warning unless the module is `optional`."""
+        """Look up names in a module; return None if one is missing, and warn unless the module is `optional`."""
 
         def find() -> Any:
             try:
@@ -70,7 +70,7 @@ class Guard:
 
     @contextmanager
     def patched(self, owner: Any, name: str, wrap: Wrap, lost: str = "origins") -> Iterator[None]:
-        """Replace an attribute of a module or class by `wrap(attribute)`, and restore it at the end."""
+        """Replace an attribute of a module or class with `wrap(attribute)`, and restore it at the end."""
         original = getattr(owner, name, None)
         if original is None:
             if owner is not None:

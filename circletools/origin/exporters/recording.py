@@ -1,4 +1,4 @@
-"""The recorder: collects what exporters know about a model's sources during conversion."""
+"""Record what exporters know about a model's sources during conversion."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Conversion(Attributes):
 
 @dataclass(slots=True)
 class Recording(Attributes):
-    """The recorded conversions in order."""
+    """The recorded conversions, in order."""
 
     conversions: list[Conversion] = field(default_factory=list)
     guards: tuple[Guard, ...] = ()
@@ -64,9 +64,9 @@ class Recording(Attributes):
 def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
     """Record the sources of all models that TICO or litert-torch convert in this block.
 
-    Recording does not change the models: a failure is a warning, and the record is then empty. File names are
-    relative to the working directory, or begin with their package, unless `absolute_paths`. Raises UsageError if
-    neither package was imported before.
+    Recording does not change the models; a failure causes a warning and leaves the record empty. File names are
+    relative to the working directory, or begin with their package, unless `absolute_paths` is set. Raises UsageError
+    if neither package has been imported.
 
     >>> with ct.exporters.record() as log:
     ...     model = tico.convert(module, inputs)
@@ -98,7 +98,7 @@ def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
 def _whole_stacks(guard: Guard) -> AbstractContextManager[None]:
     """Make torch.export keep the stack frames of all functions from the first `forward` on.
 
-    By default it omits frames of helper functions, and of code passed to `python -c`.
+    By default, it omits the frames of helper functions, and of code passed to `python -c`.
     """
 
     def wrap(choose: Callable[..., Any]) -> Callable[..., Any]:

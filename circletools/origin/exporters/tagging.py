@@ -1,17 +1,17 @@
 """The nodes that operators came from, read from tags in tensor names.
 
-A converter gives a fused operator the tags of most of its operators. It also adds the tags of equal constants that it
-merged, of layout changes that it moved, and of the operator's producers. So the last tag of an operator names its
-result, and the graph of nodes determines its other nodes: an operator computes all nodes on the way from other
-operators' results to its own.
+A converter gives a fused operator most tags of the operators that it fused. It also adds the tags of equal constants
+that it merged, of layout changes that it moved, and of the operator's producers. So only the last tag of an operator
+counts as the node of its result. The graph of nodes determines the others: an operator computes all nodes on the way
+from other operators' results to its own.
 
-* Nodes that only change the layout belong only to operators that only change the layout. Such an operator that was
-moved behind the operator of another node produces that node's value, and so belongs to that node.
+* Nodes that only change the layout belong only to operators that only change the layout. If such an operator was
+  moved behind the operator of another node, it produces that node's value, and so belongs to that node.
 * If operators have the same last tag, the later ones compute only that node and values of parameters. The first
-  one also computes earlier nodes if it holds their parameters: a linear layer is tagged as the norm after it.
+  one also computes earlier nodes if it holds their parameters: a linear layer can have the tag of the norm after it.
 * If equal operators were merged, the merged operator has the nodes of all of them.
-* A node whose parameters were folded into a later operator is one of its sources, as for a norm before a linear
-layer, or a bias before a sum.
+* A node whose parameters were folded into a later operator is one of that operator's sources, for example a norm
+  before a linear layer, or a bias before a sum.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _tags(name: str, count: int) -> list[int]:
 class _Nodes:
     """The graph of the nodes, by their numbers.
 
-    `first` is the first node that computes the same value from the program's inputs; it stands for all such nodes.
+    `first` has, for each node, the first one that computes the same value from the program's inputs.
     """
 
     def __init__(self, nodes: Sequence[Any], calls: Calls) -> None:
@@ -71,7 +71,7 @@ class _Nodes:
         numbers = {node: number for number, node in enumerate(nodes)}
         inputs = [[numbers[one] for one in node.all_input_nodes if one in numbers] for node in nodes]
         self.given = [not node.all_input_nodes and not str(node.target).startswith("aten.") for node in nodes]
-        # Whether a node depends on an input; whether on an input or a parameter, so that it is not a constant.
+        # Whether a node depends on an input, and whether it depends on an input or parameter (else it is constant).
         self.fed, self.rooted = list[bool](), list[bool]()
         for node, given, own in zip(nodes, self.given, inputs, strict=True):
             self.fed.append(node.op == "placeholder" or any(self.fed[one] for one in own))
@@ -88,12 +88,12 @@ class _Nodes:
             self.equal[first].append(number)
 
     def with_equals(self, found: Iterable[int], others: Container[int]) -> list[int]:
-        """Return nodes together with the nodes that compute the same values and are not in `others`."""
+        """Return the given nodes and those that compute the same values, except those in `others`."""
         equal = ([one for one in self.equal[number] if one not in others] or [number] for number in found)
         return sorted(set(chain.from_iterable(equal)))
 
     def computed(self, ends: Sequence[int], made: Container[int], *, inner: bool) -> set[int]:
-        """Return the nodes that compute `ends` from the results of operators; with `inner`, also from parameters."""
+        """Return the nodes that compute `ends` from operators' results; with `inner`, only those without inputs."""
         found: set[int] = set()
         pending, seen = list(ends), set(ends)
         while pending:
@@ -108,7 +108,7 @@ class _Nodes:
         return found
 
     def laid_out(self, own: Sequence[int], size: int, made: Container[int]) -> set[int]:
-        """Return the tags of an operator that only change the layout: the last of its size, and those before it."""
+        """Return an operator's tags of layout changes: the last one of its size, and those on the way to it."""
         fitting = (tag for tag in reversed(own) if elements_of(self.nodes[tag]) in (None, size))
         found: set[int] = set()
         pending = list(filter(self._only_passes, fitting))[:1]
@@ -119,7 +119,7 @@ class _Nodes:
         return found.intersection(own)
 
     def continued(self, made: Mapping[int, int]) -> dict[int, int]:
-        """Assign the remaining calls after the nodes of operators, such as the addition of a bias of zeros."""
+        """Assign remaining nodes, such as the addition of a bias of zeros, to the operators that precede them."""
         result = dict(made)
         calls = {number: self.calls[number] for number in made}
         for number, call in enumerate(self.calls):
@@ -144,7 +144,7 @@ def _written(value: Any, values: Sequence[int], numbers: Mapping[Any, int]) -> s
 
 
 def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int, int]:
-    """Return the operator that produces the value of each node: the one whose last tag it is, if sizes agree."""
+    """Return the operator that produces each node's value: the one with this last tag, if the sizes agree."""
     codes = main.operators.code_names
     return {
         own[-1]: operator
@@ -173,7 +173,7 @@ def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
 def _in_front(
     main: Graph, kept: list[list[int]], inner: Container[int], tags: Sequence[Sequence[int]], nodes: _Nodes
 ) -> list[list[int]]:
-    """Give the last tag to later operators only, if parameters show that the first belongs to an earlier call."""
+    """Remove the last tag from the first of its operators if parameters show that this belongs to an earlier call."""
     codes = main.operators.code_names
     several = {own[-1] for index, own in enumerate(tags) if index in inner and codes[index] not in LAYOUT_CODES}
     taken = _parameter_sizes(nodes)
@@ -221,7 +221,7 @@ def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]
 
 
 def _took_in(code: str, sizes: set[int], missing: set[int], wanted: set[int]) -> bool:
-    """Return whether an operator can hold the missing parameters of a call; only a sum absorbs a bias alone."""
+    """Return whether an operator can hold the missing parameters of a call; only an ADD can absorb just a bias."""
     if missing == wanted:
         return max(sizes, default=1) > 1
     return code == "ADD" and any(size % one == 0 for size in sizes for one in missing if one > 1)

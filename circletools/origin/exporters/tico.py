@@ -1,9 +1,9 @@
 """Recording of TICO conversions.
 
-A tensor's name contains the name of the graph node that made it; this module records which exported-program node this
-node stands for as TICO's passes replace nodes. Values computed from parameters become constants, and the operator
-that reads such a constant also gets the nodes that computed it. TICO's final optimizer knows nothing of nodes:
-origins are tracked through it, from its input file to its output file.
+A tensor's name contains the name of the graph node that produces it. While TICO's passes replace nodes, this module
+records which node of the exported program each node stands for. Values computed from parameters become constants, and
+the operator that reads such a constant also gets the nodes that computed it. TICO's final optimizer knows nothing
+about nodes, so origins are tracked from its input file to its output file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
         guard.observed(guard.attribute(convert), "convert_exported_module_to_circle", log.begin, converted),
         guard.observed(guard.attribute(serializer), "finalise_tensor_names", log.unnamed, log.named),
         guard.observed(optimizer, "optimize_for_export", log.optimize),
-        # Record the node before the pass may copy its meta.
+        # Record the node before the pass can copy its metadata.
         guard.observed(guard.attribute("torch.fx", "Node"), "replace_all_uses_with", log.note),
     ):
         yield
@@ -86,14 +86,14 @@ class _Log:
         self.before = bytes(binary)
 
     def note(self, node: Any, by: Any, *_: Any, **__: Any) -> None:
-        """Record that a node is replaced by another; if that is a placeholder, by a constant."""
+        """Record that a node is replaced by another one or, if that is a placeholder, by a constant."""
         if by.op == "placeholder":
             self.folded.setdefault(by, []).extend(self._computed(node, by))
         else:
             self._replaced(node, by)
 
     def _replaced(self, node: Any, by: Any) -> None:
-        """Record that a node, and the nodes made for it on the way, stand for another."""
+        """Record that a node, and the nodes made for it in between, stand for another node."""
         pending = [by]
         while pending:
             new = pending.pop()
@@ -162,7 +162,7 @@ def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origi
     """Track origins to the optimized model.
 
     TICO changes the layout of the inputs and outputs of a convolution. An operator of another call that absorbed such
-    a layout change does not compute that convolution.
+    a layout change does not count as computing the convolution.
     """
     origin, codes = origins.operators[0], model.code_names(0)
     computing = UNKNOWN.union(*(origin[one] for one in origin if codes[one] not in LAYOUT_CODES))
@@ -187,11 +187,11 @@ def name_moved(
         FULLY_CONNECTED "a" -> MUL "b", "a" also read elsewhere  FULLY_CONNECTED "a", FULLY_CONNECTED "b"
         ADD "a" -> TRANSPOSE "b"                                 ADD "b"
 
-    An operator without an origin gets those on the chain from its name's value to the first operator of its code.
+    An operator without an origin gets those on the chain from the value with its name to the first of its code.
     """
     named = {name: index for index, name in enumerate(before.operators.first_result_names)}
     names, codes = after.operators.first_result_names, before.operators.code_names
-    behind: dict[int, int] = {}  # the layout change that was before an operator and is now after it
+    behind: dict[int, int] = {}  # for an operator, the layout change that moved from before it to after it
     for index, (code, inputs) in enumerate(zip(after.operators.code_names, after.operands.lists(), strict=True)):
         at = named.get(names[index], -1)
         layout = next((behind[one] for one in feeding(after, inputs) if one in behind), at)
