@@ -1,1 +1,1 @@
-"""Tracking: carry origins across a tool that drops them, by comparing the models before and after it."""
+"""Tracking: carry origins across a tool that drops them, by comparing its input (BEFORE) with its output (AFTER)."""

@@ -1,12 +1,12 @@
-"""Finds constants of two models that hold the same data.
+"""Find constants of two models that hold the same data.
 
     EXACT     the same bytes, by digest
     CLOSE     equal values up to rounding, in another quantization or type, or with each channel scaled, as after
               folding a batch normalization
 
 Close constants are found by the correlation of 256 dequantized elements (Pearson; cosine for scaled channels): two
-match if they correlate, each is the other's best match, and no other comes close (mutual nearest neighbours with
-a margin, as in the matching of image features).
+match if they correlate, each is the other's best match, and no other constant comes close (mutual nearest neighbours
+with a margin, as in the matching of image features).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """The data of a constant, and one value that has it."""
+    """The data of a constant, and one of the values that hold it."""
 
     reader: Reader
     value: int
@@ -119,7 +119,7 @@ Payloads = dict[int, Payload]
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """For each class of constants: whether both models have it, only similar data, and hardly by chance."""
+    """For each class of constants: whether both models have it, have similar data, and hardly by chance."""
 
     shared: Mask
     close: Mask
@@ -127,7 +127,7 @@ class Constants:
 
 
 def classify(before: Sequence[Graph], after: Sequence[Graph]) -> tuple[list[Indices], list[Indices], Constants]:
-    """Return the class of each value, graph by graph, -1 if it is not a constant; and the description of the classes.
+    """Return the class of each value (-1: not a constant) of both models, by graph, and a description of the classes.
 
     Raises ModelFormatError for data outside the file.
     """
@@ -171,7 +171,7 @@ def _by_content(graphs: Sequence[Graph], numbers: dict[bytes, int]) -> tuple[lis
 
 
 def _close(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int]]:
-    """Yield AFTER's class and BEFORE's class of similar but unequal constants, which have equal shapes but for 1s."""
+    """Yield the classes, AFTER first, of similar but unequal constants; their shapes differ only by sizes of 1."""
     groups: dict[tuple[int, ...], tuple[Payloads, Payloads]] = defaultdict(lambda: ({}, {}))
     for side, payloads in enumerate((olds, news)):
         for number, payload in payloads.items():
@@ -200,7 +200,7 @@ def _spread(size: int, count: int) -> Indices:
 
 
 def _normal(payloads: Iterable[Payload], positions: Indices) -> Samples:
-    """Return samples with a mean of 0 and a length of 1; of channels, each with a length of 1 and a fixed sign."""
+    """Return samples scaled to mean 0 and length 1; those of channels, to length 1 and a fixed sign per channel."""
     samples = np.stack([payload.read(positions) for payload in payloads])
     if positions.ndim == 1:
         return _unit(samples - samples.mean(axis=1, keepdims=True))
@@ -216,7 +216,7 @@ def _unit(samples: Samples) -> Samples:
 
 
 def _mutual(old: Samples, new: Samples) -> list[tuple[int, int]]:
-    """Return new and old of the samples that are each other's best match, with no close second."""
+    """Return (new, old) for the samples that are each other's best match, with no close second."""
     likeness = new @ old.T
     rows, best = np.arange(len(new)), likeness.argmax(axis=1)
     value = likeness[rows, best]

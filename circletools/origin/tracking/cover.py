@@ -1,4 +1,4 @@
-"""The operators of BEFORE that AFTER's operators compute, beyond pairs: regions, fused, folded and inserted ones.
+"""Find the work of BEFORE that AFTER's operators do beyond pairs: in regions, or as fused, folded or inserted ones.
 
     before   CONV_2D -> RELU -> SOFTMAX      MEAN -> SUB -> MUL -> ADD      CONV_2D ------------> ADD
     after    CONV_2D ---------> SOFTMAX      ------ LAYER_NORM ------      CONV_2D -> QUANTIZE -> ADD
@@ -39,7 +39,7 @@ _MOST_STEPS = 64
 
 
 def continue_inserted(after: Side, opaque: set[int], found: list[Found]) -> None:
-    """Give inserted operators the origin of the operator that they continue, or that reads an input or constant."""
+    """Give inserted operators the origin of the one that they continue or, after an input or constant, feed first."""
     direct = [bool(entry) for entry in found]
     rows = [row for row, code in enumerate(after.codes) if code in INSERTED and not direct[row]]
     if not rows:
@@ -89,11 +89,11 @@ LINEAR = ARITHMETIC | LAYOUT_OPS | PREPARING | {"NEG"}
 """Operators that can be folded into the constants of the operator that reads their output."""
 
 SEPARABLE = ARITHMETIC | {"RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "TANH"}
-"""Operators that can become part of their producer: its activation, its bias, its scale."""
+"""Operators that can become part of their producer, as its activation, bias or scale."""
 
 _MOST_ROUNDS, _MOST_PASSED, _MOST_BESIDE = 8, 8, 64
-_MOST_SHARED = 1 << 14  # product of operator counts: beyond it, nothing is assigned instead of everything
-_MOST_FUSED = 4  # most operators fused into one; if more are missing, they may have been cut off
+_MOST_SHARED = 1 << 14  # the largest product of operator counts for which all are assigned to all
+_MOST_FUSED = 4  # the most operators fused into one; if more are missing, they may have been cut off
 
 
 def cover(views: Views, pairs: Pairs, evidence: list[Evidence], opaque: set[int]) -> list[Found]:
@@ -129,7 +129,7 @@ def cover(views: Views, pairs: Pairs, evidence: list[Evidence], opaque: set[int]
 
 
 def _place_the_rest(views: Views, pairs: Pairs, left: list[Region], news: list[Region], found: list[Found]) -> None:
-    """Assign BEFORE's unmatched regions to regions that they became elsewhere, or to operators that absorbed them."""
+    """Assign BEFORE's unmatched regions to the regions that they became, or to the operators that absorbed them."""
     beside: dict[int, list[Region]] = defaultdict(list)
     for region in news:
         for end in region.feeds | region.takers:
@@ -148,7 +148,7 @@ def _place_the_rest(views: Views, pairs: Pairs, left: list[Region], news: list[R
 
 
 def _pairs_inside(views: Views, alike: list[tuple[list[Region], Region]]) -> list[tuple[int, int]]:
-    """Return pairs of operators inside regions that correspond, judging by code and place."""
+    """Return pairs of operators inside corresponding regions, by code and position."""
     found: dict[int, int] = {}
     for parts, region in alike:
         olds = sorted(row for part in parts for row in part.operators)
@@ -159,17 +159,17 @@ def _pairs_inside(views: Views, alike: list[tuple[list[Region], Region]]) -> lis
 
 
 def _share_out(views: Views, parts: list[Region], region: Region, opaque: set[int], found: list[Found]) -> None:
-    """Give every operator of `parts` to every operator of the region, or only to those that may hold several.
+    """Assign all operators of `parts` to each operator of the region, or only to those that may hold several.
 
-    With many on both sides the assignment is unknown: if each pair would probably be wrong, none is made.
+    With many operators on both sides, the assignment is unknown: if each pair would probably be wrong, none is made.
     """
     olds = sorted({row for part in parts for row in part.operators})
     news = sorted(opaque.intersection(region.operators)) or region.operators
     same = [new for new in news if views[1].side.codes[new] == views[0].side.codes[olds[0]]]
-    if len(olds) == len(same) == 1:  # this one still exists, and the others are new
+    if len(olds) == len(same) == 1:  # this operator still exists, and the others are new
         news = same
     several = min(len(olds), len(news))
-    unknown = len(news) > 1 and not opaque.isdisjoint(news)  # where one ends and the next begins
+    unknown = len(news) > 1 and not opaque.isdisjoint(news)  # where the work of one ends and that of the next begins
     if unknown or len(news) * len(olds) > _MOST_SHARED or several > 2:
         return
     for new in news:
@@ -213,7 +213,7 @@ def _passed(views: Views, region: Region) -> Iterator[int]:
 def _absorb(views: Views, pairs: Pairs, region: Region, found: list[Found]) -> None:
     """Assign a region of BEFORE that is missing in AFTER to the operators that took over its work.
 
-    These are its producers; or its readers, if it prepares an input, or if it is linear and only its readers hold
+    These are its producers, or its readers if it prepares an input, or if it is linear and only its readers hold
     changed constants.
     """
     codes = {views[0].side.codes[row] for row in region.operators}

@@ -1,6 +1,6 @@
-"""Pairs equal inputs and outputs of two graphs: by signature, by position if their numbers are equal, else by name.
+"""Pair the ends (inputs and outputs) of two graphs: by signature, by position if there are equally many, or by name.
 
-A part cut out of a model may have as many ends as the whole; ends are checked again once operators are paired:
+A part cut out of a model may have as many ends as the whole, so ends are checked again once operators are paired:
 
     before   x -> CONV_2D a -> RELU -> CONV_2D b -> y      between `x` and `b` are constants that AFTER does not
     after                     x' ----> CONV_2D b -> y'     have, so `x'` is not `x`: the model was cut there
@@ -16,14 +16,14 @@ import numpy as np
 
 from circletools.origin.tracking.view import NONE, Pairs, Side, View, Views, ends_of
 
-_MOST_BETWEEN = 6  # operators that may have been fused; if more are missing between two values, the values differ
+_MOST_BETWEEN = 6  # the most operators that may have been fused; if more are missing between two values, these differ
 
 Names = Mapping[str, int]
 """The inputs and outputs of a graph by their names in a signature."""
 
 
 def pair_ends(before: Side, after: Side, named: tuple[tuple[Names, Names], tuple[Names, Names]]) -> Pairs:
-    """Return pairs of ends alone; `named` holds the names of inputs and of outputs, for BEFORE and AFTER."""
+    """Return pairs of ends, without operators; `named` has the names of inputs and outputs, for BEFORE and AFTER."""
     old, new = ends_of(before.graph), ends_of(after.graph)
     inputs, outputs = (
         tuple(_same_ends((before, after), ends, names))
@@ -66,14 +66,14 @@ def _alike(sides: tuple[Side, Side], old: int, new: int) -> bool:
 
 
 def resized(before: Side, after: Side, pairs: Pairs) -> bool:
-    """Return whether an input or output has a different size: then sizes inside the models also differ."""
+    """Return whether an input or output has a different size, in which case sizes inside the models differ too."""
     old, new = np.array([*pairs.inputs, *pairs.outputs], np.int64).reshape(-1, 2).T
     sizes = before.elements[old], after.elements[new]
     return bool(((sizes[0] != sizes[1]) & (sizes[0] > 0) & (sizes[1] > 0)).any())
 
 
 def cut_ends(now: View, pairs: Pairs) -> tuple[set[int], set[int]]:
-    """Return AFTER's inputs and outputs that are not ends of BEFORE: the model was cut there."""
+    """Return AFTER's inputs and outputs that are not ends of BEFORE, because the model was cut there."""
     ends = ends_of(now.side.graph)
     inputs, outputs = (
         {int(now.value[end]) for end in set(own) - {new for _, new in known}}
@@ -83,7 +83,7 @@ def cut_ends(now: View, pairs: Pairs) -> tuple[set[int], set[int]]:
 
 
 def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
-    """Return the pairs, except for ends that have too much between them.
+    """Return the pairs, except pairs of ends with too many missing operators between them.
 
     The views must show everything except conversions without a partner.
     """
@@ -106,7 +106,7 @@ def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
 
 
 def _is_lost(was: View, row: int) -> bool:
-    """Return whether an operator of BEFORE has significant constants, and AFTER none of them."""
+    """Return whether an operator of BEFORE has significant constants, and AFTER has none of them."""
     constant, constants = was.side.constant, was.side.constants
     own = [int(constant[value]) for *_, value in was.reads[row] if constant[value] != NONE]
     telling = [number for number in own if constants.distinctive[number]]

@@ -1,4 +1,4 @@
-"""The evidence for origins and its confidence, and pairs whose surroundings disagree."""
+"""Rate the evidence for origins, and drop pairs whose surroundings disagree."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Evidence(Word):
 CERTAIN, SURE, ABSORBED, ONE_OF_TWO, PERHAPS = 1.0, 0.95, 0.9, 0.5, 0.25
 """Classes of confidence, each with its share of correct origins on model pairs with a known ground truth.
 
-`CERTAIN` are pairs with direct evidence or fixed by their place (measured: 0.997 to 1), `SURE` what follows from what
-lies between them (0.96 to 1), `ABSORBED` operators fused into a neighbour (0.93 to 0.95), `ONE_OF_TWO` one of two
-operators in a region that replaces two (0.5 to 0.9), `PERHAPS` many missing operators assigned to one operator, or
+`CERTAIN`: pairs with direct evidence, or fixed by their place (measured: 0.997 to 1). `SURE`: operators that lie
+between such pairs (0.96 to 1). `ABSORBED`: operators fused into a neighbour (0.93 to 0.95). `ONE_OF_TWO`: one of two
+operators in a region that replaces two (0.5 to 0.9). `PERHAPS`: many missing operators assigned to one operator, or
 removed (0.24).
 """
 
@@ -51,7 +51,7 @@ Found = dict[int, Grounds]
 
 
 def grounds(evidence: Evidence, *, chosen: bool = False) -> Grounds:
-    """Return evidence with its confidence; `chosen` is set if it is one of several possible answers."""
+    """Return evidence with its confidence; `chosen` means that there are several possible answers."""
     if evidence is Evidence.FUSED:
         return Grounds(evidence, PERHAPS if chosen else ABSORBED)
     return Grounds(evidence, ONE_OF_TWO if chosen else CERTAIN if evidence in _OF_PAIRS else SURE)
@@ -70,7 +70,7 @@ def evidence_of(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> list[Evid
             found[new] = Evidence.TAG if names[1][second] in tags else Evidence.NAME
             continue
         both = was.held.get(old, frozenset()) & now.held.get(new, frozenset())
-        # Operators with tied weights share these constants, so they are not evidence.
+        # Operators with tied weights share their constants, so these are not evidence.
         telling = [number for number in both if len(was.holders[number]) == len(now.holders[number]) == 1]
         if telling:
             close = all(now.side.constants.close[number] for number in telling)
@@ -83,7 +83,7 @@ _ROUNDS = 3
 
 
 def drop_the_unlikely(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> Pairs:
-    """Drop the pairs that rest only on position and whose neighbourhoods disagree; return the others."""
+    """Drop pairs that rest on position alone and whose neighbourhoods disagree; return the others."""
     for _ in range(_ROUNDS):
         evidence = evidence_of(views, pairs, tags)
         weak = ~pairs.unpaired(1) & (_agreement(views, pairs) <= _LEAST)
@@ -95,7 +95,7 @@ def drop_the_unlikely(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> Pai
 
 
 def _agreement(views: Views, pairs: Pairs) -> NDArray[np.float64]:
-    """For each operator of AFTER, return the share of its edges to paired operators that both models have."""
+    """Return, for each operator of AFTER, the share of its edges to paired operators that BEFORE has too."""
     count = len(views[1])
     old = _edges(views[0], pairs.to_after, count)
     new = _edges(views[1], np.where(pairs.unpaired(1), NONE, np.arange(count)), count)

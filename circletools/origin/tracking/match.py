@@ -1,4 +1,4 @@
-"""Pairs corresponding operators along the graph: by ends, constants and colours, then outwards from each pair.
+"""Pair corresponding operators along the graph: by ends, constants and colours, then outwards from each pair.
 
 Certain pairs come first, and each pair makes further pairs certain:
 
@@ -95,9 +95,9 @@ def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int) -> Colou
 
 
 def match(views: Views, pairs: Pairs, sizes: list[Indices]) -> Pairs:
-    """Return the pairs with all further pairs that follow from them in these views.
+    """Return the pairs, and all further pairs that follow from them in these views.
 
-    `sizes` are numbers, by operator, that must agree if both are known.
+    `sizes` has a number for each operator; the numbers of two operators must agree if both are known.
     """
     if pairs.complete:
         return pairs
@@ -110,7 +110,7 @@ def match(views: Views, pairs: Pairs, sizes: list[Indices]) -> Pairs:
 
 
 class Search:
-    """The pairs as lists during the search: propagation visits one slot at a time."""
+    """The pairs during the search, as lists, since propagation visits one slot at a time."""
 
     def __init__(self, views: Views, pairs: Pairs, sizes: list[Indices]) -> None:
         self.views, self.start, self.sizes = views, pairs, sizes
@@ -212,7 +212,7 @@ class Search:
     def by_colours(self) -> None:
         """Pair operators with unique colours, the deepest first."""
         history = histories(self.views, self.pairs, self.free(), self.sizes)
-        for depth in reversed(range(1, len(history[0]))):  # 0 are their own properties, not their surroundings
+        for depth in reversed(range(1, len(history[0]))):  # round 0 has only their own properties
             still = self.free()
             alone = alone_in_both(*(rounds[depth][rows] for rounds, rows in zip(history, still, strict=True)))
             for old, new in zip(*(rows[at].tolist() for rows, at in zip(still, alone, strict=True)), strict=True):

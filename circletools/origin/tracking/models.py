@@ -1,11 +1,11 @@
-"""Tracks each pair of subgraphs of two models, in passes.
+"""Track each pair of subgraphs of two models, in passes.
 
-Subgraphs are paired by signature, then the main ones, then those called by paired operators (If, While, Call, ...).
+Subgraphs are paired by signature, then the main ones, then those called by paired operators (IF, WHILE, CALL, ...).
 Each pass is a pure function that takes views of the two graphs and the pairs so far, and returns new pairs. Operators
 are neighbours if only hidden operators lie between them:
 
     names, match     conversions (QUANTIZE, ...) are hidden
-    match            nothing is hidden: conversions are also paired
+    match            nothing is hidden, so conversions are paired too
     recheck, drop    pairs that their surroundings contradict are dropped
     cover            operators without a partner: regions, fused, folded, inserted
 """
@@ -34,9 +34,9 @@ _OPAQUE = ("CUSTOM", "DELEGATE")
 
 @dataclass(frozen=True, eq=False)
 class Tracked:
-    """The result for two graphs: pairs, and what each operator of AFTER computes.
+    """The result for two graphs: pairs, and the operators of BEFORE that each operator of AFTER computes.
 
-    `opaque` are operators of AFTER that can hold many operators.
+    `opaque` has the operators of AFTER that can contain many others, such as compiled programs.
     """
 
     views: Views
@@ -48,7 +48,7 @@ class Tracked:
 def track_graphs(
     before: Side, after: Side, ends: tuple[tuple[Names, Names], tuple[Names, Names]], tags: frozenset[bytes]
 ) -> Tracked:
-    """Run the passes; `ends` are names of inputs and outputs in signatures, `tags` the tags of BEFORE's values."""
+    """Run the passes; `ends` has the signature names of inputs and outputs, `tags` the tags of BEFORE's values."""
     sides = before, after
     pairs = pair_ends(before, after, ends)
     sizes = [side.sizes(resized(before, after, pairs)) for side in sides]
@@ -90,7 +90,7 @@ Tags = Sequence[Mapping[int, bytes]]
 
 
 def track_models(before: ModelGraph, after: ModelGraph, tags: Tags) -> dict[Couple, Tracked]:
-    """Return the matches of each pair of subgraphs. `tags` are the tags of BEFORE's values.
+    """Return the result for each pair of subgraphs. `tags` has the tags of BEFORE's values.
 
     Raises ModelFormatError for an index out of range.
     """
@@ -156,7 +156,7 @@ def _called(graphs: tuple[Graph, Graph], tracked: Tracked, counts: tuple[int, in
 
 
 def _left_over(before: ModelGraph, after: ModelGraph, taken: tuple[set[int], set[int]]) -> list[Couple]:
-    """Return the unpaired subgraphs that no operator calls, in order, if their numbers are equal."""
+    """Pair the remaining subgraphs that no operator calls, in order, if both models have equally many."""
     left = []
     for side, model in enumerate((before, after)):
         called = taken[side].union(*model.callees.values())

@@ -1,4 +1,4 @@
-"""Pairs operators by the names of output tensors, if the names can be trusted.
+"""Pair operators by the names of output tensors, if the names can be trusted.
 
 A tool that renumbers tensors gives old names to other tensors. So names count only if most operators with a common
 name have the same code, hold the same constants and are in the same place:
@@ -21,13 +21,13 @@ from circletools.graph.algorithms import Indices
 from circletools.origin.tracking.match import Search
 from circletools.origin.tracking.view import NONE, Pairs, Side, Views
 
-_HALF, _MOST = 0.5, 0.75  # required shares: of alike operators among equal names; of places that agree
+_HALF, _MOST = 0.5, 0.75  # required shares: of similar operators among equal names; of places that agree
 
 
 def pair_by_name(views: Views, pairs: Pairs, sizes: list[Indices], *, tagged: bool, opaque: set[int]) -> Pairs:
-    """Return the pairs with operators added whose first outputs have the same name.
+    """Return the pairs, and new pairs of operators whose first outputs have the same name.
 
-    Names that are tags are trusted. `opaque` are operators of AFTER that can hold many operators.
+    Names that are tags are trusted. `opaque` has the operators of AFTER that can contain many others.
     """
     names = [_operators_by_name(view.side) for view in views]
     common = [(names[0][name], new) for name, new in names[1].items() if name in names[0]]
@@ -52,7 +52,7 @@ def _operators_by_name(side: Side) -> dict[bytes, int]:
 
 
 def _places(views: Views, named: Pairs, sizes: list[Indices]) -> tuple[Indices, Indices]:
-    """For each operator of AFTER, return how much evidence neighbours and size give, and how much of it agrees."""
+    """Return, for each operator of AFTER, the amount of evidence from neighbours and size, and that which agrees."""
     was, now = views
     news = np.flatnonzero(~named.unpaired(1)[now.reader])  # AFTER's slots with a counterpart, and BEFORE's
     starts, partner = np.searchsorted(was.reader, np.arange(len(was) + 1)), named.to_before[now.reader[news]]

@@ -1,11 +1,11 @@
-"""Regions: connected groups of unpaired operators, and which regions of the two models do the same work.
+"""Find regions (connected groups of unpaired operators), and the regions of two models that do the same work.
 
     before   CONV_2D -> MEAN -> SUB -> MUL -> ADD -> SOFTMAX      the regions lie between the same values:
     after    CONV_2D ------- LAYER_NORM ---------> SOFTMAX        LAYER_NORM does the work of all four
 
-A region ends at values known in both models: values made or read by paired operators, ends, and equal names.
+A region ends at values known in both models: those that paired operators produce or read, ends, and equal names.
 
-Operators that compute the same are found by value numbering, as compilers find common subexpressions:
+Operators that compute the same value are found by value numbering, as compilers find common subexpressions:
 
     before   FULLY_CONNECTED a -> RELU, TANH        a tool computes `a` once for each reader,
     after    FULLY_CONNECTED a -> RELU              or once for both: all have its origin
@@ -27,10 +27,10 @@ from circletools.origin.tracking.view import NONE, Pairs, View, Views
 
 
 def repeated(view: View, partner: np.ndarray) -> dict[int, int]:
-    """Map the unpaired operators of a model to a paired operator that computes the same."""
+    """Map unpaired operators of a model to a paired operator that computes the same value."""
     if not (partner == NONE).any():
         return {}
-    # A key for the input of a slot: the number of the operator that makes it, or the class of a constant.
+    # A key for the input of a slot: the number of the operator that produces it, or the class of a constant.
     constant, is_constant = view.side.constant.tolist(), view.side.is_constant.tolist()
     codes, known = view.side.code.tolist(), dict[Hashable, int]()
     number: list[int] = list(range(len(view)))
@@ -70,8 +70,8 @@ _MOST_BESIDE = 64
 class Region:
     """A connected group of operators without a partner.
 
-    `taken` and `made` are the values of AFTER that the region reads from outside, and that are read outside it;
-    `feeds` and `takers` are the adjacent paired operators of AFTER.
+    `taken` has the values of AFTER that the region reads from outside, `made` those that are read outside it; `feeds`
+    and `takers` have the adjacent paired operators of AFTER.
     """
 
     operators: list[int]
@@ -94,8 +94,8 @@ def same_values(
     """Return the AFTER values that correspond to each BEFORE value, judging by pairs and names.
 
     The results of two paired operators correspond, and so do the values read in the same slot. Several values may
-    correspond to one, as an operator inserted after another produces a value that equals its input. `copies` are
-    AFTER's operators that compute the same as a paired one of BEFORE, `twins` BEFORE's.
+    correspond to one, since an operator inserted after another produces a value that equals its input. `copies` has
+    AFTER's operators that compute the same value as a paired one (see `repeated`), `twins` BEFORE's.
     """
     was, now = views
     found: dict[int, set[int]] = defaultdict(set)

@@ -1,16 +1,16 @@
-"""Tracks origins to a model written by a tool that does not keep them.
+"""Track origins to a model written by a tool that does not keep them.
 
 Two models must be the same network; if they are not, similarities are coincidences.
 
-These decide, in this order:
+The following decide whether they are, in this order:
 
-    constants    a tool that quantizes or optimizes a model leaves most of them recognizable, whereas networks of
-    equal structure share none names        with a path, such as `tower/add`; exporters give `add_3` and `Identity` to
-    every model
-    ends         without either, two models are the same only if nothing differs: number and
-                 shapes of inputs and outputs are equal, and most operators are paired
+    constants    a tool that quantizes or optimizes a model leaves most of them recognizable, whereas different
+                 networks of equal structure share none
+    names        those with a path, such as `tower/add`; exporters give `add_3` and `Identity` to every model
+    ends         without the other two, the networks are the same only if the inputs and outputs are equal in number
+                 and shape, and most operators are paired
 
-A compiler may leave nothing but the ends, and its program must be able to hold the constants that are gone:
+A compiler may leave nothing but the ends; its program must then be large enough for the constants that are gone:
 
     before   x: [1,96,96,3] -> 31 operators -> y: [1,2]
     after    x: [1,96,96,3] ---> ethos-u ----> y: [1,2]
@@ -64,7 +64,7 @@ def is_same_network(graphs: Sequence[Tracked]) -> bool:
 
 
 def _working(one: Tracked, side: int) -> Mask:
-    """Return which operators of a graph are not conversions."""
+    """Return a mask of the operators of a graph that are not conversions."""
     working: Mask = ~one.views[side].side.is_any(CONVERSIONS)
     return working
 
@@ -72,7 +72,7 @@ def _working(one: Tracked, side: int) -> Mask:
 def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
     """Return how many significant constants both models have, and the total of the model that has fewer.
 
-    Constants of opaque operators do not count, nor do anchors: all detectors of an input size share them.
+    Constants of opaque operators do not count. Nor do anchor boxes, which all detectors of an input size share.
     """
     held = [np.empty(0, np.int64), np.empty(0, np.int64)]
     for one in graphs:
@@ -88,7 +88,7 @@ def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
 
 
 def _names_in_common(graphs: Sequence[Tracked]) -> float | None:
-    """Return the share of names with a path, of the model with fewer, that both models have; None without any."""
+    """Return the share, in the model with fewer names with a path, of such names in both; None if one has none."""
     named: tuple[set[bytes], set[bytes]] = set(), set()
     for one in graphs:
         for names, view in zip(named, one.views, strict=True):
@@ -143,9 +143,9 @@ def _same_ends(one: Tracked) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tracking(Attributes):
-    """The result: origins to embed in AFTER, and for each subgraph operator index -> source id -> grounds.
+    """The result: origins to embed in AFTER, and, for each subgraph, operator index -> source id -> grounds.
 
-    `rows` are all operators of AFTER with their evidence. `carried` means that the tables in AFTER are those of
+    `rows` has all operators of AFTER with their evidence. `carried` means that the tables in AFTER are those of
     BEFORE: the tool copied the metadata without updating it.
     """
 
@@ -191,7 +191,7 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
 
 
 def _broken_alone(model: Model) -> CircleToolsError | None:
-    """Return the error of comparing a model with itself, if any: such an error is about this model."""
+    """Return the error of comparing a model with itself, if any, since such an error concerns this model."""
     try:
         track_from(model_graph(model), None, model_graph(model))
     except CircleToolsError as error:

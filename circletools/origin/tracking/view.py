@@ -28,7 +28,7 @@ CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One of two graphs. `names` are the names of values; `code` and `constant` are numbers that both sides share.
+    """One of two graphs. `names` has the names of values; `code` and `constant` are numbers shared by both sides.
 
     `constant` is the class of a value's constant data, -1 if it is not a constant.
     """
@@ -76,7 +76,7 @@ class Side:
 
     @cached_property
     def main(self) -> Indices:
-        """The value that each operator mainly works on: the first non-constant input, else the first input."""
+        """The value that each operator mainly works on: the first non-constant input, or else the first input."""
         operators, values = self.graph.uses
         main = np.full(len(self), NONE, np.int64)
         for constant in (True, False):  # the last of several assignments wins, so go backwards
@@ -113,7 +113,7 @@ class Side:
         return handing
 
     def is_any(self, codes: Container[str]) -> Mask:
-        """Return which operators have one of these codes."""
+        """Return a mask of the operators with one of these codes."""
         return np.array([code in codes for code in self.codes], np.bool_)
 
     def shape(self, value: int) -> tuple[int, ...]:
@@ -134,8 +134,8 @@ def ends_of(graph: Graph) -> tuple[list[int], list[int]]:
 class Pairs:
     """The partner of each operator, or -1.
 
-    `inputs` and `outputs` are pairs of corresponding values at the ends of the two graphs. `by_name` is whether names
-    count.
+    `inputs` and `outputs` are pairs of corresponding values at the ends of the two graphs. `by_name` states whether
+    names count as evidence.
     """
 
     to_after: Indices
@@ -150,7 +150,7 @@ class Pairs:
         return self.to_after, self.to_before
 
     def unpaired(self, side: int) -> Mask:
-        """Return which operators of BEFORE (0) or AFTER (1) have no partner."""
+        """Return a mask of the operators of BEFORE (0) or AFTER (1) that have no partner."""
         unpaired: Mask = self.partners[side] == NONE
         return unpaired
 
@@ -160,7 +160,7 @@ class Pairs:
         return not (self.unpaired(0).any() and self.unpaired(1).any())
 
     def added(self, found: Sequence[tuple[int, int]]) -> Pairs:
-        """Return these pairs and additional ones of operators without partners."""
+        """Return these pairs and additional pairs of operators that had no partner."""
         if not found:
             return self
         olds, news = np.array(found, np.int64).T
@@ -227,7 +227,7 @@ class View:
 
     @cached_property
     def held(self) -> dict[int, frozenset[int]]:
-        """For each operator, the significant constants that both models have, unlikely to be equal by chance."""
+        """For each operator, its constants that both models have and that are unlikely to be equal by chance."""
         constants = self.side.constants
         number = self.side.constant[self.read]
         telling = np.append(constants.shared & constants.distinctive, False)[number]
@@ -246,7 +246,7 @@ class View:
         return holders
 
     def beside(self, chosen: Mask) -> tuple[Mask, Mask]:
-        """Return which operators read from a chosen operator, and which produce an input of one."""
+        """Return masks of the operators that read from a chosen operator, and of those that feed one."""
         fed, feeds = np.zeros(len(self), np.bool_), np.zeros(len(self), np.bool_)
         made = self.giver != NONE
         giver, reader = self.giver[made], self.reader[made]
