@@ -141,7 +141,7 @@ def _entries(model: Model) -> dict[str, _Value]:
 
 
 def _described(found: _Value) -> dict[str, Any]:
-    """Return a summary of a value: its length, a digest, and its text if short."""
+    """Return a summary of a value: its length, its digest and, if it is short, its text."""
     value = found.data
     if isinstance(value, int):
         return {"missing_buffer": value}
@@ -155,7 +155,7 @@ def _described(found: _Value) -> dict[str, Any]:
 
 
 def affinity_differences(comparison: ModelComparison, notes: list[Finding]) -> Iterator[Difference]:
-    """Yield the differences in affinity: devices, freshness, the device of each operator, partitions.
+    """Yield the differences in affinity: devices, freshness, the device of each operator, and partitions.
 
     If only one model has an affinity table, that is the only difference reported.
     """

@@ -222,7 +222,7 @@ class ModelComparison:
         }
 
     def _listed(self, name: str, found: Nested) -> Callable[[Pairs], Iterator[Difference]]:
-        """Return the rule for a vector of tables with aligned elements."""
+        """Return the rule that compares a vector of tables with aligned elements."""
 
         def rule(pairs: Pairs) -> Iterator[Difference]:
             for row, *indices in found.moves():

@@ -73,7 +73,7 @@ def compare_models(
     >>> with ct.open("a.tflite") as before, ct.open("b.tflite") as after:
     ...     found = ct.diff(before, after, ["structure"], ignore=["buffers[*]"])
     """
-    # Swapping the models must give the mirror image, so the matching is always computed in the same direction.
+    # Swapping the models must give mirrored differences, so the matching is always computed in the same direction.
     chosen = _chosen(sections)
     files = before.wire.memory, after.wire.memory
     for model in (before, after):

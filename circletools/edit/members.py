@@ -136,7 +136,7 @@ def open_file_offsets(model: Model, overlay: Overlay, root: NewTable, put_back: 
         (buffers.update if data.kind == "Buffer" else operators.extend)(data.rows.tolist())
     for row in sorted(buffers):
         references = overlay.references(root, "buffers")
-        if row < len(references):  # an edit may have dropped it
+        if row < len(references):  # an earlier edit may have removed it
             overlay.element(references, "Buffer", row)
     for row in operators:
         index = int(np.searchsorted(splits, row, "right")) - 1

@@ -110,8 +110,8 @@ def describe(model: Model, selection: Selection | None = None) -> OriginTable:
 def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> list[OperatorRow]:
     """Return the rows of the selected operators.
 
-    Raises UsageError for a subgraph that does not exist, ModelFormatError if long names are repeated at more
-    operators than the size of the file justifies.
+    Raises UsageError for a subgraph that does not exist, ModelFormatError if the names of all operators together are
+    far longer than the file.
     """
     count = len(model)
     if selection.subgraph is not None and selection.subgraph >= count:
@@ -159,7 +159,7 @@ def _notes(model: ModelGraph, origins: Origins, freshness: Freshness | None) -> 
         message = "the origins have no stamp that would reveal stale ones; `embed-origins --replace` adds one"
         notes.insert(0, Finding("UNSTAMPED_ORIGIN", "info", "", message))
     if origins.scope == "shared" and freshness.state != "stale":
-        message = "one op table stands for all subgraphs, as the ONE compiler reads it"
+        message = "one op table applies to all subgraphs, as in the ONE compiler"
         notes.append(Finding("SHARED_OP_TABLE", "info", "", message))
     return tuple(notes)
 

@@ -117,7 +117,7 @@ def parse_csv(text: str, name: str = "CSV") -> Origins:
 
 
 class _Collected:
-    """Sources and pairs collected while reading."""
+    """The sources, and the pairs of operator and source, read so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name

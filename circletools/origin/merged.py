@@ -97,7 +97,7 @@ def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[A
 def _of_one_module(
     graph: Graph, listed: list[list[Source]], calls: Mapping[Module, Calls], several: Collection[Module]
 ) -> set[Source]:
-    """Return the sources whose operators all belong to one call, with all modules inside, or are fused beside it.
+    """Return the sources of a single module: each of their operators is in its only call, or fused beside it.
 
     If modules of different classes have the same name, such as `0` in an encoder and a decoder, the class decides:
     connected operators of a class belong to one module.

@@ -118,6 +118,6 @@ def _parts(path: str) -> list[tuple[str, int, int]]:
 
 
 def split(total: int, count: int) -> list[int]:
-    """Divide `total` into `count` parts that differ by 1 at most, the larger ones first."""
+    """Divide `total` into `count` parts that differ by at most 1, the larger ones first."""
     part, rest = divmod(total, count)
     return [part + (position < rest) for position in range(count)]

@@ -80,7 +80,7 @@ def relative_file(file: str, root: str) -> str:
 
 
 def _cell(file: str) -> str:
-    """Return the label of a cell, `<cell In[3]>`, if the notebook runs here; else an empty string."""
+    """Return the label of a cell, `<cell In[3]>`, if this process runs the notebook; otherwise an empty string."""
     try:
         return f"<cell {sys.modules['IPython'].get_ipython().compile.format_code_name(file)[1]}>"
     except (KeyError, AttributeError, TypeError):  # no notebook, another interface, or another kernel's file

@@ -23,7 +23,7 @@ from circletools.outputs.analysis import AliasedOutput, AliasKind
 
 CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]
 CopyRuntime = Literal["auto", "litert", "onert", "both", "vela"]
-"""The runtimes in which copies must be exact; `auto` is the runtime of the format, and also onert if possible."""
+"""The runtimes in which copies must be exact; `auto` means the runtime of the format and, if possible, onert too."""
 
 _ORDER = ("RESHAPE", "TRANSPOSE", "CONCATENATION")
 _RUNTIME_OF = {"tflite": "litert", "circle": "onert"}
@@ -137,7 +137,7 @@ def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal
     elif output.kind is AliasKind.CONSTANT:
         hint = "`keep_constants=True` leaves constants unchanged"
     elif output.subgraph not in model.entries:
-        hint = "`subgraphs=entry`, or the number of another subgraph, leaves this one alone"
+        hint = "use `subgraphs=entry`, or the number of another subgraph, to leave this one alone"
     else:
         hint = "docs/copy-operators.md lists the tensors that can be copied"
     return EditError(
@@ -255,7 +255,7 @@ def _quantization(tensor: Tables, schema: Schema) -> str:
         return "none"
     scales, zero_points = (tables.vectors(name).row(0) for name in ("scale", "zero_point"))
     if tables.scalars("details_type")[0]:
-        return "detailed"  # blockwise and similar: not in the table
+        return "detailed"  # blockwise and similar quantizations are not in the table
     if len(scales) > 1:
         return "per_channel"
     if not len(scales):

@@ -64,7 +64,7 @@ def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
     found = find_connections(directory)
     if found is None:
         raise InvalidInputError(
-            f"not the directory of a split: one *{CONNECTIONS} is needed", location=str(directory)
+            f"not a split directory: exactly one *{CONNECTIONS} is needed", location=str(directory)
         )
     try:
         connections = decode_connections(found.read_bytes(), str(found))
@@ -309,6 +309,6 @@ def stray_files(files: SplitFiles) -> Iterator[Finding]:
             continue
         if stray.isdisjoint(place.parents):
             yield Finding(
-                "STRAY_FILE", "warning", str(place), "not written by split: the connections do not name it; remove it"
+                "STRAY_FILE", "warning", str(place), "not written by split, since the connections lack it; remove it"
             )
         stray.add(place)

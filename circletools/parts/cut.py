@@ -150,7 +150,7 @@ class Cutter:
             raise EditError(
                 f"operators {inside} and {outside} use {resource}, and the cut would separate them",
                 location=self.graph.place(),
-                hint=f"take all of operators {shown}, or none of them",
+                hint=f"take either all or none of the operators {shown}",
             )
 
     def _check_input(self, tensor: int) -> None:

@@ -218,7 +218,7 @@ def select(whole: Whole, request: ExtractRequest) -> tuple[int, Cut]:
 
 def _cutter(whole: Whole, index: int) -> Cutter:
     graph = whole.graph.graphs[index]
-    _ = graph.dag  # this raises for a cycle, and a tensor that two operators produce
+    _ = graph.dag  # this raises for a cycle, or for a tensor that two operators produce
     return Cutter(graph, whole.resources.state(index))
 
 

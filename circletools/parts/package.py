@@ -120,7 +120,7 @@ def manifest_difference(found: bytes, expected: bytes) -> str | None:
     except InvalidInputError as error:
         return error.message
     if not isinstance(ours, dict):
-        return "this is not an object"
+        return "the manifest is not an object"
     keys = dict.fromkeys((*theirs, *ours))
     return next(
         (difference for key in keys if (difference := _difference(key, ours.get(key), theirs.get(key)))), None

@@ -176,7 +176,7 @@ def _notes(whole: Whole, plan: SplitPlan, signed: set[int]) -> Iterator[Finding]
         yield Finding("TENSOR_RENAMED", "info", "", message)
     readers = Counter(tensor for part in plan.parts for tensor in part.inputs)
     if any(readers[tensor] > 1 for tensor in plan.inputs):
-        message = "an input that several parts read is listed in the package once for each of them"
+        message = "an input that several parts read is listed in the package once for each part"
         yield Finding("INPUT_REPEATED", "info", "", message)
 
 

@@ -1,4 +1,4 @@
-"""Check that the parts of a split together equal the original: first by their files, then by values in a runtime.
+"""Check that the parts of a split together equal the original: compare files, then values in a runtime.
 
 The source and the parts run with the same inputs, and every bit of the outputs is compared.
 """

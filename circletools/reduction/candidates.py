@@ -19,7 +19,7 @@ from circletools.runtimes.protocol import Array
 from circletools.storage.files import view
 
 _STRUCTURE = {"INT32": 64, "INT64": 128, "BOOL": 16}
-"""The most bytes in a constant with shapes, axes or paddings, which define an operator: 2 numbers by 8 dimensions."""
+"""The most bytes in a constant of shapes, axes or paddings, which define an operator: 2 numbers for 8 dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Candidates:
         return set().union(*(one.buffers[one.is_type("STRING")].tolist() for one in every))
 
     def filled(self, buffer: int, made: bytes) -> bytes:
-        """Return a buffer with other contents of the same size; strings keep their number and lengths."""
+        """Return a buffer with other contents of the same size; strings keep their count and lengths."""
         stored = self.data(buffer)
         kept = 4 * (int.from_bytes(stored[:4], "little") + 2) if buffer in self._texts else 0
         return made if kept > len(stored) else bytes(stored[:kept]) + made[kept:]

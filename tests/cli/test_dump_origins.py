@@ -141,7 +141,7 @@ def test_dump_says_what_it_cannot_know(tmp_path: Path) -> None:
     assert ran.status == 0
     assert ran.err.splitlines() == [
         f"note: {model}: the origins have no stamp that would reveal stale ones; `embed-origins --replace` adds one",
-        f"note: {model}: one op table stands for all subgraphs, as the ONE compiler reads it",
+        f"note: {model}: one op table applies to all subgraphs, as in the ONE compiler",
     ]
 
 

@@ -158,7 +158,7 @@ def test_a_document_comes_back(kind: str) -> None:
         ('"subgraph_metadata": [{"input_tensor_metadata": [{}]}]', "it describes 0 outputs, but the model has 1"),
         ('"associated_files": [{"type": "LABELS"}]', "associated_files[0].type: 'LABELS' is not known"),
         ('"associated_files": [{"type": 1000}]', "AssociatedFile.type cannot hold this"),
-        ('"associated_files": [{"name": "a.txt"}]', "lists missing files: a.txt"),
+        ('"associated_files": [{"name": "a.txt"}]', "lists files that do not exist: a.txt"),
         (AUDIO.format("-1"), "AudioProperties.sample_rate cannot hold this"),
         ('"subgraph_metadata": [{"input_process_units": [{"options": {}}]}]', "options_type must name the type of"),
     ],

@@ -192,7 +192,7 @@ def test_the_notes_of_a_table() -> None:
         embedded(LOOP, stamp=False), lambda edit: edit.set_metadata(OP_TABLE, encode_op_table({0: {0}, 2: {0}}))
     )
     with open_model(shared) as model:
-        message = "one op table stands for all subgraphs, as the ONE compiler reads it"
+        message = "one op table applies to all subgraphs, as in the ONE compiler"
         assert describe(model).notes[-1] == Finding("SHARED_OP_TABLE", "info", "", message)
         assert origin_findings(model_graph(model)) == []
 

@@ -183,7 +183,7 @@ def test_onert_copies_nothing_of_unknown_rank_in_a_model_with_if() -> None:
         assert refused(called("circle", "IF", role, ranked=False), "auto", "1") == (
             f"no operator copies the output '{name}' exactly in onert: FLOAT32 of unknown rank in a model with IF",
             f"subgraphs[1].outputs[{slot}]",
-            "`subgraphs=entry`, or the number of another subgraph, leaves this one alone",
+            "use `subgraphs=entry`, or the number of another subgraph, to leave this one alone",
         )
 
 

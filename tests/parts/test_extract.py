@@ -211,7 +211,7 @@ def test_operators_that_share_a_state_stay_together() -> None:
         ct.EditError, match="operators 1 and 3 use variable 'v', and the cut would separate them"
     ) as caught:
         extracted(data, operators="0-2")
-    assert caught.value.hint == "take all of operators 1,3, or none of them"
+    assert caught.value.hint == "take either all or none of the operators 1,3"
     after, result = extracted(data, to=("out",))
     assert shape(after) == (shape(data)[0][:5], ["x"], ["out"])
     assert "STATE_APART" not in codes(result)

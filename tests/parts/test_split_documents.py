@@ -69,7 +69,7 @@ def test_a_manifest_has_every_end_by_part_and_slot() -> None:
         ('{"a": 1, "b": 2}', '{"b": 3, "a": 4}', "b is 2, but 3 in the connections"),
         ('{"z": 0}', '{"a": 1}', "a is nothing, but 1 in the connections"),
         ('{"z": 0, "a": 1}', '{"a": 1}', "z is 0, but nothing in the connections"),
-        ("[]", "{}", "this is not an object"),
+        ("[]", "{}", "the manifest is not an object"),
         (f'{{"a": "{"x" * 98}"}}', '{"a": 1}', f'a is "{"x" * 98}", but 1 in the connections'),
         (f'{{"a": "{"x" * 99}"}}', '{"a": 1}', f'a is "{"x" * 99}, but 1 in the connections'),
     ],
@@ -164,7 +164,7 @@ def test_what_is_wrong_with_connections(document: object, message: str, place: s
 def test_there_must_be_one_file_of_connections(tmp_path: Path) -> None:
     (tmp_path / "a.part.conn.json").mkdir()
     assert find_connections(tmp_path) is None
-    with pytest.raises(InvalidInputError, match=r"not the directory of a split: one \*\.part\.conn\.json is needed"):
+    with pytest.raises(InvalidInputError, match=r"not a split directory: exactly one \*\.part\.conn\.json is needed"):
         open_split(tmp_path)
     (tmp_path / "b.part.conn.json").touch()
     assert find_connections(tmp_path) == tmp_path / "b.part.conn.json"

@@ -187,7 +187,7 @@ def test_signatures_and_repeated_inputs_are_noted(tmp_path: Path) -> None:
             "signature 'elsewhere' is left out: it calls subgraph 1, which `split --subgraph 1` splits",
         ),
         (
-            "INPUT_REPEATED", "", "an input that several parts read is listed in the package once for each of them",
+            "INPUT_REPEATED", "", "an input that several parts read is listed in the package once for each part",
         ),
     ]  # fmt: skip
     for piece, keys in zip(done.connections.parts, (["first"], []), strict=True):

@@ -114,7 +114,7 @@ def test_another_model_or_device_is_refused(tmp_path: Path, monkeypatch: pytest.
     assert (error.value.location, error.value.hint) == (str(parts), "split the model again")
     with pytest.raises(UsageError, match="no program is named for device 'b'"):
         measure(parts, MeasureRequest(on=ON[:1]))
-    with pytest.raises(InvalidInputError, match="not the directory of a split"):
+    with pytest.raises(InvalidInputError, match="not a split directory"):
         measure(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Origins from the ONNX file from which a model was converted.
+"""Find origins in the ONNX file that a model was converted from.
 
 Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by surviving names, and by
 weights that as many nodes as operators read. The others are matched if they lie between the same matched neighbours:
@@ -87,7 +87,7 @@ def _charge_external(graph: Any, folder: str) -> None:
 class Graph:
     """A graph to match: for each step, its kind, the steps that feed it, its outputs, and its weights.
 
-    A step that no step feeds reads inputs only. `ends` are the steps that produce an output of the graph.
+    A step that no other step feeds reads only inputs. `ends` has the steps that produce an output of the graph.
     """
 
     kinds: Sequence[str]

@@ -1,4 +1,4 @@
-"""Imports of other packages, and temporary wrappers around their functions, for recording.
+"""Import other packages, and wrap their functions temporarily, for recording.
 
 Recording must never break a conversion: a failure here causes a single warning and leaves the record empty.
 """

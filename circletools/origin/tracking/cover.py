@@ -178,7 +178,7 @@ def _share_out(views: Views, parts: list[Region], region: Region, opaque: set[in
 
 
 def _moved(views: Views, region: Region, beside: Mapping[int, list[Region]], found: list[Found]) -> Region | None:
-    """Return the region of AFTER that is this region after it swapped places with a neighbour.
+    """Return the region of AFTER that this region became by swapping places with a neighbour.
 
     before   RESHAPE -> RELU -> MINIMUM        a layout change moves past elementwise operators
     after               RELU -> MINIMUM -> RESHAPE

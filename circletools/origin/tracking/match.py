@@ -26,7 +26,7 @@ from circletools.graph.algorithms import Indices
 from circletools.model.keys import alone_in_both, further, mixed
 from circletools.origin.tracking.view import NONE, Pairs, View, Views
 
-DEPTH = 12  # rounds; deeper ones only distinguish long chains of equal operators, which ends and pairs do too
+DEPTH = 12  # rounds; more would only distinguish long chains of equal operators, as ends and pairs do
 
 Colours = NDArray[np.uint64]
 
@@ -41,7 +41,7 @@ def gather(count: int, keys: Indices, colours: Colours) -> Colours:
 def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indices]) -> list[list[Colours]]:
     """Return the colours of both models after 0, 1, 2, … rounds.
 
-    They end once no `free` operators of the two models share a colour, as further rounds would not change that.
+    They end once no `free` operators of the two models share a colour, since further rounds would not change that.
     """
     edges = [_edges(view) for view in views]
     history = [[_first(views, pairs, sizes, side)] for side in (0, 1)]

@@ -7,7 +7,7 @@ name have the same code, hold the same constants and are in the same place:
     after    RELU b -> FULLY_CONNECTED c -> RELU a      `c` is evidence against `a` and `b`
 
 A neighbour with a common name is evidence for a pair if its partner is the other operator's neighbour, and otherwise
-against it. A neighbour without a partner is no evidence: a tool may have inserted it.
+against it. A neighbour without a partner is not evidence: a tool may have inserted it.
 """
 
 from __future__ import annotations

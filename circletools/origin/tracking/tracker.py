@@ -41,7 +41,7 @@ from circletools.origin.tracking.view import CONVERSIONS, ends_of
 from circletools.wording import Attributes
 
 _ANCHORED = "CUSTOM:TFLite_Detection_PostProcess"
-_PROGRAM = 1 << 14  # bytes that a compiler writes for an operator
+_PROGRAM = 1 << 14  # the most bytes that a compiler writes for an operator
 _QUARTER, _HALF, _MOST = 0.25, 0.5, 0.75
 
 
@@ -200,7 +200,7 @@ def _broken_alone(model: Model) -> CircleToolsError | None:
 
 
 def track_from(before: ModelGraph, known: Origins | None, after: ModelGraph, min_confidence: float = 0.0) -> Tracking:
-    """Like `track`, with the origins of `before` given explicitly, unless they are None."""
+    """Do the same as `track`, but with `known` as the origins of `before`, unless it is None."""
     if known is None:  # without tables, each operator is a source
         known = origins_in(before) or origins_by_output(before, range(len(before)))
     tracked = track_models(before, after, tags_of(before))

@@ -36,8 +36,8 @@ OUTCOMES = {
     "prepare": "it loads, but cannot be allocated or compiled",
     "run": "it prepares, but the run fails",
     "differs": "it runs, and the output is not the input",
-    "crash": "the process crashes, or works without end",
-    "undefined": "it differs, crashes or works without end, as memory happens to be",
+    "crash": "the process crashes or hangs",
+    "undefined": "it differs, crashes or hangs, depending on the contents of memory",
 }
 """From the best to the worst: of several runs, the worst is what counts."""
 
