@@ -1,4 +1,4 @@
-"""Results as text, JSON and CSV: functions that format a value and compute nothing."""
+"""Results as text, JSON and CSV: functions that only format values."""
 
 from circletools.lazy import lazy_exports
 

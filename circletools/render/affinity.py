@@ -1,4 +1,4 @@
-"""The affinity in a model as text and JSON, and in the formats of other tools."""
+"""The affinity in a model, as text and JSON and in the formats of other tools."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _subgraph_json(found: AffinityInspection, index: int) -> dict[str, Any]:
 
 
 def affinity_text(found: AffinityInspection, *, by_operator: bool = False) -> Iterator[str]:
-    """Yield a table of devices, then partitions or operators, and transfers; with costs, also the estimated time."""
+    """Yield a table of devices, the partitions or operators, the transfers and, with costs, the estimated time."""
     yield from summary_text(found.summary)
     for index in sorted(found.affinity.subgraphs):
         if found.subgraph_count > 1:
@@ -81,9 +81,9 @@ def _word(value: object, without: str) -> str:
 
 
 def export_text(exported: Export, *, as_json: bool = False) -> str:
-    """Return the file for a target; `as_json` gives the environment of onert as JSON.
+    """Return the contents of the file for a target; with `as_json`, onert's environment is JSON.
 
-    Raises UsageError for `as_json` with a target that has no JSON form.
+    Raises UsageError if `as_json` is given for a target that has no JSON.
     """
     content = exported.content
     if isinstance(content, str):

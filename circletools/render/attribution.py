@@ -18,7 +18,7 @@ EVERY = ("type", "operator", "source", "module")
 """The tables."""
 
 TOP = 10
-"""The number of rows of a table in the text."""
+"""The default number of rows of each table in the text."""
 
 _SPREAD = ("min_ns", "p90_ns", "p99_ns", "spread_ns", "median_low_ns", "median_high_ns")
 _TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "typical_ns", "share_percent", "median_share_percent", *_SPREAD)
@@ -77,7 +77,7 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
 
 
 def _apart_json(attribution: Attribution) -> dict[str, Any]:
-    """Return the time outside single operators: added rows, groups, and ambiguous rows."""
+    """Return the time outside single operators: in added rows, groups, and ambiguous rows."""
     return {
         "added": [
             {
@@ -109,7 +109,7 @@ def _apart_json(attribution: Attribution) -> dict[str, Any]:
 
 
 def _ranks(attribution: Attribution) -> list[Rank | None]:
-    """Return the ranks of operators, None if there is no time."""
+    """Return the rank of each operator by time, None for those without a time."""
     rows = [(row.time, row.operand_bytes) for row in attribution.operators if row.time is not None]
     found = iter(ranks([time for time, _ in rows], attribution.tick_ns, [size for _, size in rows]))
     return [None if row.time is None else next(found) for row in attribution.operators]
@@ -137,7 +137,7 @@ def _group_json(row: GroupTime, attribution: Attribution) -> dict[str, Any]:
 
 
 def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
-    """Return the fields of a time, null if there is none."""
+    """Return the fields of a time, which are null if there is none."""
     if time is None:
         return dict.fromkeys(_TIMES)
     mean_ns = time.total_ns / attribution.executions
@@ -148,19 +148,19 @@ def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
 
 
 def share(time: Time, attribution: Attribution) -> float:
-    """Return the percentage of all measured time."""
+    """Return a time as a percentage of all measured time."""
     return 100 * time.total_ns / attribution.total_ns if attribution.total_ns else 0.0
 
 
 def median_share(time: Time, attribution: Attribution) -> float | None:
-    """Return the percentage of the sum of all medians, which a rare long run does not change; None for averages."""
+    """Return a median as a percentage of all medians, which a rare long run does not change; None for averages."""
     if time.median_ns is None:
         return None
     return 100 * time.median_ns / attribution.medians_ns if attribution.medians_ns else 0.0
 
 
 def attribution_csv(attribution: Attribution, by: str = "operator") -> str:
-    """Return one table as CSV, with the fields of its rows in JSON."""
+    """Return one table as CSV; the columns are the fields that its rows have in JSON."""
     rows = attribution_json(attribution, (by,))[f"{by}s"]
     if by == "source":
         rows = [dict.fromkeys(("id", "name", *DETAIL_FIELDS)) | row for row in rows]
@@ -168,21 +168,21 @@ def attribution_csv(attribution: Attribution, by: str = "operator") -> str:
 
 
 def first_ns(attribution: Attribution) -> int | None:
-    """Return the time of the first execution, None if the trace does not state it."""
+    """Return the time of the first execution, or None if it is not in the trace."""
     whole = attribution.whole
     return whole.elapsed_ns[0] if whole.first_ns is None and whole.elapsed_ns else whole.first_ns
 
 
 def steady_ns(attribution: Attribution) -> int | None:
-    """Return the median time of an execution without warm-up, or the mean of averages; None if unknown."""
+    """Return the median time of an execution after the warm-up, or the mean of averages; None if it is unknown."""
     settled = attribution.whole.elapsed_ns[attribution.warm_up :]
     return round(median(settled)) if settled else attribution.whole.mean_ns
 
 
 def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = None) -> int | None:
-    """Return the multiply-accumulates of some operators in an execution, None if those of any are unknown.
+    """Return the multiply-accumulates of operators in an execution, None if they are unknown for any of them.
 
-    The number of runs is measured; in a group without times of its operators, each ran `runs` times.
+    The number of runs of an operator is measured; operators without times in a group ran `runs` times each.
     """
     rows = {(row.subgraph, row.index): row for row in attribution.operators}
     found = 0
@@ -201,7 +201,7 @@ def _rate(count: int | None, time: Time, attribution: Attribution) -> str:
 
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: int = TOP) -> Iterator[str]:
-    """Yield the tables as text, the longest times first, `top` rows of each (0: all); times are in microseconds."""
+    """Yield the tables as text: the `top` rows of each (0: all) with the longest times, in microseconds."""
     several, executions = attribution.executions > 1, counted(attribution.executions, "execution")
     times = f"{microseconds(attribution.total_ns // attribution.executions)} us each"
     if attribution.averaged:
@@ -233,13 +233,13 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
 
 
 def _absent(attribution: Attribution) -> list[OperatorTime]:
-    """Return the operators without a time, of their own or in a group."""
+    """Return the operators that have no time, neither of their own nor in a group."""
     grouped = {place for group in attribution.groups for place in group.operators}
     return [row for row in attribution.operators if row.time is None and (row.subgraph, row.index) not in grouped]
 
 
 def _coverage(attribution: Attribution) -> str:
-    """Return how many operators have a time, and the share of time in delegates; OpenVINO and onert have none."""
+    """Return how many operators have a time, and the share of time in delegates, which only some runtimes have."""
     count = len(attribution.operators)
     timed = f"{count - len(_absent(attribution))} of {counted(count, 'operator')} timed"
     if attribution.runtime not in ("litert", "benchmark_model"):
@@ -254,7 +254,7 @@ def _coverage(attribution: Attribution) -> str:
 
 
 def _whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
-    """Yield the known figures of whole executions."""
+    """Yield the figures that are known about whole executions."""
     whole, first, steady = attribution.whole, first_ns(attribution), steady_ns(attribution)
     if whole.initialization_ns is not None:
         yield "initialization", f"{milliseconds(whole.initialization_ns)} ms"
@@ -324,7 +324,7 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     known = {(row.subgraph, row.index): row for row in attribution.operators}
     for group in attribution.groups:
         yield ""
-        yield f"estimated within {group.name}: its time is divided among its operators by MACs or bytes"
+        yield f"estimated within {group.name}: its time is divided among its operators in proportion to MACs or bytes"
         rows = sorted(zip(group.estimates_ns, group.operators, strict=True), key=lambda row: -row[0])
         cells = [(microseconds(time), place(known[one]), known[one].code) for time, one in rows[: top or None]]
         yield from table_text([("estimated_us", "index", "code"), *cells], right=(0,))
@@ -347,7 +347,7 @@ def _groups_text(kind: str, attribution: Attribution, rows: Iterable[GroupTime],
     lines = []
     for row in rows:
         if not row.share.time.runs:
-            continue  # none of its operators has a time
+            continue  # none of the group's operators has a time
         name = _NO_ORIGIN if row.name is None else row.name
         label = name if row.source is None else with_line(f"{row.source} {name}", row.details)
         shared = "yes" if row.share.shared else ""
@@ -365,7 +365,7 @@ def _table(
     *,
     top: int,
 ) -> Iterator[str]:
-    """Yield a table: times, then further columns, the last with a label of any length."""
+    """Yield a table of times, further columns, and last a label of any length."""
     yield ""
     header = _AVERAGES if attribution.averaged else _NUMBERS
     found = ranks([row[0] for row in rows], attribution.tick_ns, work)
@@ -374,7 +374,7 @@ def _table(
     if 0 < top < len(rows):
         title += f", the first {top} of {len(rows)}"
         shown = sum(row[0].total_ns for _, row in ordered[:top])
-        # The times of nested modules do not add up.
+        # The times of nested modules overlap, so their sum means nothing.
         title += f", {100 * shown / attribution.total_ns:.0f} % of the time" if work and attribution.total_ns else ""
     yield title
     cells = [
@@ -395,6 +395,6 @@ def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
 
 
 def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:
-    """Return the label of an operator: its index, with the subgraph in front if there are several."""
+    """Return the label of an operator: its index, preceded by the subgraph if there are several."""
     several = any(row.subgraph for row in attribution.operators)
     return lambda row: f"{row.subgraph}/{row.index}" if several else str(row.index)

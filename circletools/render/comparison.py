@@ -1,4 +1,4 @@
-"""Comparisons of times as text and JSON: of NNAPI traces, and of operators."""
+"""Comparisons of times, in NNAPI traces or of operators, as text and JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseco
 
 Comparison = TraceComparison | ProfileComparison
 
-_UNKNOWN = 100  # ratios and bounds beyond this factor are not shown
+_UNKNOWN = 100  # ratios and bounds that exceed this factor are not shown
 _TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "visible", "verdict")
 
 
@@ -41,7 +41,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def comparison_text(comparison: Comparison) -> Iterator[str]:
-    """Yield the recordings, the number of rows of each verdict, and a table, the longest operators first."""
+    """Yield the recordings, the number of rows with each verdict, and a table with the slowest operators first."""
     for side, recordings in (("before", comparison.before), ("after", comparison.after)):
         for words, count in Counter(map(_side, recordings)).items():
             yield f"{side}: {words}" + f" ({count} recordings)" * (count > 1)
@@ -50,13 +50,13 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     found = sorted(row.time.visible for row in comparison.rows if row.time.visible is not None)
     if found:
         most = f", of {_percent(found[-1])} in all" * (found[-1] < _UNKNOWN)
-        yield f"changes of {_percent(found[len(found) // 2])} can be seen in half of the rows{most}"
+        yield f"changes of {_percent(found[len(found) // 2])} are detectable in half of the rows{most}"
     yield ""
     if isinstance(comparison, TraceComparison):
-        yield "time in ms; low and high bound the ratio (95 %)"
+        yield "time in ms; low and high are the 95 % bounds of the ratio"
         rows = [("layer", "phase", "per", *_TIME_HEAD), *map(_bucket_cells, comparison.rows)]
     else:
-        yield "self time per execution in us; low and high bound the ratio (95 %)"
+        yield "self time per execution in us; low and high are the 95 % bounds of the ratio"
         several = any(row.subgraph for row in comparison.rows)
         longest = sorted(comparison.rows[1:], key=lambda row: -max(row.time.before_ns, row.time.after_ns))
         shown = (_operator_cells(row, several) for row in (*comparison.rows[:1], *longest))
@@ -107,13 +107,13 @@ def visible_json(changes: Sequence[VisibleChange]) -> dict[str, Any]:
 
 
 def visible_csv(changes: Sequence[VisibleChange]) -> str:
-    """Return the rows of the JSON document in CSV form."""
+    """Return the rows of the JSON document as CSV."""
     return table_csv(visible_json(changes)["rows"])
 
 
 def visible_text(changes: Sequence[VisibleChange]) -> Iterator[str]:
-    """Yield the lines of the text form."""
-    yield "changes that nine of ten comparisons would find, by the number of recordings per side"
+    """Yield the lines of text."""
+    yield "changes that nine in ten comparisons would detect, by the number of recordings per side"
     head = ("operator", "name", "mean us", "spread", *map(str, RECORDINGS))
     several = any(change.subgraph for change in changes)
     rows = [

@@ -12,7 +12,7 @@ from circletools.wording import counted
 def cost_text(found: Cost) -> Iterator[str]:
     """Yield totals, then the requested table."""
     total = found.total
-    unknown = f", and {counted(total.unknown, 'operator')} not known" if total.unknown else ""
+    unknown = f", plus {counted(total.unknown, 'operator')} with unknown MACs" if total.unknown else ""
     yield f"MACs           {total.macs:,}{unknown}"
     yield f"parameters     {total.parameters:,}"
     yield f"weights        {total.weight_bytes:,} bytes"

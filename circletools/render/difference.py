@@ -1,4 +1,4 @@
-"""Differences as text (a few lines of each kind) and JSON."""
+"""Differences as text (a few lines for each kind) and JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from circletools.wording import SCHEMA_VERSION, counted
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 _MOST_LINES = 40
-_ALIKE = 4  # differences of a kind that are shown; further ones are only counted
+_ALIKE = 4  # how many differences of a kind are shown; others are only counted
 _WIDEST_PATH = 48
 _VALUE_CHARACTERS = 100
 _OBJECT = re.compile(r"subgraphs\[(\d+)\]\.(operators|tensors)\[(\d+)\]")
@@ -56,7 +56,7 @@ def _change_json(section: str, one: Difference) -> dict[str, Any]:
 
 
 def difference_text(found: ModelDifference, before: Model, after: Model, *, full: bool = False) -> Iterator[str]:
-    """Yield the differences by section; unless `full`, only a few of each kind, with shortened values."""
+    """Yield the differences by section; without `full`, only a few of each kind, with shortened values."""
     if not found.changes:
         yield "no differences" + ("" if found.identical else "; the bytes are laid out differently")
         return
@@ -86,7 +86,7 @@ _Groups = list[list[Difference]]
 def alike(
     found: ModelDifference, before: Model, after: Model, most: int
 ) -> Iterator[tuple[str, list[Difference], list[tuple[str, str]]]]:
-    """Yield section and differences of each kind, with path and description of the first `most`."""
+    """Yield the section and differences of each kind, with the paths and descriptions of the first `most`."""
     labels = Labels(before), Labels(after)
     for section, changes in groupby(found.changes, lambda change: change.section):
         for group in _groups(changes):
@@ -119,7 +119,7 @@ def _section(groups: _Groups, labels: tuple[Labels, Labels], alike: int, full: b
 
 
 def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[str, str]:
-    """Return sign, path and a description of the change."""
+    """Return the sign, path and description of a change."""
     place = f"{_SIGNS[one.kind]} {one.path}"
     label = labels[one.kind == "added"].of(one.path)
     constant = _constant(one, labels)
@@ -138,7 +138,7 @@ def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[s
 
 
 def _constant(one: Difference, labels: tuple[Labels, Labels]) -> tuple[str, str] | None:
-    """Return name and statistics of a constant whose buffer differs, else None."""
+    """Return the name and statistics of a constant if its buffer differs, else None."""
     at = [_BUFFER_DATA.fullmatch(path) for path in (one.path, one.path_after)]
     if at[0] is None or at[1] is None or one.kind == "moved":
         return None
@@ -158,8 +158,8 @@ def _changed(one: Difference, labels: tuple[Labels, Labels], full: bool) -> str:
     values = labels[0].named(one.path, one.before), labels[1].named(one.path_after, one.after)
     sides = zip(values, names, strict=True)
     shown = [f"{_short(value, full)} {_cut(name, full)}".rstrip() for value, name in sides]
-    is_same = isinstance(one.before, int) and shown[0] == shown[1]  # an index with another target
-    return " -> ".join(shown) + " (another one)" * is_same
+    is_same = isinstance(one.before, int) and shown[0] == shown[1]  # the index refers to something else
+    return " -> ".join(shown) + " (a different one)" * is_same
 
 
 def _short(value: Any, full: bool) -> str:
@@ -181,14 +181,14 @@ def _cut(words: str, full: bool) -> str:
 
 
 class Labels:
-    """Labels the target of a path: an operator by code and first output, a tensor or operator code by name."""
+    """Labels what a path refers to: an operator by code and first output, a tensor or operator code by name."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._charge = model.wire.budget.tally("the names that are shown")
 
     def of(self, path: str) -> str:
-        """Return the label, empty if there is none."""
+        """Return the label, or "" if there is none."""
         found = _OBJECT.match(path)
         if found is None:
             code = _CODE.match(path)
@@ -198,13 +198,13 @@ class Labels:
             return self._tensor(subgraph, index)
         try:
             operator = self._model.subgraphs[subgraph].operators[index]
-        except ModelFormatError:  # its code does not exist
+        except ModelFormatError:  # the operator's code does not exist
             return ""
         first = self._tensor(subgraph, operator.outputs[0]) if operator.outputs else ""
         return f"{operator.code.name} {first}".rstrip()
 
     def constant(self, buffer: int) -> tuple[Tensor, int] | None:
-        """Return the first tensor that uses a buffer, and the buffer's size."""
+        """Return the first tensor that uses a buffer, and the size of the buffer."""
         tensor = tensor_with(self._model, buffer) if 0 < buffer < len(self._model.buffers) else None
         if tensor is None:
             return None
@@ -212,7 +212,7 @@ class Labels:
         return tensor, self._model.buffers.place(buffer)[1]
 
     def meant(self, path: str, value: Any) -> str:
-        """Return the name of an index's target; empty if the path is not an index, or the index is out of range."""
+        """Return the name of what an index refers to; "" if the path is not an index or it is out of range."""
         if not isinstance(value, int):
             return ""
         if path.endswith(".opcode_index"):
@@ -233,7 +233,7 @@ class Labels:
         return members.get(value, value) if isinstance(value, int) else value
 
     def _buffer(self, index: int) -> str:
-        """Return the metadata entry of a buffer, or its length."""
+        """Return the metadata entry that uses a buffer, or the buffer's length."""
         buffers = self._model.buffers
         if not 0 <= index < len(buffers):
             return "(does not exist)"
@@ -245,7 +245,7 @@ class Labels:
 
     @cached_property
     def _entries(self) -> dict[int, str]:
-        """The name of the first metadata entry for each buffer."""
+        """The name of the first metadata entry that uses each buffer."""
         return {entry.buffer: entry.name for entry in reversed(self._model.metadata)}
 
     def _tensor(self, subgraph: int, index: int) -> str:

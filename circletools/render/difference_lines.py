@@ -1,4 +1,4 @@
-"""The summary of a difference in a few lines, also as Markdown, and statistics of constants that differ."""
+"""Summaries of a difference, as a few lines and as Markdown, and statistics of constants that differ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_ELEMENTS_A_BYTE = 4
 
 
 def summary_lines(found: Summary) -> Iterator[str]:
-    """Yield lines about types and size, operators, tensors, and all other changes; nothing for unchanged ones."""
+    """Yield lines about types and size, operators, tensors, and other changes; none for what is unchanged."""
     retyped = ((*key.partition(" "), count) for key, count in found.retyped.items())
     types = _some(f"{counted(count, role)} {change}" for role, _, change, count in retyped)
     size = size_change(*found.file_bytes)
@@ -50,7 +50,7 @@ def summary_lines(found: Summary) -> Iterator[str]:
 
 
 def size_change(before: int, after: int) -> str:
-    """Return the change of a file's size, as a factor if that is at least 1.05; empty if it is unchanged."""
+    """Return the change in a file's size, as a factor if that is at least 1.05; "" if the size is unchanged."""
     if before == after:
         return ""
     less, more = sorted((before, after))
@@ -76,7 +76,7 @@ def tensor_with(model: Model, buffer: int) -> Tensor | None:
 
 
 def statistics(tensor: Tensor, count: int) -> str:
-    """Return type, shape and range of a constant of `count` bytes."""
+    """Return the type, shape and range of a constant of `count` bytes."""
     values = _values(tensor, count)
     shown = f"{tensor.type} {list(tensor.shape)}"
     if values is None or not len(values):
@@ -95,11 +95,11 @@ def change_statistics(before: tuple[Tensor, int], after: tuple[Tensor, int]) -> 
         apart = np.abs(old - new)
         sampled = " of a sample" if element_count(before[0].shape) > len(old) else ""
         share = f"{100 * np.count_nonzero(apart) / len(apart):.3g} % of values differ{sampled}"
-        return f"{shown}, {share}, by {apart.max():.3g} at most, range {old.min():.3g} to {old.max():.3g} before"
+        return f"{shown}, {share}, by at most {apart.max():.3g}; they were {old.min():.3g} to {old.max():.3g} before"
 
 
 def _values(tensor: Tensor, count: int) -> NDArray[np.float64] | None:
-    """Return the dequantized values of a constant, at most about a million; None if they are not numbers."""
+    """Return about a million dequantized values of a constant at most; None if they are not numbers."""
     elements = element_count(tensor.shape)
     if min(tensor.shape, default=0) < 0 or not 0 < elements <= count * _MOST_ELEMENTS_A_BYTE:
         return None
@@ -129,7 +129,7 @@ def _values(tensor: Tensor, count: int) -> NDArray[np.float64] | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelVerdicts(Attributes):
-    """The costs of a model, the findings of `check`, and verdicts of targets, if requested."""
+    """The costs of a model, the findings of `check` and, if requested, the verdicts of targets."""
 
     cost: Cost
     findings: Sequence[Finding]
@@ -139,7 +139,7 @@ class ModelVerdicts(Attributes):
 def difference_markdown(
     found: ModelDifference, before: Model, after: Model, verdicts: Sequence[ModelVerdicts]
 ) -> Iterator[str]:
-    """Yield the summary of a difference, and a table of size, cost and `verdicts` before and after."""
+    """Yield the summary of a difference, and a table of sizes, costs and `verdicts` before and after, as Markdown."""
     names = " -> ".join(_cell(model.source.name) for model in (before, after))
     yield f"**{names}**: {counted(len(found.changes), 'difference')}"
     yield ""
@@ -151,7 +151,7 @@ def difference_markdown(
     totals = [[getattr(side.cost.total, name) for name in fields] for side in verdicts]
     peaks = [max((one.peak_bytes for one in side.cost.activations), default=0) for side in verdicts]
     rows = [("file, bytes", before.wire.size, after.wire.size), *zip(titles, *totals, strict=True)]
-    for title, old, new in [*rows, ("peak of activations, bytes", *peaks)]:
+    for title, old, new in [*rows, ("peak of activations in bytes", *peaks)]:
         yield f"| {title} | {old:,} | {new:,} | {f'{new - old:+,}' if new != old else ''} |"
     words = [[("check", _checked(side.findings)), *_fitted(side.fit)] for side in verdicts]
     for one, other in zip_longest(*words):
@@ -169,6 +169,6 @@ def _fitted(found: Fit | None) -> Iterator[tuple[str, str]]:
 
 
 def _cell(words: str) -> str:
-    """Return a name for a table cell, with characters escaped that Markdown or HTML would interpret."""
+    """Return a name for a table cell, in which characters that Markdown or HTML would interpret are escaped."""
     escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#&@" else letter for letter in words)
     return " ".join(escaped.split())

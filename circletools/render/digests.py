@@ -1,4 +1,4 @@
-"""Digests of models, and statements about models, as text and JSON."""
+"""Digests and attestations of models, as text and JSON."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def digests_text(found: ContentDigests) -> Iterator[str]:
 
 
 def attestation_statement(found: Attestation, before: Model, after: Model) -> dict[str, Any]:
-    """Return the in-toto statement (version 1) about the second model, with the attestation as JSON.
+    """Return the in-toto statement (version 1) about the second model, which contains the attestation as JSON.
 
-    It has the names of the files, and SHA-256 digests of all their bytes.
+    It names the files, and has SHA-256 digests of all their bytes.
     """
     old, new = (
         {"name": PurePath(model.source.name).name, "digest": {"sha256": sha256(model.wire.memory).hexdigest()}}

@@ -11,14 +11,14 @@ from circletools.wording import SCHEMA_VERSION
 
 
 def verdict(findings: Iterable[Finding], error: str | None = None) -> str:
-    """Return `invalid` for an unreadable file, `findings` if one is an error or a warning, else `ok`."""
+    """Return `invalid` for an unreadable file, `findings` if there is an error or a warning, else `ok`."""
     if error is not None:
         return "invalid"
     return "findings" if any(finding.severity != "info" for finding in findings) else "ok"
 
 
 def error_json(exit_status: int, error: str) -> dict[str, Any]:
-    """Return the JSON document of a file on which a command failed."""
+    """Return the JSON document for a file on which a command failed."""
     return {"schema_version": SCHEMA_VERSION, "exit_status": exit_status, "error": error or None}
 
 

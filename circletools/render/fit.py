@@ -1,4 +1,4 @@
-"""Whether models run on targets, as text, JSON and SARIF."""
+"""The results of `fit`, as text, JSON and SARIF."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RULES = ("REFUSED_OPERATOR", "REFUSED_MODEL", "TABLE_DISAGREES", "NOT_MEASURED"
 
 
 def fit_json(found: Fit) -> dict[str, Any]:
-    """Return the JSON document, which is also a baseline for later runs."""
+    """Return the JSON document, which can be the baseline of later runs."""
     return {
         "schema_version": SCHEMA_VERSION,
         "file": found.file,
@@ -76,7 +76,7 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
 def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
     """Yield a table of the targets; then, for each with refusals, the new refusals and the sources to change.
 
-    If one cause explains the verdict, only that is shown; else the most frequent reasons, or all with `full`.
+    If one cause explains the verdict, only this cause is shown; else the most frequent reasons, or all with `full`.
     """
     head = ["target", "verdict", "operators", "refused", "not measured", "partitions", "bytes across"]
     rows = [head + ["new", "fixed"] * found.has_baseline]
@@ -95,7 +95,7 @@ def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
             for one in [obstacle.finding for obstacle in target.obstacles[1:] if obstacle.is_new]:
                 yield f"  {one.code} {one.location}: {one.message}"
             if target.obstacles and target.refused and not full:
-                yield f"  loaded, it would still have {counted(target.refused, 'refused operator')} (--full)"
+                yield f"  once loaded, it would still have {counted(target.refused, 'refused operator')} (--full)"
             if full or not target.cause:
                 yield from _misfits_text(target.misfits, full)
                 yield from _sources_text(target, _MOST_ROWS if full else 2 * _MOST_REASONS)
@@ -106,18 +106,18 @@ def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
 
 
 def memory_json(memory: MicroMemory) -> dict[str, Any]:
-    """Return the memory under TFLM as a part of a JSON document."""
+    """Return the memory that TFLM needs, as part of a JSON document."""
     return {"arena_bytes": memory.arena_bytes, **fields_json(memory)}
 
 
 def memory_text(target: str, memory: MicroMemory) -> str:
-    """Return the memory under TFLM as a line."""
+    """Return the memory that TFLM needs, as a line of text."""
     origin = "by its own allocator" if memory.is_measured else "predicted, 64-bit build"
     origin += ", dynamic dimensions as in the file" if memory.is_open else ""
     least = "at least " if memory.unknown else ""
     unknown = f"; not counted: {', '.join(memory.unknown)}" if memory.unknown else ""
     unknown += "; `--with tflm` measures it" if unknown and "CUSTOM:" not in unknown else ""
-    unknown += f"; more than the {MEASURED_ARENA:,} tried" if memory.arena_bytes > MEASURED_ARENA else ""
+    unknown += f"; the largest arena tried was {MEASURED_ARENA:,}" if memory.arena_bytes > MEASURED_ARENA else ""
     return (
         f"{target}: arena {least}{memory.arena_bytes:,} bytes ({origin}{unknown}): {memory.activation_bytes:,} of "
         f"activations, {memory.persistent_bytes:,} that persist; flash {memory.flash_bytes:,} bytes for the model"
@@ -129,7 +129,7 @@ def _words(found: TargetFit | Asked) -> str:
 
 
 def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
-    """Yield the verdict of a program, and its disagreements with the table."""
+    """Yield the verdict of a program, and its disagreements with the target's table."""
     program = " ".join(filter(None, (asked.program, asked.version)))
     words = asked.words or (f"not {asked.left:,} of {target.operators:,} operators" if asked.left else "")
     yield f"{target.name}: {': '.join(filter(None, (f'{_words(asked)} according to {program}', words)))}"
@@ -141,11 +141,11 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
         )
         stance = "refuses it" if one.table_takes else "accepts it"
         table = "accepts" if one.table_takes else "refuses"
-        yield f"  the table {table} {place}, {asked.program} {stance}" + (f": {one.words}" if one.words else "")
+        yield f"  the table {table} {place}, but {asked.program} {stance}" + (f": {one.words}" if one.words else "")
 
 
 def _misfits_text(misfits: Sequence[Misfit], full: bool) -> Iterator[str]:
-    """Yield the new operators by reason of refusal, the most frequent reason first."""
+    """Yield the newly refused operators by reason, the most frequent reason first."""
     if isinstance(misfits, Misfits):
         known = misfits.alike
     else:
@@ -169,7 +169,7 @@ def _misfits_text(misfits: Sequence[Misfit], full: bool) -> Iterator[str]:
 
 
 def refusals_alike(refused: Iterable[_Refused]) -> list[list[_Refused]]:
-    """Group refusals that differ only in their place, and in operators that their reasons name."""
+    """Group refusals that differ only in their place and in the operators that their reasons name."""
     groups: dict[tuple[object, ...], list[_Refused]] = {}
     for one in refused:
         key = one.measured, one.code, _NUMBERED.sub("", one.reason), _NUMBERED.sub("", one.remedy)
@@ -178,7 +178,7 @@ def refusals_alike(refused: Iterable[_Refused]) -> list[list[_Refused]]:
 
 
 def refused_text(count: int, alike: Sequence[Misfit | RefusedOperators]) -> Iterator[str]:
-    """Yield the number of operators of a code that are refused for similar reasons, and the remedy."""
+    """Yield the number of operators with the same code and similar reasons, then the reason, then the remedy."""
     first = alike[0]
     reason, remedy = first.reason, first.remedy
     if any(one.reason != reason for one in alike):
@@ -193,7 +193,7 @@ def _origin(misfit: Misfit) -> str:
 
 
 def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
-    """Yield the sources to change; those on the same line of code share a row."""
+    """Yield the sources to change; those called from the same line of code share a row."""
     misfits = target.misfits
     is_named = misfits.named if isinstance(misfits, Misfits) else any(misfit.from_tables for misfit in misfits)
     if not is_named or not target.sources:
@@ -219,7 +219,7 @@ def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
 
 
 def _blamed_text(group: Sequence[Blamed]) -> str:
-    """Return the name of a source, or the line that several sources share."""
+    """Return the name of a source, or the line of code that several sources share."""
     first = group[0]
     if len(group) > 1:
         return f"{first.details.place} ({first.name} and {counted(len(group) - 1, 'other')})"
@@ -231,14 +231,14 @@ def _these(count: int, what: str) -> str:
 
 
 def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: Sequence[int] = ()) -> Iterator[str]:
-    """Yield the first rows of a table of `count` rows, and the number of others."""
+    """Yield the first rows of a table of `count` rows, and the number of the others."""
     yield from table_text(rows, right=right, indent=indent)
     if count > len(rows):
-        yield f"{indent}and {counted(count - len(rows), 'other')}, which --full or --json shows"
+        yield f"{indent}and {counted(count - len(rows), 'other')} (--full or --json)"
 
 
 def places_text(operators: Iterable[tuple[int, int]]) -> str:
-    """Write operators (subgraph, index) as in `0-3 1/2`."""
+    """Format operators (subgraph, index) as ranges, such as `0-3 1/2`."""
     return " ".join(
         (f"{subgraph}/" if subgraph else "") + ranges(index for _, index in group)
         for subgraph, group in groupby(operators, lambda place: place[0])
@@ -271,7 +271,7 @@ def _obstacle(found: Fit, target: str, one: Obstacle) -> dict[str, Any]:
 
 
 def _with_state(result: dict[str, Any], found: Fit, one: Misfit | Obstacle) -> dict[str, Any]:
-    """Return a result; with a baseline, it states whether the result is new."""
+    """Return a SARIF result; with a baseline, it states whether the result is new."""
     return result | ({"baselineState": "new" if one.is_new else "unchanged"} if found.has_baseline else {})
 
 

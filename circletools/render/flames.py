@@ -1,4 +1,4 @@
-"""Time by module, source and operator as stacks: in collapsed form, and for speedscope."""
+"""Time by module, source and operator as stacks, in collapsed form and for speedscope."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Stack = tuple[str, ...]
 
 
 def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
-    """Yield frames, the outermost first, and nanoseconds in all executions, which add up to the measured time.
+    """Yield the frames of each stack, the outermost first, and its nanoseconds, which add up to all measured time.
 
-    Frames are the parts of a source's path, the source, and the operator; an operator of several sources is shared
-    evenly among them. Without origins an operator is below its operator code.
+    Frames are the parts of a source's path, the source, and the operator; several sources of an operator share its
+    time evenly. Without origins, an operator is below its operator code.
     """
     details = {row.source: row.details for row in attribution.sources}
     for row in attribution.operators:
@@ -42,13 +42,13 @@ def _frames(name: str, details: SourceDetails) -> Stack:
 
 
 def collapsed_text(attribution: Attribution) -> Iterator[str]:
-    """Yield one line for each stack, as read by flamegraph.pl and its successors: `a;b;c 1234`."""
+    """Yield a line for each stack in the format of flamegraph.pl and its successors: `a;b;c 1234`."""
     for frames, time_ns in stacks(attribution):
         yield f"{';'.join(frame.replace(';', ',') for frame in frames)} {time_ns}"
 
 
 def speedscope_text(attribution: Attribution, name: str = "") -> Iterator[str]:
-    """Yield the document of speedscope (https://www.speedscope.app/file-format-schema.json): a sampled profile."""
+    """Yield a document for speedscope (https://www.speedscope.app/file-format-schema.json): a sampled profile."""
     frames: dict[str, int] = {}
     samples, weights = [], []
     for stack, time_ns in stacks(attribution):

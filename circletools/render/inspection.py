@@ -10,7 +10,7 @@ from circletools.inspection import Inspection, SubgraphSummary
 from circletools.render.table import fields_json, number_columns, shorter, table_text
 from circletools.wording import SCHEMA_VERSION
 
-_WIDEST = 80  # characters of a cell, since a column is as wide as its longest cell
+_WIDEST = 80  # the maximum width of a cell, since a column is as wide as its longest cell
 _OPERATOR_HEAD = ("operator", "code", "version", "inputs", "outputs", "options")
 _TENSOR_HEAD = ("tensor", "type", "shape", "kind", "producer", "consumers", "quantization", "name")
 
@@ -27,7 +27,7 @@ def inspection_json(found: Inspection) -> dict[str, Any]:
         for signature in found.signatures
     ]
     document = {"schema_version": SCHEMA_VERSION} | fields_json(found) | {"signatures": signatures}
-    rows = ("operator_rows", "tensor_rows")  # tables left out unless requested
+    rows = ("operator_rows", "tensor_rows")  # left out unless requested
     return {name: value for name, value in document.items() if value is not None or name not in rows}
 
 
@@ -78,7 +78,7 @@ def _subgraph_text(subgraph: SubgraphSummary) -> Iterator[str]:
 
 
 def _tables(what: str, rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> Iterator[str]:
-    """Yield a table for each subgraph, given by the first cell of each row; the last cell is never cut."""
+    """Yield a table for each subgraph, which the first cell of each row names; the last cell is never cut."""
     for subgraph, some in groupby(rows, key=lambda row: row[0]):
         cells = [head, *((*(shorter(cell, _WIDEST) for cell in row[1:-1]), row[-1]) for row in some)]
         yield f"{what} of subgraph {subgraph}"
@@ -100,7 +100,7 @@ def _tensor_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _quantization(quantization: Mapping[str, Any] | None) -> str:
-    """Return `0.5 * (q + 3)` for a single scale, else the number of scales."""
+    """Return a formula such as `0.5 * (q + 3)` for a single scale, else the number of scales."""
     if quantization is None:
         return ""
     scales, zeros = quantization["scale"], quantization["zero_point"]

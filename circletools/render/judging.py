@@ -1,4 +1,4 @@
-"""Findings that count, as text, JSON, SARIF, GitHub's workflow commands and GitLab's code quality."""
+"""Selected findings as text, JSON, SARIF, JUnit, GitHub workflow commands and GitLab code quality reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JUNIT_END = "</testsuites>\n"
 
 
 def junit_suite(file: str, found: Judgement, error: str | None = None) -> str:
-    """Return the suite of a model: a case for each new finding, which fails if the finding makes the model fail."""
+    """Return the suite of a model: a test case for each new finding, failed if the finding makes the model fail."""
     failures = sum(finding.severity in found.fails for finding in found.new)
     cases = list(_cases(file, found, error))
     numbers = f'tests="{len(cases)}" failures="{failures}" errors="{int(error is not None)}"'
@@ -58,7 +58,7 @@ def _quoted(words: str) -> str:
 
 
 def _plain(words: str) -> str:
-    """Escape characters that XML 1.0 cannot contain."""
+    """Escape characters that XML 1.0 does not allow."""
     return "".join(one if _is_allowed(ord(one)) else ascii(one)[1:-1] for one in words)
 
 
@@ -67,7 +67,7 @@ def _is_allowed(code: int) -> bool:
 
 
 Tally = Mapping[tuple[str, str], int]
-"""The number of new findings by severity and code, and of `_KNOWN` ones."""
+"""The number of new findings by severity and code, and the number of `_KNOWN` ones."""
 _KNOWN = "known", ""
 
 _SPECIAL = "%\r\n"
@@ -86,7 +86,7 @@ def headline_text(file: str, found: Judgement, error: str | None = None) -> Iter
 
 
 def judgement_json(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
-    """Return the JSON document of `check`; with a baseline it marks new findings. `error`: why there are none."""
+    """Return the JSON document of `check`, which marks new findings; `error` is why there are no findings."""
     document = {
         "file": file,
         "schema_version": SCHEMA_VERSION,
@@ -112,7 +112,7 @@ def _result(file: str, finding: Finding, new: bool, has_baseline: bool) -> dict[
 
 
 def judgement_gitlab(file: str, found: Judgement, error: str | None = None) -> str:
-    """Return a line of JSON: the array of new findings for GitLab (docs.gitlab.com/ci/testing/code_quality)."""
+    """Return the new findings as a line of JSON: an array for GitLab (docs.gitlab.com/ci/testing/code_quality)."""
     broken = [] if error is None else [("blocker", "cannot be read", "", error)]
     rows = [*broken, *((_GITLAB[one.severity], one.code, one.location, one.message) for one in found.new)]
     seen, path = Counter[tuple[str, ...]](), host_path(file)
@@ -128,7 +128,7 @@ def judgement_gitlab(file: str, found: Judgement, error: str | None = None) -> s
 
 
 def judgement_github(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:
-    """Yield a line for each new finding, which a GitHub workflow shows as an annotation of the file."""
+    """Yield a line for each new finding, which GitHub workflows show as an annotation of the file."""
     if error is not None:
         yield _workflow_command("error", file, "cannot be read", error)
     for one in found.new:
@@ -145,7 +145,7 @@ def _escaped(words: str, characters: str) -> str:
 
 
 def tally(found: Judgement) -> Tally:
-    """Return the number of new findings by severity and code; those of the baseline are `known`, without a code."""
+    """Count the new findings by severity and code; those of the baseline count as `known`, without a code."""
     return Counter(
         (one.severity, one.code) if new else _KNOWN for one, new in zip(found.findings, found.is_new, strict=True)
     )
@@ -159,20 +159,20 @@ def statistics_text(counts: Tally) -> Iterator[str]:
 
 
 def summary_text(counts: Tally, models: int, failed: int) -> str:
-    """Return the number of findings of each severity, and of models, of which `failed` could not be read."""
+    """Return the number of findings of each severity, and of models; `failed` of them could not be read."""
     known = counts.get(_KNOWN, 0)
     of_severity: Counter[str] = Counter()
     for (severity, _), count in counts.items():
         of_severity[severity] += count
     words = [counted(of_severity["error"], "error"), counted(of_severity["warning"], "warning")]
-    words.append(f"{of_severity['info']:,} for information")
+    words.append(f"{of_severity['info']:,} informational")
     totals = ", ".join(word for word in words if word[0] != "0") or f"no {'new ' * bool(known)}findings"
     totals += f", {known:,} known" * bool(known)
     return f"{counted(models, 'model')}: {totals}" + (f"; {failed:,} cannot be read" if failed else "")
 
 
 def explanation_text(found: Explanation) -> Iterator[str]:
-    """Yield the meaning of a code and its remedy."""
+    """Yield the meaning of a code, its remedy and an example."""
     yield f"{found.code} ({found.severity})"
     yield f"  {found.meaning}"
     yield f"  To do: {found.remedy}"

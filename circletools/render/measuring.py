@@ -23,7 +23,7 @@ def measurement_file(found: Measurement) -> str:
 
 
 def measurement_text(found: Measurement) -> Iterator[str]:
-    """Yield the program of each device, then a row for each plan and, if it has several, each of its parts."""
+    """Yield the program of each device, then a row for each plan and for each of its parts, if it has several."""
     for device in found.devices:
         yield f"{device.name}: {device.program}:{device.variant}"
     yield from table_text([_HEAD, *(row for plan in found.plans for row in _rows(plan))], right=(2, 3))

@@ -39,7 +39,7 @@ def numbers_json(found: Comparison) -> dict[str, Any]:
 
 
 def reduction_text(found: Reduction) -> Iterator[str]:
-    """Yield the remaining operators of a model, and the number of trials."""
+    """Yield the operators that remain in a model, and the number of trials."""
     yield (
         f"operators of subgraph {found.subgraph}: {ranges(found.operators)} of {found.operator_count:,}, "
         f"{', '.join(found.codes[:8])}"
@@ -51,7 +51,7 @@ def reduction_text(found: Reduction) -> Iterator[str]:
 
 
 def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:
-    """For each program, yield the first operator at fault, and a table of the operators or modules."""
+    """Yield the first faulty operator in each program, and a table of the operators or modules."""
     runs = counted(found.runs, "run")
     yield f"reference: {found.file} on {_program(found.reference)}, {runs}"
     if found.reference.failure:
@@ -79,7 +79,7 @@ def _program(column: Column) -> str:
 
 
 def _outputs(column: Column) -> str:
-    """Return the errors of the outputs of the whole model."""
+    """Return the errors in the outputs of the whole model."""
     if not any(error != 0 for error in column.outputs):
         return "outputs equal; " if column.outputs else ""
     return f"largest error of each output: {', '.join(map(_number, column.outputs))}; "
@@ -89,7 +89,7 @@ def _answer(found: Comparison, at: int) -> str:
     """Return the verdict as text."""
     row, lost = found.first_own(at), found.first_not_run(at)
     if row is not None:
-        wrong = "that is wrong" if row.cells[at].own else "with another shape"
+        wrong = "that is wrong" if row.cells[at].own else "with a different shape"
         line = f", {row.file}:{row.line}" if row.file else ""
         return f"operator {row.operator} {row.code} is the first {wrong}: {', '.join(row.sources)}{line}"
     if lost is not None:

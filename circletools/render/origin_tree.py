@@ -1,4 +1,4 @@
-"""Origins as a tree of modules, by the parts of paths, with the sources and operators of each."""
+"""Origins as a tree of modules, one level for each part of a path, with their sources and operators."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _HEAD = ("module", "operators", "class or line")
 
 
 def origins_tree(table: OriginTable, depth: int | None = None) -> Iterator[str]:
-    """Yield the modules with their numbers of operators, down to the sources, or to `depth` parts of a path.
+    """Yield the modules and their numbers of operators, down to the sources or to `depth` parts of a path.
 
-    Yields nothing without origins. Modules are shown with their class, sources with their calling line and operators.
+    Yields nothing without origins. Modules have their class, and sources their calling line and operators.
     """
     shown = {source: table.origins.sources[source] for source in table.by_source}
     tree = module_tree(replace(table.origins, sources=shown), depth)

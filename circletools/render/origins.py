@@ -54,7 +54,7 @@ def _freshness_json(freshness: Freshness | None) -> dict[str, Any]:
 
 
 def origins_csv(table: OriginTable) -> str:
-    """Return one line for each pair of operator and source, and one for each operator or source without a partner."""
+    """Return a line for each pair of operator and source, and for each operator or source without a counterpart."""
     lines: list[tuple[object, ...]] = []
     for row in table.rows:
         operator = (row.subgraph, row.index, row.code, row.output)
@@ -86,7 +86,7 @@ def origins_text(table: OriginTable) -> Iterator[str]:
 
 
 def with_line(name: str, details: SourceDetails) -> str:
-    """Return the name of a source with its calling line, as in `layers.0.q::linear (net.py:42)`."""
+    """Return the name of a source with its calling line, such as `layers.0.q::linear (net.py:42)`."""
     return f"{name} ({details.place})" if details.place else name
 
 

@@ -1,4 +1,4 @@
-"""Plans, their times and memory as text and JSON, or the effect of moving operators if requested."""
+"""Plans with their times and memory, or the effect of moving operators, as text and JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from circletools.wording import SCHEMA_VERSION, counted, ranges
 
 
 def evaluation_json(found: Evaluation, devices: Sequence[str], caps: Mapping[int, int]) -> dict[str, Any]:
-    """Return the fields that costs add to a subgraph; empty without costs."""
+    """Return the JSON fields that costs add to a subgraph; none without costs."""
     entry: dict[str, Any] = {}
     if found.estimate is not None:
         entry["estimate"] = estimate_json(found.estimate)
@@ -32,7 +32,7 @@ def evaluation_json(found: Evaluation, devices: Sequence[str], caps: Mapping[int
 
 
 def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int, int]) -> Iterator[str]:
-    """Yield the costs of a subgraph as lines."""
+    """Yield the costs of a subgraph as lines of text."""
     if found.estimate is not None:
         yield f"estimated time: {estimate_text(found.estimate)}{_proof(found)}"
     for number, used in enumerate(found.memory or ()):
@@ -78,7 +78,7 @@ def transfers_text(sums: Transfers) -> str:
 def plan_json(plan: Plan) -> dict[str, Any]:
     """Return the JSON document of a plan: partitions and costs, or the comparison if operators were moved.
 
-    If steps were requested, it also gives the reason for each operator's device.
+    If steps were requested, the document also has the reason for each operator's device.
     """
     rows: dict[int, list[dict[str, Any]]] = {}
     for one in plan.to_rows() if plan.what_if is None else ():
@@ -98,7 +98,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 def plan_text(plan: Plan) -> Iterator[str]:
     """Yield what each device runs and refuses, then the partitions of each subgraph in order, with their costs.
 
-    If operators were moved, yield the affected subgraphs, before and after.
+    If operators were moved, yield the affected subgraphs before and after the moves.
     """
     yield from summary_text(plan.summary) if plan.what_if is None else ()
     rows = _subgraph_text if plan.what_if is None else _what_if_text
@@ -111,17 +111,17 @@ def plan_text(plan: Plan) -> Iterator[str]:
             yield first
             yield from lines
     if plan.what_if is not None and not any(subgraph.moves for subgraph in plan.what_if.subgraphs):
-        yield "  no operator moves: all are on these devices already"
+        yield "  no operator moves: all are already on these devices"
 
 
 def summary_json(found: Summary) -> dict[str, Any]:
-    """Return the operators and refusals of each device as JSON."""
+    """Return the operators that each device runs and refuses as JSON."""
     refusals = [asdict(one) | {"operators": places_json(one.operators)} for one in found.refusals]
     return {"devices": [asdict(one) for one in found.devices], "refusals": refusals}
 
 
 def summary_text(found: Summary) -> Iterator[str]:
-    """Yield a table of devices, then refused operators by reason, and an empty line."""
+    """Yield a table of devices, then the refused operators by reason, then an empty line."""
     if not found.devices:
         return
     counted_macs = any(one.macs for one in found.devices)
@@ -232,7 +232,7 @@ def _what_if_text(plan: Plan, index: int) -> Iterator[str]:
     difference = found.difference_us
     if difference is None:
         cannot = (f"{device} cannot run {ranges(operators)}" for device, operators in found.impossible.items())
-        yield f"  difference: none, since {'; '.join(cannot)}"
+        yield f"  difference: unknown, since {'; '.join(cannot)}"
         return
     yield f"  difference: {difference:+.3f} us"
 

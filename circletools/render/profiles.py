@@ -1,4 +1,4 @@
-"""Profiles of a model by runtimes, as text and JSON: the attribution of each."""
+"""Profiles of a model in several runtimes, as text and JSON: the attribution of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circletools.wording import SCHEMA_VERSION
 
 
 def profile_json(profiles: Sequence[Profile], by: Container[str] = EVERY) -> dict[str, Any]:
-    """Return the JSON document of `profile`: the document of `attribute` for each runtime, and data about the run."""
+    """Return the JSON document of `profile`: for each runtime, that of `attribute`, and data about the run."""
     found = [
         {"program": one.program, "version": one.version} | attribution_json(one.attribution, by) for one in profiles
     ]
@@ -21,7 +21,7 @@ def profile_json(profiles: Sequence[Profile], by: Container[str] = EVERY) -> dic
 
 
 def profile_text(profiles: Sequence[Profile], by: Container[str] = EVERY, top: int = TOP) -> Iterator[str]:
-    """Yield the program that ran, and the tables of its attribution."""
+    """Yield the program that ran the model, and the tables of its attribution."""
     for at, one in enumerate(profiles):
         if at:
             yield ""

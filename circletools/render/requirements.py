@@ -10,7 +10,7 @@ from circletools.requires.table import runtime_table, title
 
 
 def requirements_text(found: Requirements) -> Iterator[str]:
-    """Yield the answer, then requirements that older runtimes lack, then the runtimes, then min_runtime_version."""
+    """Yield the answer, then requirements that older runtimes do not meet, the runtimes, and min_runtime_version."""
     if found.first is None:
         yield "loads in no tested release"
     else:

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, which code hosts and editors show: https://docs.oasis-open.org/sarif/sarif/v2.1.0/."""
+"""Findings as SARIF 2.1.0 for code hosts and editors: https://docs.oasis-open.org/sarif/sarif/v2.1.0/."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def sarif_log(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the document of several models: one merged run, since code hosts accept few runs in a document."""
+    """Return the document of several models, with one merged run, since code hosts accept few runs in a document."""
     merged = _Merged()
     results = [result for run in runs for result in merged.add(run)]
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"results": results, **merged.rest()}]}
 
 
 class SarifText:
-    """The text of `sarif_log`, written model by model, without keeping all results in memory."""
+    """Writes the text of `sarif_log` model by model, without keeping all results in memory."""
 
     def __init__(self) -> None:
-        """Start without models."""
+        """Start with no models."""
         self._merged = _Merged()
         self._before = f'{{"$schema": {json.dumps(SCHEMA)}, "version": "2.1.0", "runs": [{{"results": [\n'
 
@@ -39,13 +39,13 @@ class SarifText:
         return before + results
 
     def end(self) -> str:
-        """Return the text after the last model."""
+        """Return the text that follows the last model."""
         before = "" if self._before == ",\n" else self._before
         return f"{before}\n], {json.dumps(self._merged.rest())[1:]}]}}\n"
 
 
 class _Merged:
-    """The merged fields, except results, of the runs of several models."""
+    """The merged fields of several models' runs, except for results."""
 
     def __init__(self) -> None:
         self._rules: dict[str, Any] = {}
@@ -54,7 +54,7 @@ class _Merged:
         self._details: dict[str, Any] = {}
 
     def add(self, run: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Add the run of a model, and return its results."""
+        """Merge the run of a model, and return its results."""
         self._rules |= {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
         self._artifacts |= {artifact["location"]["uri"]: artifact for artifact in run["artifacts"]}
         self._notifications += run["invocations"][0].get("toolExecutionNotifications", ())
@@ -70,7 +70,7 @@ class _Merged:
 def sarif_run(
     command: str, file: str, codes: Iterable[str], results: Iterable[Mapping[str, Any]], error: str | None = None
 ) -> dict[str, Any]:
-    """Return the run of one model: `codes` are those of the results, `error` is why it could not be read."""
+    """Return the run of one model; `codes` are those of the results, `error` is why the file could not be read."""
     notifications = []
     if error is not None:
         broken = Finding("UNREADABLE_MODEL", "error", "model", error)
@@ -110,7 +110,7 @@ def sarif_result(file: str, finding: Finding) -> dict[str, Any]:
 
 
 def sarif_location(file: str, place: str) -> dict[str, Any]:
-    """Return a path in a model, such as `subgraphs[0].operators[5]`, with line 1, since GitHub requires a line."""
+    """Return a location such as `subgraphs[0].operators[5]` for SARIF, at line 1, since GitHub requires a line."""
     return {
         "physicalLocation": {"artifactLocation": _artifact(file), "region": {"startLine": 1}},
         "logicalLocations": [{"fullyQualifiedName": place}],
@@ -122,7 +122,7 @@ def _artifact(file: str) -> dict[str, str]:
 
 
 def host_path(file: str) -> str:
-    """Return the path of a file as code hosts expect it: relative to the current directory if it is below that."""
+    """Return the path of a file as code hosts expect it: relative to the current directory, if it is inside that."""
     with suppress(ValueError):  # on another drive
         path = os.path.relpath(file).replace(os.sep, "/")
         return file if path.startswith("../") else path

@@ -1,4 +1,4 @@
-"""Results of splits and their verification as JSON."""
+"""The results of splits and of their verification, as JSON."""
 
 from __future__ import annotations
 

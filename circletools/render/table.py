@@ -1,4 +1,4 @@
-"""Write tables and any tabular result as text and CSV, and the fields of results as JSON."""
+"""Format tables and tabular results as text and CSV, and the fields of results as JSON."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from circletools.wording import SCHEMA_VERSION, Tabular
 Rows = Sequence[Sequence[str]]
 
 _CRLF = "\r\n"
-_NO_CHARACTER = "\udfff"  # which occurs in no text; without an escape character, Python 3.10 uses NUL
-_LEAST = 4  # minimum characters of a column that is cut
+_NO_CHARACTER = "\udfff"  # no text contains it; without an escape character, Python 3.10 uses NUL
+_LEAST = 4  # the minimum width of a column that is cut
 
 
 def table_text(
     rows: Rows, *, right: Container[int] = (), indent: str = "  ", widest: int | None = None
 ) -> Iterator[str]:
-    """Yield the lines of a table with two spaces between columns; all rows have the same number of cells.
+    """Yield the lines of a table, with two spaces between columns; all rows must have the same number of cells.
 
-    `right` are the columns to align right. A column is padded to its longest cell, or to `widest` characters; the
-    last column is not padded, so its labels may have any length.
+    `right` holds the columns to align right. Columns are padded to their longest cell, but to at most `widest`
+    characters; the last column is not padded, so its labels may have any length.
 
     >>> list(table_text([["operator", "code"], ["0", "ADD"]], right=(0,)))
     ['  operator  code', '         0  ADD']
@@ -48,7 +48,7 @@ def _layout(widths: Sequence[int], right: Container[int], indent: str) -> str:
 class TableLine(str):
     """A line of a table, which `fitted` can make narrower.
 
-    It has its cells, and the values shared by all lines of a table: the length of the longest cell of each column,
+    It has its cells, and values that are shared by all lines of a table: the length of each column's longest cell,
     the columns aligned right, and the indentation.
     """
 
@@ -57,7 +57,7 @@ class TableLine(str):
     table: tuple[Sequence[int], Container[int], str]
 
     def fitted(self, width: int) -> str:
-        """Return the line with cells cut so no line of the table is longer than `width` characters."""
+        """Return the line with its cells cut, so that no line of the table is longer than `width` characters."""
         longest, right, indent = self.table
         free = width - len(indent) - 2 * (len(longest) - 1)
         if sum(longest) <= free:
@@ -68,7 +68,7 @@ class TableLine(str):
 
 
 def _most(longest: Sequence[int], free: int) -> int:
-    """Return the maximum column width such that all columns together take at most `free`; short columns take less."""
+    """Return the maximum width of a column such that all columns together take at most `free` characters."""
     ordered = sorted(longest)
     while ordered[0] <= free // len(ordered):
         free -= ordered.pop(0)
@@ -76,17 +76,17 @@ def _most(longest: Sequence[int], free: int) -> int:
 
 
 def shorter(text: str, most: int) -> str:
-    """Cut a string that is longer than `most` characters, and mark the cut."""
+    """Cut a string to at most `most` characters, and mark the cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def fitted(line: str, width: int) -> str:
-    """Return a line for a terminal of `width` columns: lines of tables are cut, others are unchanged."""
+    """Return a line for a terminal of `width` columns; lines of tables are cut, but others are unchanged."""
     return line.fitted(width) if isinstance(line, TableLine) else line
 
 
 def number_columns(rows: Rows) -> frozenset[int]:
-    """Return the columns in which all cells below the head are numbers, or empty."""
+    """Return the columns in which every cell below the header is a number or empty."""
     return frozenset(at for at, column in enumerate(zip(*rows[1:], strict=True)) if _are_numbers(column))
 
 
@@ -96,13 +96,13 @@ def _are_numbers(cells: Iterable[str]) -> bool:
 
 
 def csv_text(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
-    r"""Return a table as CSV (RFC 4180), with a plain newline at the end of each line.
+    r"""Return a table as CSV (RFC 4180), except that each line ends with a plain newline.
 
     >>> csv_text(["name", "runs"], [["a,b", 2], [None, 1]])
     'name,runs\n"a,b",2\n,1\n'
     """
     lines: list[str] = []
-    # With this line end the writer quotes cells that contain part of it; it is replaced by a newline below.
+    # With this line end, the writer quotes cells that contain part of it; below, a newline replaces it.
     writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator=_CRLF, escapechar=_NO_CHARACTER)
     writer.writerow(head)
     writer.writerows(rows)
@@ -115,9 +115,9 @@ def rows_csv(found: Tabular) -> str:
 
 
 def table_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
-    """Return rows as CSV, with one column for each field or only for the given fields.
+    """Return rows as CSV, with a column for each field, or only for the given fields.
 
-    Values in a list are separated by spaces; operators are written as `SUBGRAPH/INDEX`.
+    The values in a list are separated by spaces; operators are written as `SUBGRAPH/INDEX`.
     """
     rows = list(rows)
     names = columns or (list(rows[0]) if rows else ())
@@ -125,7 +125,7 @@ def table_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) ->
 
 
 def rows_text(found: Tabular) -> Iterator[str]:
-    """Yield the rows as a table with column names; nothing if there are no rows."""
+    """Yield the lines of a table of the rows, with column names; none if there are no rows."""
     rows = found.to_rows()
     if rows:
         cells = [list(rows[0]), *([str(_cell(value)) for value in row.values()] for row in rows)]
@@ -146,9 +146,9 @@ def entries_json(found: Tabular) -> dict[str, Any]:
 
 
 def document_json(value: Any) -> dict[str, Any]:
-    """Return the JSON document of a dataclass: its fields after the version of the schema."""
+    """Return the JSON document of a dataclass: the schema version, followed by its fields."""
     if not is_dataclass(value):
-        raise UsageError(f"a result of `ct.cost` or the like is needed, not {type(value).__name__}")
+        raise UsageError(f"{type(value).__name__} is not a result, such as that of `ct.cost`")
     return {"schema_version": SCHEMA_VERSION} | fields_json(value)
 
 
@@ -163,7 +163,7 @@ def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value for JSON: lists for tuples, objects for dataclasses, strings for numbers that are not finite."""
+    """Return a value for JSON; tuples become lists, dataclasses objects, and numbers that are not finite strings."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -20,7 +20,7 @@ TOP_RUNS = 10
 
 _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
 _EXECUTING = LAYERS[1:]
-"""All layers but the application, which does not run within an execution."""
+"""All layers except the application, which does not run during an execution."""
 
 _FUNCTION_COLUMNS = ("layer", "phase", "name", "calls", "self_ns", "inclusive_ns")
 _BUCKET_COLUMNS = ("run", "name", "process", "app_phase", "layer", "phase", "self_ns", "inclusive_ns")
@@ -38,7 +38,7 @@ _BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
 _Row = list[str]
 
 
-@lru_cache(1 << 16)  # most times occur more than once in runs and phases
+@lru_cache(1 << 16)  # most times occur more than once, in runs and in phases
 def _time(time_ns: int) -> str:
     return milliseconds(time_ns) if time_ns else "-"
 
@@ -61,7 +61,7 @@ def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
         yield from _summary_blocks(document)
     if document.get("machine"):
         rows = [[one["name"], f"{one['value']:.1f} {one['unit']}"] for one in document["machine"]]
-        yield "mean frequency of CPUs, and energy of power rails, in executions", [["", ""], *rows], (1,)
+        yield "mean CPU frequency, and energy of power rails, during executions", [["", ""], *rows], (1,)
     yield from _execution_block(document)
     functions = document.get("functions", [])
     shown = functions if by == "function" else functions[:TOP_FUNCTIONS]
@@ -78,7 +78,7 @@ def _function_cells(one: Document) -> _Row:
 
 
 def _summary_blocks(document: Document) -> Iterator[_Block]:
-    """Yield the runs, and the layers and phases of all runs and all executions."""
+    """Yield tables of the runs, and of the layers and phases of all runs and all executions."""
     runs, count = document["all_runs"], document["all_runs"]["count"]
     shown = list(islice((run for run in document["runs"] if run["index"] >= 0 or not count), TOP_RUNS))
     if count:
@@ -99,7 +99,7 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
 
 
 def _executions_title(kinds: list[str]) -> str:
-    """Return the title of executions, with their kind of mark unless it is the runtime's."""
+    """Return the title of a table of executions, with the kind of their marks unless it is the runtime's."""
     by = {"application": " ([NN_LA_PE] marks)", "HAL call": " (HAL calls)"}.get(kinds[0], "")
     return f"executions{by}, by wall-clock time, in ms"
 
@@ -149,7 +149,7 @@ def _execution_cells(summary: Document) -> _Row:
 
 
 def _share_rows(shares: list[Document], elapsed: int) -> list[_Row]:
-    """Return a row for each layer and phase, and driver if there are several, with shares of the elapsed time."""
+    """Return a row for each layer and phase (and driver, if there are several) with its share of the elapsed time."""
     drivers = {one["driver_process"] for one in shares if one["layer"] == "LD"}
     rows = [["layer", "phase", "self", "inclusive", "share %"]]
     for one in sorted(shares, key=lambda one: (*LAYERS, "").index(one["layer"])):
@@ -166,7 +166,7 @@ def _percent(part_ns: int, whole_ns: int) -> str:
 
 
 def _bucket_rows(part: Document) -> list[_Row]:
-    """Return two rows for each layer, self and inclusive."""
+    """Return two rows for each layer: self time and inclusive time."""
     layers: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for one in part["buckets"]:
         layers[one["layer"]][one["phase"]] = _times_of(one)
@@ -209,13 +209,13 @@ def _execution_block(document: Document) -> Iterator[_Block]:
 
 
 def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
-    """Yield the lines of the text form."""
+    """Yield the lines of text."""
     trace = document["trace"]
     drivers = ", ".join(f"{one['process']} {one['name']}".rstrip() for one in trace["drivers"])
     driver = f"; driver processes: {drivers}" if drivers else ""
     events = f"{counted(trace['events'], 'event')} in {milliseconds(trace['elapsed_ns'])} ms"
     signs = sorted(_INCOMPLETE & {one["code"] for one in document["diagnostics"]})
-    whole = f"incomplete ({', '.join(signs)})" if signs else "nothing lost or cut"
+    whole = f"incomplete ({', '.join(signs)})" if signs else "complete"
     yield f"{trace['name']}: {trace['encoding']}, {events}, {whole}{driver}"
     for title, rows, numbers in _blocks(document, by):
         yield ""

@@ -1,4 +1,4 @@
-"""The results of an NNAPI trace as a JSON document, from which text and CSV are made."""
+"""The results of an NNAPI trace as a JSON document, from which the text and CSV are made."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def trace_json(
 ) -> Document:
     """Return the JSON document of `trace-stats`; `by` omits either the functions or everything else.
 
-    With `stream`, runs and executions are single-use iterators, since a long trace has thousands.
+    With `stream`, runs and executions are single-use iterators, since a long trace has thousands of them.
     """
     document: Document = {
         "schema_version": SCHEMA_VERSION,
@@ -86,7 +86,7 @@ def _run_json(summary: RunSummary) -> Document:
 
 
 def _summary_json(summary: ExecutionSummary | None) -> Document:
-    """Return the times of executions; if there are several, also of the first and of the rest."""
+    """Return the times of executions; if there are several, also those of the first and of the rest."""
     if summary is None:
         return {"count": 0}
     document: Document = {name: getattr(summary.times, name) for name in summary.times.__slots__}

@@ -33,7 +33,7 @@ def tracking_json(tracking: Tracking) -> dict[str, Any]:
 
 
 def tracking_text(tracking: Tracking) -> Iterator[str]:
-    """Yield a table: a line for each operator and source."""
+    """Yield a table with a line for each operator and source."""
     several = len(tracking.grounds) > 1
     table = [line for row in tracking.rows for line in _lines(row, tracking, several)]
     header = ("operator", "code", "output", "source", "evidence", "confidence")

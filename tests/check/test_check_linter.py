@@ -38,7 +38,7 @@ def lines(text: str, folder: Path) -> list[str]:
 def test_the_summary_is_of_all_models(models: Path) -> None:
     ran = run("check", models)
     assert ran.returncode == 3
-    assert ran.stderr.splitlines()[-1] == "4 models: 2 warnings, 1 for information; 1 cannot be read"
+    assert ran.stderr.splitlines()[-1] == "4 models: 2 warnings, 1 informational; 1 cannot be read"
     (models / "broken.circle").unlink()
     assert run("check", models, "--select", TWICE, "--ignore", TWICE).stderr == "3 models: no findings\n"
     assert run("check", models / "odd.circle").stderr == ""

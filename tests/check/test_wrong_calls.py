@@ -44,7 +44,7 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.checks.CheckRequest(fail_on="warn"), "did you mean 'warning'?"),
     (lambda m, e: ct.Model(F), "ct.open(path)"),
     (lambda m, e: ct.Model.metadata_value("x"), "be called on an object, not on the class (ct.open(path) makes one)"),
-    (lambda m, e: ct.render.cost_json(m), "a result of `ct.cost` or the like is needed"),
+    (lambda m, e: ct.render.cost_json(m), "Model is not a result, such as that of `ct.cost`"),
     (lambda m, e: ct.origins.collect(m, "best"), "NameSource, one of 'auto', 'tensor-names', "),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (write .numpy())"),
     (lambda m, e: e.set_constant(0, 1, [1.0]), "`data` must be bytes or a numpy array, not [1.0]"),

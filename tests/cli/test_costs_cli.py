@@ -124,11 +124,11 @@ def test_a_move_that_cannot_be_is_no_gain(costs: Path) -> None:
     ran = run("partition", DIAMOND, *words)
     assert "the device does not support it: no time is known for it" in ran.stderr
     assert "1 operator without a time" in ran.stdout
-    assert ran.stdout.endswith("  difference: none, since npu cannot run 4\n")
+    assert ran.stdout.endswith("  difference: unknown, since npu cannot run 4\n")
     (subgraph,) = json.loads(run("partition", DIAMOND, *words, "--json").stdout)["subgraphs"]
     assert subgraph["difference_us"] is None
     back = run("partition", DIAMOND, "--costs", costs, "--set", "op:RELU=npu", "--what-if", "op:RELU=cpu")
-    assert "difference: none, since npu cannot run 4" in back.stdout
+    assert "difference: unknown, since npu cannot run 4" in back.stdout
     # What does not move may well have no time.
     other = run("partition", DIAMOND, "--costs", costs, "--set", "op:RELU=npu", "--what-if", "op:ADD=cpu")
     assert "difference: +" in other.stdout

@@ -94,6 +94,6 @@ def test_several_models_are_summed_up(tmp_path: Path) -> None:
     assert run("check", doubled).err == ""
     ran = run("check", broken, "--statistics")
     assert (ran.status, ran.err.count("\n"), "outside the file" in ran.err) == (3, 1, True)
-    assert run("check", doubled, broken).err.endswith("2 models: 1 warning, 1 for information; 1 cannot be read\n")
+    assert run("check", doubled, broken).err.endswith("2 models: 1 warning, 1 informational; 1 cannot be read\n")
     put(tmp_path / "a.tflite", doubled.read_bytes())
-    assert run("check", tmp_path).err.endswith("2 models: 1 warning, 1 for information; 1 cannot be read\n")
+    assert run("check", tmp_path).err.endswith("2 models: 1 warning, 1 informational; 1 cannot be read\n")

@@ -42,7 +42,7 @@ def test_two_tensors_that_swapped_their_values() -> None:
         model.buffers[tensor.buffer].data = list(data)
     after = packed(model, b"CIR0")
     number = first.buffer
-    assert shown(before, after, "].buffer")[0] == f"{number} (64 bytes) -> {number} (64 bytes) (another one)"
+    assert shown(before, after, "].buffer")[0] == f"{number} (64 bytes) -> {number} (64 bytes) (a different one)"
 
 
 def test_an_old_list_that_followed_the_metadata() -> None:

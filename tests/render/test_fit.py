@@ -93,7 +93,7 @@ def test_text_has_the_first_operators_and_the_worst_sources(count: int, last: li
     ):
         start = lines.index(before) + 1
         assert [line.split()[-1] for line in lines[start : start + 30]] == [f"s{at}" for at in range(30)]
-        more = [f"{indent}{words}, which --full or --json shows" for words in last]
+        more = [f"{indent}{words} (--full or --json)" for words in last]
         assert lines[start + 30 : start + 30 + len(more)] == more
     assert len(lines) == start + 30 + len(last)
 
@@ -115,7 +115,7 @@ def test_what_explains_the_model_stands_alone() -> None:
     target = replace(target, obstacles=(Obstacle(old, False), Obstacle(new, True)))
     assert list(ct.render.fit_text(found(target)))[4:] == [
         "  NO_BUFFERS model: new",
-        "  loaded, it would still have 4 refused operators (--full)",
+        "  once loaded, it would still have 4 refused operators (--full)",
     ]
 
 
@@ -251,14 +251,14 @@ def test_programs_as_text() -> None:
     assert list(ct.render.fit_text(found(npu, cpu)))[3:] == [
         "",
         "npu: not resident according to vela:ethos-u55-128 5.2: it is late",
-        "  the table accepts operator 3, vela:ethos-u55-128 refuses it: no ADD",
-        "  the table refuses operator 1/4, vela:ethos-u55-128 accepts it",
+        "  the table accepts operator 3, but vela:ethos-u55-128 refuses it: no ADD",
+        "  the table refuses operator 1/4, but vela:ethos-u55-128 accepts it",
         "",
         "npu: not known according to litert:gpu",
-        "  the table accepts the model, litert:gpu refuses it",
+        "  the table accepts the model, but litert:gpu refuses it",
         "",
         "cpu: resident according to p 1",
-        "  the table refuses the model, p accepts it: yes",
+        "  the table refuses the model, but p accepts it: yes",
     ]
 
 

@@ -141,7 +141,7 @@ def test_statistics_and_summary() -> None:
         "    1  warning   D",
     ]
     assert list(ct.render.statistics_text({})) == []
-    assert ct.render.summary_text(counts, 3, 0) == "3 models: 1,000 errors, 3 warnings, 2 for information"
+    assert ct.render.summary_text(counts, 3, 0) == "3 models: 1,000 errors, 3 warnings, 2 informational"
     assert ct.render.summary_text({("known", ""): 2}, 1, 1) == "1 model: no new findings, 2 known; 1 cannot be read"
     assert ct.render.summary_text({("error", "C"): 1}, 2000, 1000) == "2,000 models: 1 error; 1,000 cannot be read"
 

@@ -175,8 +175,8 @@ def test_moved_operators(costs: Path) -> None:
         "  after: 41.000 us (operators 33.000, copies 6.000, launches 2.000)",
         "  difference: +20.000 us",
     ]
-    assert text_of(costs=costs, what_if=("op:RELU=npu",))[-1] == "  difference: none, since npu cannot run 4"
-    assert text_of(costs=costs, what_if=("index:0=npu",)) == ["  no operator moves: all are on these devices already"]
+    assert text_of(costs=costs, what_if=("op:RELU=npu",))[-1] == "  difference: unknown, since npu cannot run 4"
+    assert text_of(costs=costs, what_if=("index:0=npu",)) == ["  no operator moves: all are already on these devices"]
     assert text_of(**RULES, what_if=("index:1=npu",))[0] == "  1: cpu -> npu"
     (subgraph,) = json_of(costs=costs, what_if=("index:5=cpu",))["subgraphs"]
     assert subgraph["moved"] == [{"operator_index": 5, "from": "npu", "to": "cpu"}]
