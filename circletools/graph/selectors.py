@@ -31,6 +31,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 Ranges = tuple[tuple[int, int], ...]
 _LONGEST_GLOB = 10_000  # matching takes time quadratic in the length
 _MOST_TRIED = 25_000_000  # names tried against all patterns of a request: three seconds
+_STEPS = 128  # steps of a glob that take as long as trying a name; it may start again at every character of a name
 _MOST_COMPARED = 200_000  # names compared for hints: two seconds
 _CHOSEN = 10  # choosing an operator takes as long as trying this many names
 _GLOB = re.compile(r"[*?[]")
@@ -137,7 +138,7 @@ class Chooser:
         named = self._named(selector, subgraph)
         found = {*named.get(selector.pattern, [])}  # a name may itself look like a pattern
         if not selector.literal and _GLOB.search(selector.pattern):
-            self._count(len(named), selector)
+            self._count(len(named) + sum(map(len, named)) * len(selector.pattern) // _STEPS, selector)
             matches = re.compile(translate(selector.pattern)).fullmatch
             found.update(one for name, operators in named.items() if matches(name) for one in operators)
         self._count(_CHOSEN * (1 + len(found)), selector)

@@ -167,5 +167,5 @@ def _notes(model: ModelGraph, origins: Origins, freshness: Freshness | None) -> 
 def _pattern(words: str) -> re.Pattern[str]:
     try:
         return re.compile(words)
-    except re.error as error:
+    except (re.error, RecursionError) as error:
         raise UsageError(f"{words!r} is not a valid regular expression: {error}") from error

@@ -23,6 +23,7 @@ from circletools.trace.operators import names
 _Scores = npt.NDArray[np.int32]
 
 _ROWS, _OPERATORS = 128, 1024
+_FEW = 32  # operators that a row can name; a row that may belong to more of them is of all that have such rows
 _MAIN, _AROUND, _AGAIN, _WRONG, _SKIPPED = 10, 4, -20, -50, -3
 _NEVER = np.int32(-(1 << 28))
 _BEFORE, _DOES, _AFTER = range(3)
@@ -42,19 +43,19 @@ class ExpectedRows:
     elided: bool
 
 
-def align(operators: Sequence[ExpectedRows], rows: Sequence[str]) -> list[list[int]]:
-    """Return the indices of the operators that each row may belong to; `rows` holds the kinds of the rows.
+def align(operators: Sequence[ExpectedRows], rows: Sequence[str]) -> list[Sequence[int]]:
+    """Return the indices of the operators that each row may belong to, a range if there are many.
 
-    Long lists are aligned piece by piece.
+    `rows` holds the kinds of the rows. Long lists are aligned piece by piece.
     """
     if not (operators and rows):
         return [[] for _ in rows]
-    found: list[list[int]] = []
+    found: list[Sequence[int]] = []
     first = 0
     while True:
         some, more = operators[first : first + _OPERATORS], rows[len(found) : len(found) + _ROWS]
         last = len(found) + len(more) == len(rows)
-        places = [[first + place for place in row] for row in _Window(some, more, last).places()]
+        places = _Window(some, more, last).places(first)
         if last:
             return found + places
         kept = len(places) // 2  # later rows can still change the second half
@@ -87,14 +88,16 @@ class _Window:
             np.int32,
         )
 
-    def places(self) -> list[list[int]]:
-        """Return the indices of the operators that each row has in the best alignments."""
+    def places(self, first: int) -> list[Sequence[int]]:
+        """Return the indices, from `first`, of the operators that each row has in the best alignments."""
         forward = list(self._forward())
         behind = np.stack([np.full_like(self._end, _NEVER), self._end, self._end])
-        found = []
+        found: list[Sequence[int]] = []
         best = int((forward[-1] + behind).max())
         for row, before in zip(reversed(self._rows), reversed(forward), strict=True):
-            found.append(np.flatnonzero((before + behind).max(axis=0) == best).tolist())
+            places = first + np.flatnonzero((before + behind).max(axis=0) == best)
+            many = len(places) > _FEW
+            found.append(range(int(places[0]), int(places[-1]) + 1) if many else places.tolist())
             behind = self._backward(behind + self._scores[row])
         return found[::-1]
 
@@ -216,7 +219,8 @@ class Delegates:
             firsts.append(aligned[at][-1] if at in aligned else firsts[-1])
         for first, at in zip(reversed(firsts[:-1]), reversed(group.rows), strict=True):
             if at in aligned:
-                found.append(tuple(group.operators[place] for place in aligned[at]))
+                few = len(aligned[at]) <= _FEW
+                found.append(tuple(group.operators[place] for place in aligned[at]) if few else alike[kinds[at]])
                 end, between = aligned[at][0] + 1, ()
             elif kinds[at] in self._known:
                 found.append(())

@@ -175,7 +175,7 @@ def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[
         try:
             pattern = re.compile(old, re.DOTALL)
             return {name: match.expand(new) for name in names if (match := pattern.fullmatch(name))}
-        except (re.error, IndexError) as error:
+        except (re.error, IndexError, RecursionError) as error:
             raise UsageError(f"{quoted(old)} = {quoted(new)} is not a valid regular expression: {error}") from error
     if old in names:
         return {old: new}

@@ -52,6 +52,7 @@ _KINDS: tuple[Kind, ...] = ("computed", "constant")
 _LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
+_MOST_FORMS = 20_000  # ten times as many as the largest shipped table has
 _LONGEST = 1000  # the longest string, since it is repeated at every operator concerned
 
 
@@ -124,9 +125,10 @@ class _Reader:
     def __init__(self, name: str) -> None:
         self._name = name
         self._read: dict[str, TensorPattern] = {}  # tables repeat a few patterns very often
+        self._forms_read = 0
 
     def _fail(self, place: str, message: str, hint: str = "") -> NoReturn:
-        location = f"{self._name}: {place}" if place else self._name
+        location = f"{self._name}: {shortened(place)}" if place else self._name
         raise InvalidInputError(message, location=location, hint=hint or None)
 
     def _typed(self, value: Any, kind: type[T], place: str, words: str) -> T:
@@ -174,11 +176,11 @@ class _Reader:
         return Capability(name, operators, runtime, method, measured, context, rules, unread, floats)
 
     def _measured(self, value: Any) -> dict[str, tuple[Form, ...]]:
-        found: dict[str, tuple[Form, ...]] = {}
+        found: dict[str, list[Form]] = {}
         for index, entry in enumerate(self._list(value, "measured")):
             for name, forms in self._group(entry, f"measured[{index}]").items():
-                found[name] = (*found.get(name, ()), *forms)
-        return found
+                found.setdefault(name, []).extend(forms)
+        return {name: tuple(forms) for name, forms in found.items()}
 
     def _group(self, value: Any, place: str) -> dict[str, tuple[Form, ...]]:
         """Return the form of an entry for each of its operators."""
@@ -235,6 +237,9 @@ class _Reader:
 
     def _form(self, value: Any, place: str) -> Form:
         form = self._object(value, place, FORM_KEYS)
+        self._forms_read += 1
+        if self._forms_read > _MOST_FORMS:
+            self._fail(place, f"is one form too many: a table may have {_MOST_FORMS:,}")
         types = None
         if "types" in form:
             entries = self._list(form["types"], f"{place}.types")

@@ -10,6 +10,7 @@ The tables of the library were measured; docs/capabilities.md describes how, and
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,12 +22,14 @@ from numpy.typing import NDArray
 from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.form import ContextRule, Form, Patterns, Places, Rule, Side, in_context
 from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
+from circletools.errors import InvalidInputError
 from circletools.graph.build import graph_of
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
 from circletools.wording import Attributes, counted
 
 ANY = "*"
+_MOST_TRIED = 400_000  # two seconds
 _MOST_SHOWN = 100  # unmet conditions on tensors, of which an operator may have thousands
 _OF_KIND = re.compile(r".* (constant, not (?!.*constant).*computed|computed, not (?!.*computed).*constant)")
 _UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
@@ -98,6 +101,15 @@ class Capability(Attributes):
         return {code: tuple(sorted(names | every, key=str)) for code, names in named.items() if names | every}
 
     @cached_property
+    def conditions(self) -> Counter[str]:
+        """For each code, the number of rules, and of forms with conditions on numbers, that are tried for it."""
+        found = Counter(code for rule in self.rules for code in rule.codes)
+        sides = (side for rule in self.context for side in (rule.first, rule.then))
+        for table in (self.operators, self.measured or {}, *sides):
+            found.update({code: sum(bool(form.where) for form in forms) for code, forms in table.items()})
+        return found
+
+    @cached_property
     def unpacking(self) -> frozenset[str]:
         """The codes with a form whose output counts as a constant."""
         return frozenset(code for code, forms in self.operators.items() if any(form.unpacks for form in forms))
@@ -148,6 +160,10 @@ def why_not(capability: Capability, facts: Graph, constants: Sequence[int] = ())
     if unpacking:
         kinds, examples = traits.kinds()
     operators = [traits.operator(example) for example in examples]
+    tried = sum(capability.conditions[code] for operator in operators for code in (operator.code, ANY))
+    if tried > _MOST_TRIED:
+        message = f"{tried:,} conditions would be tried for the {len(operators):,} kinds of operators of the model"
+        raise InvalidInputError(message, location=capability.device, hint=f"at most {_MOST_TRIED:,} are")
     of_kind = [capability.why_not(operator) for operator in operators]
     reasons = [of_kind[kind] for kind in kinds.tolist()]
     for index in unpacking:

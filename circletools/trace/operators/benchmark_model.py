@@ -54,6 +54,7 @@ _TEXT_HEADER = re.compile(
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
 _CELLS = re.compile(r" *\t *| {2,}")
 # The figures that benchmark_model and, in milliseconds, benchmark_litert_model log after all runs, and their units.
+_LONGEST = 1000  # such lines are short; searching takes time quadratic in the length
 _INIT, _FIRST, _MEAN = "initialization_ns", "first_ns", "mean_ns"
 _NUMERAL = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
 _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
@@ -64,7 +65,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
         (r"Model initialization: +# ms", (_INIT,), 1_000_000),
         (r"Warmup \(first\): +# ms", (_FIRST,), 1_000_000),
         (r"Inference \(avg\): +# ms", (_MEAN,), 1_000_000),
-        (r"(?:Memory|Peak memory) footprint .*\(MB\): .*overall=#", ("memory_bytes",), 1 << 20),
+        (r"(?:Memory|Peak memory) footprint [^(]*\(MB\): [^(]*overall=#", ("memory_bytes",), 1 << 20),
         (r"Overall footprint: +# MB", ("memory_bytes",), 1 << 20),
         (r"threads used for CPU inference: \[#\]", ("threads",), 1),
     )
@@ -114,7 +115,7 @@ def parse(data: bytes) -> OperatorTrace:
 def _whole(lines: list[str]) -> Whole:
     """Return the figures in a benchmark's log other than its tables."""
     found = Whole()
-    for line in lines:
+    for line in (line for line in lines if len(line) <= _LONGEST):
         for pattern, names, unit in _FIGURES:
             if match := pattern.search(line):
                 values: Any = (int(Decimal(value) * unit) for value in match.groups())

@@ -17,6 +17,7 @@ from circletools.trace.sources.wire import CONTENT, BrokenMessage, bytes_in, con
 
 _FREQUENCY, POWER_RAILS = 11, 40
 _FREQUENCY_TAG, _LATEST_NS = 0x5A, 1 << 62
+_MOST = 256  # CPUs and rails; far more than a device has, and each is summed over all executions
 _NS_PER_MS = 1_000_000
 Samples = list[tuple[int, int]]
 """The times in nanoseconds, and the values."""
@@ -37,8 +38,9 @@ class Counters:
             if number == 1 and parts:
                 self.rails[number_in(parts, 1)] = bytes_in(parts, 2).decode("utf-8", "backslashreplace")
             elif number == 2 and parts:
-                sample = number_in(parts, 2) * _NS_PER_MS, number_in(parts, 3)
-                self.energies[number_in(parts, 1)].append(sample)
+                sample, rail = (number_in(parts, 2) * _NS_PER_MS, number_in(parts, 3)), number_in(parts, 1)
+                if rail in self.energies or len(self.energies) < _MOST:
+                    self.energies[rail].append(sample)
 
 
 def note_frequencies(counters: Counters, data: bytes, times: Numbers, at: Numbers, ends: Numbers) -> None:
@@ -49,7 +51,9 @@ def note_frequencies(counters: Counters, data: bytes, times: Numbers, at: Number
         try:
             message = bytes_in(contents(data, first, stop), _FREQUENCY)
             change = contents(message, 0, len(message))
-            counters.frequencies[number_in(change, 2)].append((t_ns, number_in(change, 1)))
+            cpu = number_in(change, 2)
+            if cpu in counters.frequencies or len(counters.frequencies) < _MOST:
+                counters.frequencies[cpu].append((t_ns, number_in(change, 1)))
         except BrokenMessage:
             continue
 
