@@ -130,8 +130,8 @@ def instance_keys(before: Model, after: Model) -> tuple[InstanceKeys, InstanceKe
 def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> InstanceKeys:
     """Key an operator by its code, its sources' calls or paths, and its position among operators equal in both.
 
-    A source without a call or path, only a name, does not count. A tensor is keyed by its producer and output slot, a
-    constant by its first reader and input slot.
+    A source that has only a name, no call or path, does not count. A tensor is keyed by its producer and output slot,
+    a constant by its first reader and input slot.
     """
     texts: dict[int, tuple[str, ...]] = {}
     for source, name in origins.sources.items():
@@ -206,7 +206,7 @@ def nested(alignments: Sequence[Alignment]) -> Nested:
 
 
 class _Numbers:
-    """Indices of aligned lists in one numbering. Those below `least` stay; those past the end get numbers above all.
+    """Indices of aligned lists in one numbering. Those below `least` stay; those past the end get larger ones.
 
     For both sides, `splits` has the position among all elements at which each owner's list starts.
     """

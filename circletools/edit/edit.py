@@ -86,7 +86,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return IndexMap(tuple(self._added))
 
     def before_save(self, follower: Callable[[ModelEdit], None]) -> None:
-        """Register `follower(edit)`, which is called before writing so that it can update a table by `index_map`."""
+        """Register `follower(edit)`, which is called before writing and can update tables by `index_map`."""
         self._followers.append(follower)
 
     def metadata_value(self, name: str) -> bytes | memoryview | None:
@@ -226,7 +226,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     ) -> int:
         """Append an operator and return its index.
 
-        `options` has the name and fields of an options table. The origins and devices are those of `inherits`.
+        `options` has an options table's name and fields; the operator gets the origins and devices of `inherits`.
         """
         members.check_index("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
@@ -388,7 +388,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
                 compact(model, target, progress=progress)
 
     def remaining(self) -> tuple[Finding, ...]:
-        """Return a note for each metadata entry whose old value stays in the file unless `save` gets `erase`."""
+        """Return a note for each metadata entry whose old value stays in the file if it is saved without `erase`."""
         return self._entries.remaining(self._base)
 
     def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Helpers of an edit: check indices and names, change options and tensors, open tables that have file positions."""
+"""Helpers of an edit: check indices and names, change options and tensors, and open tables with file positions."""
 
 from __future__ import annotations
 

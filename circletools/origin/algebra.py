@@ -1,6 +1,6 @@
 """The origin of an operator: a set of source ids; an operator that replaces several others has the ids of all.
 
-An empty set means that the origin is unknown, and has no entry in a table.
+An empty set means that the origin is unknown; it has no entry in a table.
 """
 
 from __future__ import annotations

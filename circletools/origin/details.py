@@ -5,7 +5,7 @@
 
 Numbers without a type are LEB128: seven bits per byte, the lowest first; the top bit is set in all bytes but the
 last. `shared` is the number of leading bytes that a string has in common with the previous one. The id, path and line
-of a source are stored as differences from the previous source, in zigzag order (0, -1, 1, -2, ...). Strings are
+of a source are stored as differences from the previous source, zigzag-encoded (0, -1, 1, -2, ...). Strings are
 numbered from 1, in order; 0 is the empty string. The check is the lower half of the CRC-32 of the source's name.
 """
 
@@ -73,7 +73,7 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
     for _ in range(reader.header(_VERSION)):
         shared, length = _number(reader), _number(reader)
         if shared > len(last):
-            raise reader.error("a string shares more bytes with the previous one than that has", reader.position)
+            raise reader.error("the prefix that a string shares is longer than the previous string", reader.position)
         last = last[:shared] + bytes(reader.take(length))
         strings.append(last.decode("utf-8", "surrogateescape"))
     details: dict[int, SourceDetails] = {}

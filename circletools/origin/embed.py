@@ -41,8 +41,8 @@ def embed(
 ) -> RewriteResult:
     """Write origins as metadata entries; without `origins`, derive them from the model's names, as `names` selects.
 
-    A note states which names were used. With `stamp`, it can be seen later whether the tables still describe the
-    operators. File names are relative to the working directory, or begin with their package, unless `absolute_paths`
+    A note states which names were used. The `stamp` makes it possible to detect later that the operators have
+    changed. File names are relative to the working directory, or begin with their package, unless `absolute_paths`
     is set. Raises EditError if the model has tables and `replace` is not set, or if it lacks the selected names;
     UsageError if `origins` refers to an operator, subgraph or source that does not exist.
 

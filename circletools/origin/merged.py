@@ -126,7 +126,7 @@ def _of_one_module(
 
 
 def _around(source: Source) -> list[Module]:
-    """Return the modules that contain a source, the outermost first; the last two are that of the source itself."""
+    """Return the modules that contain a source, the outermost first; the last two are the source itself."""
     parts = source.name.split(".")
     names = [".".join(parts[: end + 1]) for end in range(len(parts))]
     return [*((name, "") for name in names), (source.name, source.details.class_name)]

@@ -125,8 +125,8 @@ def decode_exact(data: bytes | memoryview, sources: Iterable[int]) -> dict[int, 
 def read_origins(model: Model) -> Origins | None:
     """Return the origins in a model; None if it has no tables.
 
-    Raises TableFormatError, and ModelFormatError if the names of all operators' sources together are far longer than
-    the file.
+    Raises TableFormatError, and ModelFormatError if the names to repeat for all operators are far larger than the
+    file.
     """
     return origins_in(model_graph(model))
 

@@ -226,9 +226,9 @@ def fix_outputs(
     names programs (docs/runtimes.md): a program that loaded and ran the model must load and run the result, with the
     same outputs; otherwise the next copy operator is tried. Programs do not see other changes of the edit.
 
-    Raises EditError, before any change, if no operator copies an output exactly, or if with each of them some program
-    no longer runs the model; UsageError if a subgraph does not exist or a program is not installed. The notes list
-    unchanged outputs (unproduced, or in subgraphs that `all` skips), copies that onert does not run, and refusals.
+    Raises EditError, before any change, if no operator copies an output exactly, or none keeps the model running in
+    all programs; UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged
+    outputs (unproduced, or in subgraphs that `all` skips), copies that onert does not run, and refusals.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     result = ct.outputs.fix(edit)

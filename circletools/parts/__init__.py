@@ -1,4 +1,4 @@
-"""Turn a part of a model into a separate model: a partition, the operators between tensors, or whatever is used.
+"""Make a part of a model a model of its own: a partition, the operators between tensors, or everything used.
 
     request -> selection      -> excerpt           -> contents               -> bytes
                (cut or plan)     (with names and      (with new indices for     (by `Writer`)

@@ -57,7 +57,7 @@ class SplitFiles:
 
 
 def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
-    """Find the files of a split; the default `source` is the model of the recorded name, in or next to the directory.
+    """Find the files of a split; the default `source` is the model with the recorded name in or beside the directory.
 
     Raises InvalidInputError if there is no split, UsageError if the source is not found.
     """

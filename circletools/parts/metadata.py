@@ -1,4 +1,4 @@
-"""The metadata of a part: tables about operators are adapted; entries that cannot be are dropped with a note."""
+"""The metadata of a part: entries about operators are adapted or, if that is impossible, dropped with a note."""
 
 from __future__ import annotations
 

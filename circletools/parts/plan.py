@@ -58,7 +58,7 @@ class SplitPlan:
 
 
 def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
-    """Return the plan to split by a model's partitions. Raises the errors of `checked_affinity` and `planned`."""
+    """Return the plan to split a model by its partitions. Raises the errors of `checked_affinity` and `planned`."""
     graphs = model_graph(model)
     affinity = checked_affinity(graphs, subgraph)
     return planned(graphs.graphs[subgraph], Resources(graphs).state(subgraph), affinity)
@@ -84,7 +84,7 @@ def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
 
 
 def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
-    """Return the plan to split a graph by an affinity that covers it completely.
+    """Return the plan for splitting a graph by an affinity that covers it completely.
 
     Raises EditError if operators that share state are on several devices, ModelFormatError for a cycle.
     """
@@ -93,7 +93,7 @@ def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
     work = np.ones(len(partition), np.bool_)
     work[[*graph.dag.constants, *state.copied]] = False
     if not work.any():
-        raise EditError("all operators only name resources", location=graph.place())
+        raise EditError("there is nothing to split: the operators only name resources", location=graph.place())
     partition[~work] = -1  # each part that needs the operator gets a copy
     partition = colocated(graph, state, Placement(partition, ids.devices.astype(np.int64), affinity.devices))
     _, partition[work] = np.unique(partition[work], return_inverse=True)

@@ -45,7 +45,7 @@ _FEWER = "each part has a copy of the constants that it reads; make fewer partit
 
 @dataclass(frozen=True, slots=True)
 class Split(Attributes):
-    """The result of a split: plan, connections, `sizes` of the parts in bytes, `notes` on things no part contains."""
+    """The result of a split: plan, connections, `sizes` of the parts in bytes, `notes` on things that no part has."""
 
     plan: SplitPlan
     connections: Connections

@@ -207,8 +207,8 @@ def labels(
 ) -> RewriteResult:
     """Label the entries of an output, in a file of the archive after the model; each `locale` has its own file.
 
-    The file replaces one with the same name or locale; by default it takes the name of the latter. With `values`, the
-    labels are for class numbers in the output, as detectors return them. Raises UsageError if the output does not
+    The file replaces one with the same name or locale; the default name is that of the replaced file. With `values`,
+    the labels are for class numbers in the output, as detectors return them. Raises UsageError if the output does not
     exist, or its last dimension is not the number of labels.
     """
     lines, found = list(names), _Described(edit)

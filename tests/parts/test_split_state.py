@@ -285,7 +285,7 @@ def test_operators_that_only_name_things_are_no_model() -> None:
     data = Streaming(2, 1).finish()
     with (
         open_model(annotated(data, affinity(["a"], ([0, 0, 0], [0, 0, 0]), ([0, 0], [0, 0])))) as opened,
-        pytest.raises(EditError, match="all operators only name resources"),
+        pytest.raises(EditError, match="there is nothing to split: the operators only name resources"),
     ):
         plan_split(opened)
 

@@ -1,4 +1,4 @@
-"""Record sources, in the terms of a PyTorch user, while an exporter runs.
+"""Record sources, in terms that PyTorch users know, while an exporter runs.
 
 import tico
 

@@ -20,8 +20,8 @@ from circletools.origin.tracking.tracker import track_from
 def from_exported_program(model: Model, path: str | os.PathLike[str]) -> Origins:
     """Return the origins of a model that was made from a program saved by `torch.export.save`.
 
-    TICO converts it for a Circle model, litert-torch for a TFLite model. Raises UsageError if that exporter is not
-    installed, InvalidInputError if the program cannot be read or converted. Loading a program can run code in it.
+    TICO converts the program for a Circle model, litert-torch for a TFLite model. Raises UsageError if that exporter
+    is not installed, InvalidInputError if the program cannot be read or converted. Loading it can run code in it.
     """
     exporter = "tico" if model.format == "circle" else "litert_torch"
     torch, converter = (imported(name, "an exported program") for name in ("torch", exporter))

@@ -1,7 +1,7 @@
 """Find origins in the ONNX file that a model was converted from.
 
 Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by surviving names, and by
-weights that as many nodes as operators read. The others are matched if they lie between the same matched neighbours:
+weights that equally many of both read. The others are matched if they lie between the same matched neighbours:
 one to one if there are equally many of a kind, otherwise each with all candidates.
 """
 

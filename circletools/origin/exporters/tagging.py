@@ -1,9 +1,9 @@
 """The nodes that operators came from, read from tags in tensor names.
 
-A converter gives a fused operator most tags of the operators that it fused. It also adds the tags of equal constants
-that it merged, of layout changes that it moved, and of the operator's producers. So only the last tag of an operator
-counts as the node of its result. The graph of nodes determines the others: an operator computes all nodes on the way
-from other operators' results to its own.
+A converter gives a fused operator most of the tags of the operators fused into it. The converter also adds the tags
+of equal constants that it merged, of layout changes that it moved, and of the operator's producers. So only the last
+tag of an operator counts: it names the node of the result. The graph of nodes determines the others: an operator
+computes all nodes on the way from other operators' results to its own.
 
 * Nodes that only change the layout belong only to operators that only change the layout. If such an operator was
   moved behind the operator of another node, it produces that node's value, and so belongs to that node.
@@ -62,7 +62,7 @@ def _tags(name: str, count: int) -> list[int]:
 class _Nodes:
     """The graph of the nodes, by their numbers.
 
-    `first` has, for each node, the first one that computes the same value from the program's inputs.
+    `first` has, for each node, the first node that computes the same value from the program's inputs.
     """
 
     def __init__(self, nodes: Sequence[Any], calls: Calls) -> None:
@@ -93,7 +93,7 @@ class _Nodes:
         return sorted(set(chain.from_iterable(equal)))
 
     def computed(self, ends: Sequence[int], made: Container[int], *, inner: bool) -> set[int]:
-        """Return the nodes that compute `ends` from operators' results; with `inner`, only those without inputs."""
+        """Return the nodes that compute `ends` from operators' results; with `inner`, only those without an input."""
         found: set[int] = set()
         pending, seen = list(ends), set(ends)
         while pending:
@@ -144,7 +144,7 @@ def _written(value: Any, values: Sequence[int], numbers: Mapping[Any, int]) -> s
 
 
 def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int, int]:
-    """Return the operator that produces each node's value: the one with this last tag, if the sizes agree."""
+    """Return the operator that produces each node's value: the node is its last tag, and the sizes agree."""
     codes = main.operators.code_names
     return {
         own[-1]: operator
@@ -173,7 +173,7 @@ def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
 def _in_front(
     main: Graph, kept: list[list[int]], inner: Container[int], tags: Sequence[Sequence[int]], nodes: _Nodes
 ) -> list[list[int]]:
-    """Remove the last tag from the first of its operators if parameters show that this belongs to an earlier call."""
+    """Take the last tag from the first operator with it if its parameters show that it belongs to an earlier call."""
     codes = main.operators.code_names
     several = {own[-1] for index, own in enumerate(tags) if index in inner and codes[index] not in LAYOUT_CODES}
     taken = _parameter_sizes(nodes)

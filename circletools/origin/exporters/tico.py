@@ -187,7 +187,7 @@ def name_moved(
         FULLY_CONNECTED "a" -> MUL "b", "a" also read elsewhere  FULLY_CONNECTED "a", FULLY_CONNECTED "b"
         ADD "a" -> TRANSPOSE "b"                                 ADD "b"
 
-    An operator without an origin gets those on the chain from the value with its name to the first of its code.
+    An operator without an origin gets those on the chain from its name's value to the first operator of its code.
     """
     named = {name: index for index, name in enumerate(before.operators.first_result_names)}
     names, codes = after.operators.first_result_names, before.operators.code_names

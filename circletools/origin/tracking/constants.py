@@ -119,7 +119,7 @@ Payloads = dict[int, Payload]
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """For each class of constants: whether both models have it, have similar data, and hardly by chance."""
+    """Masks over the classes of constants: in both models; only similar in both; unlikely to be equal by chance."""
 
     shared: Mask
     close: Mask
@@ -171,7 +171,7 @@ def _by_content(graphs: Sequence[Graph], numbers: dict[bytes, int]) -> tuple[lis
 
 
 def _close(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int]]:
-    """Yield the classes, AFTER first, of similar but unequal constants; their shapes differ only by sizes of 1."""
+    """Yield the classes (AFTER, BEFORE) of similar but unequal constants, with equal shapes except for sizes of 1."""
     groups: dict[tuple[int, ...], tuple[Payloads, Payloads]] = defaultdict(lambda: ({}, {}))
     for side, payloads in enumerate((olds, news)):
         for number, payload in payloads.items():

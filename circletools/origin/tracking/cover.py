@@ -1,4 +1,4 @@
-"""Find the work of BEFORE that AFTER's operators do beyond pairs: in regions, or as fused, folded or inserted ones.
+"""Find the operators of BEFORE whose work AFTER's operators do, in addition to that of their partners.
 
     before   CONV_2D -> RELU -> SOFTMAX      MEAN -> SUB -> MUL -> ADD      CONV_2D ------------> ADD
     after    CONV_2D ---------> SOFTMAX      ------ LAYER_NORM ------      CONV_2D -> QUANTIZE -> ADD
@@ -39,7 +39,7 @@ _MOST_STEPS = 64
 
 
 def continue_inserted(after: Side, opaque: set[int], found: list[Found]) -> None:
-    """Give inserted operators the origin of the one that they continue or, after an input or constant, feed first."""
+    """Give inserted operators the origin of the operator before them or, at an input or constant, of the next one."""
     direct = [bool(entry) for entry in found]
     rows = [row for row, code in enumerate(after.codes) if code in INSERTED and not direct[row]]
     if not rows:
@@ -161,7 +161,7 @@ def _pairs_inside(views: Views, alike: list[tuple[list[Region], Region]]) -> lis
 def _share_out(views: Views, parts: list[Region], region: Region, opaque: set[int], found: list[Found]) -> None:
     """Assign all operators of `parts` to each operator of the region, or only to those that may hold several.
 
-    With many operators on both sides, the assignment is unknown: if each pair would probably be wrong, none is made.
+    With many operators on both sides, the assignment is unknown: if most of it would be wrong, nothing is assigned.
     """
     olds = sorted({row for part in parts for row in part.operators})
     news = sorted(opaque.intersection(region.operators)) or region.operators

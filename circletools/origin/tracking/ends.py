@@ -16,7 +16,7 @@ import numpy as np
 
 from circletools.origin.tracking.view import NONE, Pairs, Side, View, Views, ends_of
 
-_MOST_BETWEEN = 6  # the most operators that may have been fused; if more are missing between two values, these differ
+_MOST_BETWEEN = 6  # the most operators that may have been fused; two values differ if more are missing between them
 
 Names = Mapping[str, int]
 """The inputs and outputs of a graph by their names in a signature."""

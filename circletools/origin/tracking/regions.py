@@ -3,7 +3,7 @@
     before   CONV_2D -> MEAN -> SUB -> MUL -> ADD -> SOFTMAX      the regions lie between the same values:
     after    CONV_2D ------- LAYER_NORM ---------> SOFTMAX        LAYER_NORM does the work of all four
 
-A region ends at values known in both models: those that paired operators produce or read, ends, and equal names.
+A region ends at values known in both models: inputs and results of paired operators, ends, and equally named values.
 
 Operators that compute the same value are found by value numbering, as compilers find common subexpressions:
 

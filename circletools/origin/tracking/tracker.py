@@ -88,7 +88,7 @@ def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
 
 
 def _names_in_common(graphs: Sequence[Tracked]) -> float | None:
-    """Return the share, in the model with fewer names with a path, of such names in both; None if one has none."""
+    """Return the share of common names with a path, relative to the model with fewer; None if a model has none."""
     named: tuple[set[bytes], set[bytes]] = set(), set()
     for one in graphs:
         for names, view in zip(named, one.views, strict=True):
