@@ -10,12 +10,13 @@ import json
 import struct
 import sys
 import zipfile
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from pathlib import Path
 
 SCHEMAS = Path(__file__).resolve().parent.parent / "schema"
 SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "float32": 4}
 APART = {"Model": "operator_codes subgraphs buffers metadata metadata_buffer signature_defs", "Tensor": "buffer"}
+KINDS = "https://in-toto.io/Statement/v1", "urn:circletools:identical-except:1"
 APART["Operator"] = "opcode_index large_custom_options_offset large_custom_options_size"
 
 
@@ -145,9 +146,12 @@ class File:
         place = self.get("Model", root, "metadata_buffer")
         at = 0 if place is None else place + self.u32(place)
         named = [] if place is None else [self.u32(at + 4 + 4 * index) for index in range(self.u32(at))]
-        found["model"] = digest(self.table("Model", root), *map(self.data_of, named))
         codes = [self.table("OperatorCode", at) for at in self.items("Model", root, "operator_codes")]
-        for row, graph in enumerate(self.items("Model", root, "subgraphs")):
+        graphs = self.items("Model", root, "subgraphs")
+        operators = [at for graph in graphs for at in self.items("SubGraph", graph, "operators")]
+        unused = sorted({*codes} - {codes[self.number("Operator", at, "opcode_index")] for at in operators})
+        found["model"] = digest(self.table("Model", root), *map(self.data_of, named), *unused)
+        for row, graph in enumerate(graphs):
             found[f"subgraphs[{row}]"] = self.table("SubGraph", graph)
             for index, at in enumerate(self.items("SubGraph", graph, "tensors")):
                 buffer = self.number("Tensor", at, "buffer")
@@ -183,6 +187,8 @@ class File:
         try:
             archive = zipfile.ZipFile(io.BytesIO(self.data))
         except zipfile.BadZipFile:
+            if b"PK\5\6" in self.data[-65557:]:
+                raise SystemExit("the archive cannot be read") from None
             return
         at = archive.start_dir
         for info in archive.infolist():
@@ -213,10 +219,24 @@ def whole(parts):
     ).hex()
 
 
+def unique(pairs):
+    """A JSON object, whose keys must differ: other programs might read another of two equal ones."""
+    if len(dict(pairs)) < len(pairs):
+        raise SystemExit("two keys of an object are equal")
+    return dict(pairs)
+
+
 def main(statement, old, new, schemas=SCHEMAS):
-    said = json.loads(Path(statement).read_text())
-    said = said.get("predicate", said)  # of an in-toto statement
+    said = json.loads(Path(statement).read_text(), object_pairs_hook=unique)
     files = [File(path, Path(schemas)) for path in (old, new)]
+    if "predicate" in said:  # of an in-toto statement
+        hashes = [{"sha256": sha256(file.data).hexdigest()} for file in files]
+        kinds = said.pop("_type", ""), said.pop("predicateType", "")
+        subject, said = said.pop("subject"), said.pop("predicate") | {"besides": said}
+        if kinds != KINDS or said["besides"] or [one["digest"] for one in (said["from"], *subject)] != hashes:
+            raise SystemExit("not a statement about these files")
+    if said["schema_version"] != 1:
+        raise SystemExit("an unknown version of the statement")
     before, after = (file.parts() for file in files)
     names = sorted({*before, *after})
     found = {name: tuple(side[name].hex() if name in side else None for side in (before, after)) for name in names}

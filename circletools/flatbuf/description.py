@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.flatbuf.columns import Tables, Vectors
+from circletools.flatbuf.columns import OBJECT_BYTES, Tables, Vectors
 from circletools.flatbuf.schema import Field, Schema
 
 Leaf = Callable[[Tables, Field], list[Any]]
@@ -22,8 +22,11 @@ def described(tables: Tables, schema: Schema, leaf: Leaf | None = None) -> list[
     """Return each table as a dict of the fields that are present.
 
     Without `leaf`, a union member gets a field `type`, and long vectors and vectors of tables become their `count`.
-    With `leaf`, union codes are ordinary fields, and `leaf` converts scalars, strings and vectors.
+    With `leaf`, union codes are ordinary fields, and `leaf` converts scalars, strings and vectors. Raises
+    ModelFormatError if tables are shared more often than the size of the file justifies.
     """
+    repeated = len(tables) - len(np.unique(tables.at))
+    tables.wire.budget.charge(f"the {tables.type.name} tables that are shown", OBJECT_BYTES * repeated)
     values: list[dict[str, Any]] = [{} for _ in range(len(tables))]
     codes = {item.type_slot for item in tables.type.fields if item.kind == "union" and leaf is None}
     for item in tables.type.fields:

@@ -20,6 +20,7 @@ from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.verify import place_of
 from circletools.model.views import Metadata
+from circletools.storage.zips import end_place
 from circletools.wording import Attributes
 
 _LEFT_OUT = {
@@ -92,15 +93,17 @@ class _Parts:
         """Yield each part with its digest."""
         model = self.model
         named = model.root.vectors("metadata_buffer").row(0).tolist()
-        yield "model", digest(self.digests.table("Model", int(model.root.at[0])), *map(self.value, named))
+        tables = model.root.children("operator_codes", model.schema)[0]
+        codes = [self.digests.table("OperatorCode", at) for at in tables.at.tolist()]
+        used = {codes[code] for code in model.operator_columns.code_indices.tolist() if code < len(codes)}
+        unused = sorted(set(codes) - used)  # a runtime may refuse these too
+        yield "model", digest(self.digests.table("Model", int(model.root.at[0])), *map(self.value, named), *unused)
         for row, at in enumerate(model.subgraph_tables.at.tolist()):
             yield f"subgraphs[{row}]", self.digests.table("SubGraph", at)
         tensors, operators = model.tensor_columns, model.operator_columns
         for row, (at, buffer) in enumerate(zip(tensors.tables.at.tolist(), tensors.buffers.tolist(), strict=True)):
             place = place_of("tensors", tensors.splits, row)
             yield place, digest(self.digests.table("Tensor", at), self.value(buffer), *self.unread(buffer))
-        tables = model.root.children("operator_codes", model.schema)[0]
-        codes = [self.digests.table("OperatorCode", at) for at in tables.at.tolist()]
         for row, (at, code) in enumerate(
             zip(operators.tables.at.tolist(), operators.code_indices.tolist(), strict=True)
         ):
@@ -116,6 +119,8 @@ class _Parts:
         for label, entry in metadata_labels(model):
             yield f"metadata[{label}]", self.value(entry.buffer)
         memory, files = model.wire.memory, list(archive_files(model.wire.memory))
+        if not files and end_place(memory) is not None:
+            raise ModelFormatError("the archive after the model is empty or cannot be read")
         for label, (file, record) in zip(_numbered(file.name for file, _ in files), files, strict=True):
             if file.reason not in ("", PACKED):
                 raise ModelFormatError(file.reason, location=f"files[{label}]")

@@ -11,7 +11,7 @@ numbered from 1, in order; 0 is the empty string. The check is the lower half of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain, count
 from struct import Struct
 from zlib import crc32
@@ -63,10 +63,12 @@ def _leb(number: int) -> bytes:
     return bytes(found)
 
 
-def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict[int, SourceDetails]:
+def decode_details(
+    data: bytes | memoryview, sources: Mapping[int, str], charge: Callable[[int], None] = lambda _: None
+) -> dict[int, SourceDetails]:
     """Decode the details of sources by id; omit entries that no longer match the name of their source.
 
-    Raises TableFormatError.
+    `charge` is called with the size of each string. Raises TableFormatError.
     """
     reader = TableReader(data, DETAILS_TABLE)
     strings, last = [""], b""
@@ -74,6 +76,7 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
         shared, length = _number(reader), _number(reader)
         if shared > len(last):
             raise reader.error("the prefix that a string shares is longer than the previous string", reader.position)
+        charge(shared + length)
         last = last[:shared] + bytes(reader.take(length))
         strings.append(last.decode("utf-8", "surrogateescape"))
     details: dict[int, SourceDetails] = {}

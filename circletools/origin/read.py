@@ -37,7 +37,7 @@ NO_NAME = "(noname)"
 """The ONE compiler's name for a source without a name."""
 
 _VERSION = 1
-_LONG_NAME = 200
+_LONG_NAME = 200  # of each source with its details, this is free
 _PAIR = Struct("<II")
 
 OperatorOrigins = Mapping[int, Origin]
@@ -134,11 +134,14 @@ def read_origins(model: Model) -> Origins | None:
 def origins_in(model: ModelGraph) -> Origins | None:
     """Return the origins of a graph; see `read_origins`."""
     origins = decode_origins(model, model.metadata_value)
-    long = {at: len(name) for at, name in (origins.sources if origins else {}).items() if len(name) > _LONG_NAME}
-    if origins is not None and long:
+    if origins is not None:
+        sizes = (
+            (at, sum(map(len, map(str, (name, *origins.details_of(at)))))) for at, name in origins.sources.items()
+        )
+        long = {at: size - _LONG_NAME for at, size in sizes if size > _LONG_NAME}
         used = (origin for operators in origins.operators for origin in operators.values())
-        total = sum(long.get(source, 0) for origin in used for source in origin)
-        model.source.wire.budget.charge("the names of operators' sources", total)
+        total = sum(long.get(source, 0) for origin in used for source in origin) if long else 0
+        model.source.wire.budget.charge("the names and details of operators' sources", total)
     return origins
 
 
@@ -149,7 +152,8 @@ def decode_origins(model: ModelGraph, value_of: Callable[[str], bytes | memoryvi
         return None
     sources = {} if source_table is None else decode_source_table(source_table)
     details_table = value_of(DETAILS_TABLE)
-    details = {} if details_table is None else decode_details(details_table, sources)
+    charge = model.source.wire.budget.tally("the details of sources")
+    details = {} if details_table is None else decode_details(details_table, sources, charge)
     shared = {} if op_table is None else decode_op_table(op_table, sources)
     count = len(model)
     exact_table = value_of(EXACT_TABLE)

@@ -10,6 +10,7 @@ from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import SIDES, Direction
 from circletools.errors import EditError, UsageError, shortened
 from circletools.findings import Finding
+from circletools.flatbuf.columns import OBJECT_BYTES
 from circletools.graph.build import model_graph
 from circletools.graph.reach import Reach
 from circletools.graph.selectors import Chooser, parse_selector
@@ -188,6 +189,9 @@ def expose(
     new = [tensor for tensor in dict.fromkeys(wanted) if tensor not in outputs]
     if not new:
         return RewriteResult(())
+    signatures = sum(one.subgraph == subgraph for one in edit.signatures.now)
+    size = sum(OBJECT_BYTES + len(names.names[at]) for at in new)
+    edit.model.wire.budget.charge("the new outputs in all signatures", signatures * size)
     edit.set_outputs(subgraph, [*outputs, *new])
     for index, one in enumerate(edit.signatures.now):
         if one.subgraph == subgraph:

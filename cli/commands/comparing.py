@@ -67,13 +67,14 @@ def diff(
     with reading(before) as old, reading(after) as new:
         differences = ct.diff(old, new, sections, ignore=ignore)
         text = partial(ct.render.difference_text, full=full)
-        if html is not None:
-            ct.files.write(html, [ct.difference_html(differences, old, new)])
+        page = html and ct.difference_html(differences, old, new)
         if form == "markdown":
             verdicts = list(_verdicts((old, new), listed(on)))
             show(ct.render.difference_markdown(differences, old, new, verdicts))
         else:
             show_as(form, differences, old, new, text=text, json=ct.render.difference_json)
+        if html and page:
+            ct.files.write(html, [page])
     print_notes(differences.notes)
     if differences.changes:
         raise Exit(1)

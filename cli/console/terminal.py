@@ -22,6 +22,9 @@ _COLORS = {"error": "31", "warning": "33"}
 _LINES_AT_ONCE = 256
 _VALUES_AT_ONCE = 64
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_CONTROLS |= {
+    code: f"\\u{code:x}" for code in (*range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
 
 
 def print_diagnostic(kind: str | None, message: str) -> None:

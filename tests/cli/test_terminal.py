@@ -93,9 +93,9 @@ def test_notes_are_told_with_their_place(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_control_characters_are_spelled_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", pipe := Screen(terminal=False))
     every = "".join(map(chr, range(256)))
-    terminal.show([every, "\u2028\ud7ff"])
+    terminal.show([every, "\u2028\u202e\ud7ff"])
     spelled = [f"\\x{code:02x}" if code < 32 or 127 <= code < 160 else chr(code) for code in range(256)]
-    assert pipe.shown == "".join(spelled) + "\n\u2028\ud7ff\n"
+    assert pipe.shown == "".join(spelled) + "\n\\u2028\\u202e\ud7ff\n"
 
 
 def test_names_that_are_no_text_leave_as_they_came() -> None:

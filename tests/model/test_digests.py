@@ -77,7 +77,7 @@ def test_the_parts() -> None:
 
 
 def test_what_each_part_covers() -> None:
-    assert changed(built(unused=True).to_bytes()) == set()
+    assert changed(built(unused=True).to_bytes()) == {"model"}  # a runtime may refuse unused operator codes too
     assert changed(built("z").to_bytes()) == {f"{PART}tensors[0]"}
     assert changed(built(value=b"\1\2\3\5").to_bytes()) == {f"{PART}tensors[1]"}
     build = built()
