@@ -1,9 +1,9 @@
-"""Affinity: which device runs each operator, and the resulting partitions.
+"""Affinity: the device that runs each operator, and the resulting partitions.
 
-affinity = ct.affinity.read(model)          # what is in a model
-ct.affinity.annotate(edit, plan)            # write a plan, or an affinity
-ct.affinity.check(model)                    # findings: what is wrong with it
-ct.affinity.export(model, "openvino")       # for another tool
+affinity = ct.affinity.read(model)          # the affinity in a model
+ct.affinity.annotate(edit, plan)            # write the affinity of a plan
+ct.affinity.check(model)                    # the problems of an affinity
+ct.affinity.export(model, "openvino")       # convert it for another tool
 """
 
 from circletools.lazy import lazy_exports

@@ -48,7 +48,7 @@ def _unassigned(index: int, subgraph: SubgraphAffinity) -> list[Finding]:
 
 
 def _partitions(facts: Graph, subgraph: SubgraphAffinity) -> list[Finding]:
-    """Report partitions that wait for each other, or that have operators of several devices."""
+    """Report partitions that wait for each other, or that have operators on several devices."""
     inside, place = subgraph.partitions != NONE, facts.place()
     numbers, partition = np.unique(subgraph.partitions[inside], return_inverse=True)
     devices = subgraph.devices[inside]
@@ -56,9 +56,9 @@ def _partitions(facts: Graph, subgraph: SubgraphAffinity) -> list[Finding]:
     first[partition] = devices
     mixed = numbers[np.unique(partition[first[partition] != devices])].tolist()
     if mixed:
-        message = f"partition {mixed[0]} has operators of several devices"
+        message = f"partition {mixed[0]} has operators on several devices"
         return [Finding("MIXED_PARTITION", "error", place, message)]
-    # An operator without a partition runs alone.
+    # An operator without a partition counts as one.
     count = len(numbers) + int((~inside).sum())
     group = np.empty(len(inside), np.int64)
     group[inside] = partition
@@ -80,7 +80,7 @@ def _order(place: str, numbers: Ids, successors: Sequence[Sequence[int]]) -> lis
     backward = [(group, after) for group in range(len(numbers)) for after in successors[group] if after < group]
     if backward:
         maker, reader = backward[0]
-        message = f"partition {numbers[reader]} reads what partition {numbers[maker]} produces"
+        message = f"partition {numbers[reader]} reads outputs of partition {numbers[maker]}"
     elif numbers.size and int(numbers[-1]) != len(numbers) - 1:
         message = f"there are {len(numbers)} partitions, but the highest number is {numbers[-1]}"
     else:
@@ -89,7 +89,7 @@ def _order(place: str, numbers: Ids, successors: Sequence[Sequence[int]]) -> lis
 
 
 def _taps(facts: Graph, subgraph: SubgraphAffinity, affinity: Affinity) -> list[Finding]:
-    """Report outputs that an operator on another device also reads."""
+    """Report model outputs that an operator on another device also reads."""
     slots = {tensor: slot for slot, tensor in reversed(list(enumerate(facts.outputs.tolist())))}
     makers = zip(*(each.tolist() for each in facts.definitions), strict=True)
     producer = {tensor: maker for maker, tensor in makers if tensor in slots}

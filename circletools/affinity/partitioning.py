@@ -1,4 +1,4 @@
-"""Devices chosen by a solver for operators without a rule, and the partitions of all subgraphs."""
+"""Choose devices for operators without a rule by a solver, and make the partitions of all subgraphs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from circletools.wording import counted
 
 
 def assign_by_cost(chooser: Chooser, given: Constraints, tables: Sequence[CostTable], sizing: Sizing) -> Assignment:
-    """Assign devices to the operators without a rule so that the total time is least.
+    """Assign devices to the operators without a rule so that the total time is minimal.
 
-    A rule, or an operator's earlier device, decides first; a device that refuses an operator or has no time for it is
-    excluded. Operators that no device can run go to the default. Raises what `assign` and `solve` raise.
+    Rules and earlier devices take precedence; a device that refuses an operator or has no time for it is excluded.
+    Operators that no device can run go to the default. Raises the errors of `assign` and `solve`.
     """
     return _assign(chooser, given, tables, sizing, "least total time")
 
@@ -39,16 +39,16 @@ def assign_by_cost(chooser: Chooser, given: Constraints, tables: Sequence[CostTa
 def assign_by_memory(chooser: Chooser, given: Constraints, sizing: Sizing) -> Assignment:
     """Assign to every operator without a rule the first device that accepts it and has enough memory.
 
-    A device without a capability table accepts all operators. Raises what `assign` and `solve` raise.
+    A device without a capability table accepts all operators. Raises the errors of `assign` and `solve`.
     """
-    # An operator costs more the later its device comes in the order.
+    # The later a device comes in the order, the more an operator costs there.
     order, free = np.arange(float(len(given.devices))), _links(len(given.devices), 0.0)
     tables = [make_cost_table(facts, np.tile(order, (len(facts), 1)), free) for facts in chooser.model.graphs]
     return replace(_assign(chooser, given, tables, sizing, "the first device with enough memory"), least_us=())
 
 
 def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fallback: int) -> Placed:
-    """Return the partitions within the limits that move the fewest operators and, among these, are the fewest."""
+    """Return partitions within the limits that move the fewest operators and, among those, the fewest partitions."""
     devices, index = assignment.devices, facts.index
     count, assigned = len(devices), np.array(assignment.numbers[index], np.int64)
     able = np.zeros((len(assigned), count), np.bool_)
@@ -58,20 +58,20 @@ def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fa
             able[operator, device] = is_known and assignment.refusal(device, index, operator) is None
     rows = np.arange(len(assigned))
     able[rows, assigned] = True
-    # Moving one operator costs more than all partitions; the order of devices matters less than a partition.
+    # Moving one operator costs more than all partitions; a partition costs more than the order of devices.
     times = np.full((len(rows), count), float(len(rows) + 1))
     times += (np.arange(count) != fallback) * np.arange(1, count + 1) / (count * (len(rows) + 1))
     times[rows, assigned] = 0
     table = make_cost_table(facts, np.where(able, times, np.inf), _links(count, 1.0))
     if sizing.limits:
         return _placed(facts, table, sizing, devices, sizing.seconds)[0]
-    whole = make_subgraph(facts, table, sizing, devices)  # too large to search for the fewest moves
+    whole = make_subgraph(facts, table, sizing, devices)  # no limits, so no operator has to move
     numbers = [int(assigned[whole.units.members[unit][0]]) for unit in whole.working]
     return Placed(whole, make_partitions(whole.problem.graph, numbers))
 
 
 def _links(devices: int, launch_us: float) -> Links:
-    """Return the costs of launches only; copies are free."""
+    """Return links on which only launches cost time, and copies are free."""
     return Links(np.zeros((devices, devices)), np.zeros((devices, devices)), np.full(devices, launch_us))
 
 
@@ -127,8 +127,8 @@ def _open_times(
             number = devices.index(decision.device)
             known = table.times_us[operator, number]
             times[operator] = np.inf
-            times[operator, number] = known if np.isfinite(known) else 0  # an unknown time counts as 0
-        else:  # `assign` reports what is missing
+            times[operator, number] = known if np.isfinite(known) else 0  # unknown times count as 0
+        else:  # `assign` reports the missing device
             times[operator] = 0
     return times, is_open
 
@@ -137,7 +137,7 @@ def _open_times(
 class SubgraphPartitioning:
     """The device number of each operator, and the partitions in an order in which they can run.
 
-    `moved` holds why an operator is not on its assigned device. `left` are partitions that remain too small.
+    `moved` holds the reasons why operators left their assigned devices, `left` the partitions still too small.
     """
 
     numbers: list[int]
@@ -167,7 +167,7 @@ def make_partitioning(
     """Partition every subgraph according to its assignment.
 
     `on_step` is called with a subgraph and each step of growth. Raises EditError if the mode cannot partition the
-    graph or a limit cannot be met, ModelFormatError for a graph with cycles.
+    graph or a limit cannot be met, and ModelFormatError for a graph with cycles.
     """
     found = []
     for index, subgraph in enumerate(facts):
@@ -209,7 +209,7 @@ def _partitioned(
 def partitioned(
     units: Units, numbers: Sequence[int], mode: Mode, on_step: Callable[[Step], None] | None = None
 ) -> SubgraphPartitioning:
-    """Return the partitions of a subgraph; an operator on constants only is on the device of its first reader.
+    """Return the partitions of a subgraph; operators on constants only are with their first reader.
 
     Raises EditError if the mode cannot partition the graph.
     """
@@ -233,9 +233,9 @@ def to_affinity(partitioning: Partitioning) -> Affinity:
 
 
 def from_affinity(affinity: Affinity, subgraphs: int) -> Partitioning:
-    """Return the partitions that a model has, with none for subgraphs without an affinity.
+    """Return the partitions stored in a model; subgraphs without an affinity have none.
 
-    An operator without a partition becomes a partition; an operator without a device has the device -1.
+    An operator without a partition becomes one; an operator without a device gets device -1.
     """
     number = {device: at for at, device in enumerate(sorted(affinity.devices))}
     found = [SubgraphPartitioning([], ()) for _ in range(subgraphs)]

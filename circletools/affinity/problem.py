@@ -1,7 +1,7 @@
-"""The optimization problem of one subgraph: choose a device and a partition for each unit. An immutable value.
+"""The optimization problem of one subgraph, an immutable value: choose a device and a partition for each unit.
 
-Every solver takes a `Problem` and returns a candidate: partitions in execution order. The result of every solver
-passes `violations`, and every solver computes times as `total_us` does.
+Every solver takes a `Problem` and returns candidates: partitions in execution order. Every result is checked by
+`violations`, and every solver computes times as `total_us` does.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from circletools.graph.graph import Graph
 from circletools.wording import Attributes, suggestion
 
 # --- limits on the partitions of a device ---------------------------------------------------------------------
-#     npu:max-partitions=4        at most 4 partitions: the most profitable ones
+#     npu:max-partitions=4        at most 4 partitions, the most profitable ones
 #     npu:min-operators=5         at least 5 operators each; likewise min-bytes and min-us
 #     npu:max-operators=100       at most 100 operators each; likewise max-bytes
 #
-# The bytes of a partition are the constants that it reads, each counted once, and the tensors that it produces.
+# The bytes of a partition are those of the constants it reads, each counted once, and of the tensors it produces.
 
 
 Kind = Literal["max-partitions", "min-operators", "min-bytes", "min-us", "max-operators", "max-bytes"]
@@ -77,13 +77,13 @@ def parse_limit(words: str) -> Limit:
 
 
 def check_limits(limits: Sequence[Limit], devices: Sequence[str], *, has_costs: bool) -> None:
-    """Raise UsageError for limits that are not valid, EditError for two limits that exclude each other."""
+    """Raise UsageError for invalid limits, and EditError for two limits that exclude each other."""
     for number, limit in enumerate(limits):
         if limit.device not in devices:
             hint = suggestion(limit.device, devices)
-            raise UsageError(f"{limit}: device {limit.device!r} is not among the devices", hint=hint)
+            raise UsageError(f"{limit}: unknown device {limit.device!r}", hint=hint)
         if limit.kind == "min-us" and not has_costs:
-            raise UsageError(f"{limit} needs costs", hint="give `costs=FILE` or `traces=DEVICE=TRACE`")
+            raise UsageError(f"{limit} needs costs", hint="add `costs=FILE` or `traces=DEVICE=TRACE`")
         if any((other.device, other.kind) == (limit.device, limit.kind) for other in limits[:number]):
             raise UsageError(f"{limit}: duplicate {limit.kind} for {limit.device!r}")
     for least, most in product(limits, limits):
@@ -96,10 +96,10 @@ def check_limits(limits: Sequence[Limit], devices: Sequence[str], *, has_costs: 
 class Problem:
     """Units 0..n-1 of a subgraph, devices 0..d-1, and the constraints on partitions.
 
-    `graph` holds the edges between units. Operators that stay together form one unit; operators that depend on
-    constants only are in no unit. `table` holds the costs, with infinite times on devices that a unit may not use.
-    `contents` are the values that units read and make, `operators` the number of operators in each unit. `limits` are
-    paired with their device's number; `caps` are bytes of memory by device, `names` the names of the devices.
+    `graph` holds the edges between units. Operators that must stay together form one unit; those that depend only on
+    constants are in no unit. `table` holds the costs, with infinite times on devices that a unit may not use.
+    `contents` holds the values that units read and produce, `operators` the number of operators in each unit.
+    `limits` pairs device numbers with limits; `caps` holds device memory in bytes, `names` the devices' names.
     """
 
     graph: Dag
@@ -121,12 +121,12 @@ class Problem:
 
     @property
     def is_constrained(self) -> bool:
-        """Whether there are constraints besides the allowed devices of units."""
+        """Whether there are constraints other than the allowed devices of units."""
         return bool(self.limits or self.caps)
 
     @cached_property
     def able(self) -> NDArray[np.bool_]:
-        """Whether each unit may be on each device; false also if the unit alone would make too large a partition."""
+        """Whether each unit may be on each device; also false if the unit alone would be too large a partition."""
         able: NDArray[np.bool_] = np.isfinite(self.table.times_us)
         for device, limit in self.limits:
             if limit.is_upper:
@@ -141,15 +141,15 @@ class Problem:
 
     @cached_property
     def made_bytes(self) -> Floats:
-        """The bytes of the tensors that each unit produces."""
+        """The total size in bytes of the tensors that each unit produces."""
         what = self.contents
         made = what.producers >= 0
         return np.bincount(what.producers[made], what.sizes_bytes[made], minlength=len(self)).astype(np.float64)
 
     def weight(self, measure: str, units: Iterable[int], device: int) -> float:
-        """Return the operators, bytes or us of a partition; an unknown time counts as 0.
+        """Return the number of operators, bytes or us of a partition; an unknown time counts as 0.
 
-        The bytes are the constants that it reads, each counted once, and the tensors that it produces.
+        Its bytes are those of the constants it reads, each counted once, and of the tensors it produces.
         """
         chosen = list(units)
         if measure == "operators":
@@ -167,7 +167,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """A problem, and its relation to operators: `units` of all operators, `working` the units in the problem."""
+    """A problem and its relation to operators: `units` are of all operators, `working` are those in the problem."""
 
     problem: Problem
     units: Units
@@ -178,7 +178,7 @@ class Subgraph:
         return self.units.partitions(with_constants(self.units.graph, self._of_units(candidate)))
 
     def named(self, candidate: Sequence[Partition]) -> tuple[Partition, ...]:
-        """Return partitions with the numbers of their operators, without those that depend only on constants."""
+        """Return partitions of operators, without operators that depend only on constants."""
         return self.units.partitions(self._of_units(candidate))
 
     def _of_units(self, candidate: Sequence[Partition]) -> list[Partition]:
@@ -187,12 +187,12 @@ class Subgraph:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """How to make partitions: the units, the mode, and the limits.
+    """How to form partitions: the units, the mode, and the limits.
 
     Partitions of fewer than `min_size` operators move to `fallback` (by default the last device), or to another
     device that is known to accept all their operators and has enough memory within `caps` (bytes, by device number);
-    partitions without such a device remain. `units` has an item per subgraph; without it, every operator is a unit.
-    `seconds` is the time for the integer program to search for devices or partitions, in total.
+    other partitions stay as they are. `units` has an item per subgraph; if empty, every operator is a unit.
+    `seconds` is the total time in which the integer program may search for devices or partitions.
     """
 
     mode: Mode = "min"
@@ -246,7 +246,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated constraint of a candidate; `limit`, `device` and `partition` are set if they are involved."""
+    """A constraint that a candidate violates; `limit`, `device` and `partition` are set if they are involved."""
 
     message: str
     device: int | None = None
@@ -264,7 +264,7 @@ def _broken(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
     """Yield the reasons why a candidate is not a set of valid partitions."""
     count, graph = len(problem), problem.graph
     if sorted(unit for partition in candidate for unit in partition.operators) != list(range(count)):
-        yield Violation("some units are in no partition, or in several")
+        yield Violation("some units are in no partition or in several")
         return
     home = group_of(count, [partition.operators for partition in candidate])
     for number, partition in enumerate(candidate):
@@ -279,7 +279,7 @@ def _broken(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
 
 
 def disconnected(problem: Problem, candidate: Candidate) -> list[Partition]:
-    """Return the partitions whose units are connected neither by edges nor by sets that may share a partition."""
+    """Return partitions whose units are not connected by edges or by sets of units that may share a partition."""
     home = group_of(len(problem), [partition.operators for partition in candidate])
     label = connected(problem.graph, home)
     return [partition for partition in candidate if len({label[unit] for unit in partition.operators}) > 1]
@@ -304,14 +304,14 @@ def _over_memory(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
         found = used[device]
         if found.total_bytes > cap:
             message = (
-                f"{problem.names[device]} has {cap} bytes and would need {found.total_bytes}: "
+                f"{problem.names[device]} has {cap} bytes, but would need {found.total_bytes}: "
                 f"{found.constants_bytes} of constants, {found.activations_bytes} of tensors at once"
             )
             yield Violation(message, device)
 
 
 def total_us(problem: Problem, candidate: Candidate) -> float:
-    """Return the objective in microseconds: times, copies, launches and the constants that partitions load."""
+    """Return the objective in microseconds: the times of operators, copies, launches and the loading of constants."""
     devices = devices_of(len(problem), candidate)
     total = evaluate(problem.table, devices, [partition.device for partition in candidate]).total_us
     home = group_of(len(problem), [partition.operators for partition in candidate])

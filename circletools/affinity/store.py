@@ -1,4 +1,4 @@
-"""Write and remove the affinity of a model, and keep it valid while another rewrite appends operators."""
+"""Write and remove the affinity of a model, and keep it valid when another rewrite appends operators."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Planned(Protocol):
 
 
 def annotate(edit: ModelEdit, what: Affinity | Planned) -> RewriteResult:
-    """Write an affinity, or a plan's affinity, as metadata entries, replacing an existing one."""
+    """Write an affinity, or that of a plan, as metadata entries, replacing an existing one."""
     affinity = what if isinstance(what, Affinity) else what.to_affinity()
     entries = {
         DEVICE_TABLE: encode_names(affinity.devices),
@@ -48,10 +48,10 @@ def annotate(edit: ModelEdit, what: Affinity | Planned) -> RewriteResult:
 
 
 def follow(edit: ModelEdit) -> None:
-    """Update the affinity, whether existing or newly written, when `edit` is saved.
+    """Update the affinity, whether it exists or is being written, when `edit` is saved.
 
-    An added operator gets the device of the first operator whose work it continues, or else the device of most
-    operators. A fresh stamp stays fresh.
+    An added operator gets the device of the first operator whose work it continues, or else the most common device.
+    A fresh stamp stays fresh.
     """
     edit.before_save(_Follower())
 
@@ -68,11 +68,11 @@ def remap(affinity: Affinity, index_map: IndexMap) -> Affinity:
             devices, partitions = np.pad(ids, ((0, 0), (0, more)), constant_values=NONE)
             most = _most_used(subgraph.devices)
             for operator in added:
-                # No other partition reads a copy's result, so adding it to its source's partition closes no cycle.
+                # No other partition reads a copy's result, so the copy closes no cycle in its source's partition.
                 if operator.inherits:
                     devices[operator.index] = devices[operator.inherits[0]]
                     partitions[operator.index] = partitions[operator.inherits[0]]
-                elif most != NONE:  # it reads an input or a constant: a new partition at the end
+                elif most != NONE:  # it reads inputs or constants: a new partition at the end
                     devices[operator.index] = most
                     last = partitions[partitions != NONE]
                     partitions[operator.index] = last.max() + 1 if last.size else 0
@@ -87,7 +87,7 @@ def _most_used(devices: Ids) -> int:
 
 
 class _Follower:
-    """Updates the tables, and remembers the table last written, as an edit may be saved twice."""
+    """Updates the tables, and keeps the table last written, because an edit may be saved twice."""
 
     def __init__(self) -> None:
         self._affinity: Affinity | None = None  # without the added operators
@@ -102,7 +102,7 @@ class _Follower:
         if self._affinity is None or bytes(table) != self._written:
             affinity = decode_affinity_tables(edit.metadata_value)
             if affinity is None or freshness_by_stamp(model_graph(edit.model), affinity, stamp).state == "stale":
-                return  # stale, as before
+                return  # it was stale before
             self._affinity = affinity
         self._written = bytes(table)
         if edit.index_map.added:

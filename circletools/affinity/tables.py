@@ -1,11 +1,11 @@
-"""The affinity tables as bytes: u32 little endian.
+"""The affinity tables as bytes; numbers are little-endian u32.
 
     CIRCLETOOLS_devices     [n] ([id][length][name: length bytes])*     length counts the final NUL
     CIRCLETOOLS_affinity    [version = 1][subgraph count]
                             ([subgraph index][operator count n][device id * n][partition id * n])*
 
-0xFFFFFFFF stands for no device or no partition. The partition ids of a subgraph count from 0 in an order in which the
-partitions can run.
+0xFFFFFFFF stands for no device or no partition. The partition ids of a subgraph count from 0, in an order in which
+the partitions can run.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Affinity(Attributes):
 def read_affinity(model: Model | ModelGraph) -> Affinity | None:
     """Return the affinity in a model; None if it has none.
 
-    Raises TableFormatError for tables that cannot be decoded or that name a device that does not exist.
+    Raises TableFormatError for tables that cannot be decoded, or that name a device that does not exist.
     """
     return decode_affinity_tables(model.metadata_value)
 
@@ -119,7 +119,7 @@ def check_freshness(model: Model | ModelGraph, affinity: Affinity) -> Freshness:
 
 
 def freshness_by_stamp(model: ModelGraph, affinity: Affinity, stamp: bytes | memoryview | None) -> Freshness:
-    """Return whether tables describe the model's operators, according to this stamp. Raises TableFormatError."""
+    """Return whether the tables describe the model's operators, according to this stamp. Raises TableFormatError."""
     freshness = compare_stamp(model, stamp, AFFINITY_STAMP)
     if freshness.state == "stale":
         return freshness
@@ -128,6 +128,6 @@ def freshness_by_stamp(model: ModelGraph, affinity: Affinity, stamp: bytes | mem
             return Freshness("stale", index, None, "the model has no such subgraph")
         count = len(model.graphs[index])
         if len(subgraph.devices) != count:
-            reason = f"operators in the table: {len(subgraph.devices)}, in the model: {count}"
+            reason = f"operators in the table: {len(subgraph.devices)}; in the model: {count}"
             return Freshness("stale", index, min(len(subgraph.devices), count), reason)
     return freshness

@@ -1,6 +1,6 @@
-"""The units of partitioning: operators or sets of operators that stay together, and which units may be joined.
+"""The units of partitioning, operators or sets of operators that must stay together; and which units may be joined.
 
-Operators that stay together: a QUANTIZE and the DEQUANTIZE next to it, or operators that share a large tensor.
+For example, a QUANTIZE and the DEQUANTIZE next to it, or operators that share a large tensor, may form a unit.
 Operators on a path between two members also belong to the unit; otherwise it could not run without interruption.
 """
 
@@ -20,16 +20,16 @@ from circletools.graph.algorithms import Dag, UnionFind, dag_from_edges, strong_
 from circletools.graph.graph import Graph
 
 Join = Literal["connected", "shared", "any"]
-"""Which units may form one partition: connected units; also readers of the same constant or input; or any units."""
+"""The units that may form one partition: connected units; also readers of the same constant or input; any units."""
 
 _CODES = {"QUANTIZE", "DEQUANTIZE"}
 
 
 @dataclass(frozen=True, slots=True)
 class Colocation:
-    """Which operators to keep together: with `pairs`, a QUANTIZE and the DEQUANTIZE next to it.
+    """The operators to keep together: with `pairs`, a QUANTIZE and the DEQUANTIZE next to it.
 
-    With `least_bytes`, users of a tensor of at least this size; with `state`, of the same variable or hash table.
+    With `least_bytes`, users of a tensor of at least this size; with `state`, users of a variable or hash table.
     """
 
     pairs: bool = False
@@ -37,13 +37,13 @@ class Colocation:
     state: bool = False
 
     def __bool__(self) -> bool:
-        """Return whether any operators have to stay together."""
+        """Return whether any operators must stay together."""
         return self.pairs or self.state or self.least_bytes is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Sets of operators that stay together: the unit of each operator, the operators of each, and their graph."""
+    """Sets of operators that must stay together: each operator's unit, each unit's operators, and their graph."""
 
     home: Sequence[int]
     members: Sequence[Sequence[int]]
@@ -68,7 +68,7 @@ class Units:
         return CostTable(times, makers, sizes, read.reshape(-1), pairs[:, 1], table.links)
 
     def contents(self, what: Contents) -> Contents:
-        """Return the values that units read and produce; internal values count while their unit runs."""
+        """Return the values that units read and produce; a unit's internal values count while it runs."""
         if self.are_operators:
             return what
         home = np.array(self.home, np.int64)
@@ -78,7 +78,7 @@ class Units:
         return replace(what, constants=pairs, producers=makers, readers=home[what.readers])
 
     def partitions(self, of_units: Iterable[Partition]) -> tuple[Partition, ...]:
-        """Return partitions of operators for partitions of units."""
+        """Return the partitions of operators that correspond to partitions of units."""
         if self.are_operators:
             return tuple(of_units)
         return tuple(
@@ -90,7 +90,7 @@ class Units:
 
 
 def parse_colocation(words: Sequence[str]) -> Colocation:
-    """Parse the words of the option: `quantize`, `variables`, or numbers of bytes. Raises UsageError."""
+    """Parse the values of the option: `quantize`, `variables`, or numbers of bytes. Raises UsageError."""
     least = None
     for word in words:
         if word in ("quantize", "variables"):
@@ -98,8 +98,8 @@ def parse_colocation(words: Sequence[str]) -> Colocation:
         if word.isascii() and word.isdigit() and len(word) <= 18:
             least = min(int(word), int(word) if least is None else least)
         else:
-            hint = "write quantize, variables, or a number of bytes"
-            raise UsageError(f"`keep_together={word}` is not known", hint=hint)
+            hint = "write quantize, variables or a number of bytes"
+            raise UsageError(f"unknown value `keep_together={word}`", hint=hint)
     return Colocation("quantize" in words, least, "variables" in words)
 
 
@@ -109,7 +109,7 @@ def make_units(
     colocation: Colocation = Colocation(),
     users: Iterable[Sequence[int]] = (),
 ) -> Units:
-    """Return the units of a subgraph; each item of `users` is also a set of operators that stay together.
+    """Return the units of a subgraph; each item of `users` is a further set of operators that must stay together.
 
     Raises ModelFormatError for a missing tensor, and for a cycle.
     """
@@ -146,7 +146,7 @@ def _beside(facts: Graph, join: Join) -> tuple[tuple[int, ...], ...]:
 
 
 def _colocated(facts: Graph, colocation: Colocation) -> tuple[list[int], list[int]]:
-    """Return pairs of operators that stay together: the producer and a reader of a tensor."""
+    """Return pairs of operators that must stay together, the producer and a reader of a tensor."""
     readers, read = facts.reads
     makers = facts.producer[read]
     stays = np.zeros(len(read), np.bool_)
@@ -161,7 +161,7 @@ def _colocated(facts: Graph, colocation: Colocation) -> tuple[list[int], list[in
 
 
 def _labels(count: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the lowest operator to which each operator is joined."""
+    """Return, for each operator, the lowest operator that it is joined to."""
     sets = UnionFind(count)
     for one, other in pairs:
         sets.join(one, other)
@@ -169,7 +169,7 @@ def _labels(count: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def _convex(graph: Dag, label: Sequence[int]) -> list[int]:
-    """Return the unit of each operator as its lowest operator; sets that wait for each other are merged."""
+    """Return the lowest operator in each operator's unit; sets that wait for each other are merged."""
     _, group = np.unique(label, return_inverse=True)
     groups = group.tolist()
     components = strong_components(group_successors(graph, groups, max(groups, default=-1) + 1))

@@ -5,8 +5,8 @@
                b     ---------x
     plan       the largest value first, each at the lowest offset that is free during its lifetime
 
-The plan is the greedy-by-size offline planner of LiteRT's arena and TFLM's GreedyMemoryPlanner (Pisarchyk and Lee,
-Efficient Memory Management for Deep Neural Net Inference, 2020).
+This is the plan of the greedy-by-size offline planner in LiteRT's arena and of TFLM's GreedyMemoryPlanner (Pisarchyk
+and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020).
 """
 
 from __future__ import annotations

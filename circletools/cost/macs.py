@@ -1,4 +1,4 @@
-"""Multiply-accumulates of operators, from the shapes in the file.
+"""Count the multiply-accumulates of operators from the shapes in the file.
 
 Products in convolutions, matrix products and recurrent cells are counted, as in torch's FlopCounterMode (which counts
 two FLOPs for each); pooling, elementwise operators, biases and activations count as 0. A dynamic dimension counts as

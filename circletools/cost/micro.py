@@ -117,7 +117,7 @@ def _preparing(graphs: tuple[Graph, ...], scratch: int, buffers: int) -> int:
 
 
 def _scopes_of(graphs: tuple[Graph, ...]) -> dict[int, tuple[Indices, Indices, int]]:
-    """Number the scopes of each subgraph that runs: one for each operator, and those of the subgraphs it calls."""
+    """Number the scopes of each subgraph that runs: one per operator, and those of subgraphs that operators call."""
     scopes: dict[int, tuple[Indices, Indices, int]] = {}
     pending = [_enter(graphs, 0, [0], scopes)]  # a generator: calls may nest deeper than Python's limit
     while pending:

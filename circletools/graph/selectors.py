@@ -30,9 +30,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Ranges = tuple[tuple[int, int], ...]
 _LONGEST_GLOB = 10_000  # matching takes time quadratic in the length
-_MOST_TRIED = 25_000_000  # names tried against all patterns of a request: three seconds
-_STEPS = 128  # steps of a glob that take as long as trying a name; it may start again at every character of a name
-_MOST_COMPARED = 200_000  # names compared for hints: two seconds
+_MOST_TRIED = 25_000_000  # names tried against all patterns of a request, which takes three seconds
+_STEPS = 128  # steps of a glob that take as long as trying a name; matching may restart at every character
+_MOST_COMPARED = 200_000  # names compared for hints, which takes two seconds
 _CHOSEN = 10  # choosing an operator takes as long as trying this many names
 _GLOB = re.compile(r"[*?[]")
 _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)

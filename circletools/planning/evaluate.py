@@ -1,4 +1,4 @@
-"""Costs of partitions: transfers between them, estimated times, memory."""
+"""The costs of partitions: transfers between them, estimated times, and memory."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def read_request(request: CostRequest) -> CostInputs: ...
 def read_request(request: CostRequest) -> PlanInputs | CostInputs:
     """Read the files that a request names, to plan one model or many.
 
-    Raises UsageError for an invalid request, InvalidInputError for a file that cannot be read, EditError for an
+    Raises UsageError for an invalid request, InvalidInputError for a file that cannot be read, and EditError for an
     earlier model without origins or affinity.
     """
     _check_costs(request)
@@ -140,7 +140,7 @@ def _check(request: PlanRequest) -> None:
     if request.join != "connected" and request.mode != "min":
         raise UsageError(f"`join={request.join}` requires `mode=min`")
     if request.mode == "seed" and (request.limits or request.memory or request.min_size > 1):
-        raise UsageError("`limits=`, `memory=` and `min_size=` need `mode=min`", hint="mode seed has no options")
+        raise UsageError("`limits=`, `memory=` and `min_size=` need `mode=min`", hint="mode seed lacks them")
     if not 0 <= request.solve_time <= 1e6:
         raise UsageError(f"`solve_time={request.solve_time:g}` must be at least 0 seconds")
     if request.min_size < 1:

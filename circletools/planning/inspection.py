@@ -85,8 +85,8 @@ class AffinityInspection(Tabular):
 def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None) -> AffinityInspection:
     """Return the affinity in a model; with costs, also the estimated times.
 
-    Raises TableFormatError for a malformed table, EditError if operators to be timed have no device, and the errors
-    of reading costs.
+    Raises TableFormatError for a malformed table, EditError if operators to be timed have no device, and any error
+    in reading costs.
     """
     if isinstance(costs, CostRequest):
         costs = read_request(costs) if costs.has_costs else None

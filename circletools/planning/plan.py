@@ -130,7 +130,7 @@ EvaluatedPlan = tuple[Partitioning, Sequence[Evaluation]]
 
 @dataclass(frozen=True, slots=True)
 class Move(Attributes):
-    """An operator, and its devices before and after."""
+    """An operator, and its devices before and after a move."""
 
     operator: int
     source: str
@@ -170,7 +170,7 @@ def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule],
     """Return the partitions after moving operators; all other operators keep their devices.
 
     If several changes select an operator, the most specific one applies. Raises UsageError for a change that selects
-    nothing or names an unknown device, EditError if the mode cannot partition the result.
+    nothing or names an unknown device, and EditError if the mode cannot partition the result.
     """
     devices = partitioning.devices
     for change in changes:

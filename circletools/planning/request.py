@@ -40,7 +40,7 @@ class CostRequest(Attributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest(CostRequest):
-    """A request to place operators on devices, and what to report.
+    """A request to place operators on devices, with options for the report.
 
         PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu")
 
@@ -61,7 +61,7 @@ class PlanRequest(CostRequest):
     `what_if`: `SELECTOR=DEVICE`, operators to move; the result is compared with the plan.
     `explain`: also return the steps by which each partition grew, in mode `seed`.
 
-    docs/affinity.md and docs/costs.md explain each.
+    docs/affinity.md and docs/costs.md explain each field.
     """
 
     devices: tuple[str, ...] = ()

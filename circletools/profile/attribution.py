@@ -78,7 +78,7 @@ class AmbiguousTime(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class DelegatedGroup(Attributes):
-    """The time of a delegate for several operators that it does not report one by one.
+    """The time of a delegate for several operators that it does not report individually.
 
     `estimates_ns` divides the total among them by their MACs or, if these are unknown, by their bytes.
     """
@@ -150,7 +150,7 @@ class Attribution(Tabular):
     notes: tuple[Finding, ...] = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the time of each operator of the model, None if the trace does not contain it, and its sources."""
+        """Return the time of each operator of the model (None if the trace does not contain it), and its sources."""
         return [
             {"subgraph": row.subgraph, "operator_index": row.index, "code": row.code, "output": row.output}
             | {"backends": list(row.backends)}
@@ -167,7 +167,7 @@ def attribute(
 
     Several recordings are merged. The time of a module includes the modules in it; paths have at most `depth` parts.
     Raises UsageError for recordings that cannot be merged, InvalidInputError for a trace of another model,
-    TableFormatError for malformed origins.
+    and TableFormatError for malformed origins.
 
         with ct.open("out.circle") as model:
             for row in ct.attribute(model, ct.read_profile("trace.chrome.json")).operators:
@@ -215,7 +215,7 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
         message = f"executions at the beginning, left out: {trace.skipped}"
         yield Finding("SKIPPED_EXECUTIONS", "info", trace.name, message)
     elif count := warm_up(trace):
-        message = f"the first {counted(count, 'execution')} took longer than the rest; `skip=auto` leaves them out"
+        message = f"{counted(count, 'execution')} at the start took longer than the rest (`skip=auto` omits them)"
         yield Finding("WARM_UP", "info", trace.name, message)
 
 

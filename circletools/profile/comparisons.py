@@ -36,7 +36,7 @@ RECORDINGS = (1, 3, 6)
 """The numbers of recordings per side for which the detectable changes are shown."""
 
 _Key = tuple[int, int, int, int, str]
-"""Subgraph, the model's operator, and the runtime's name.
+"""The subgraph, the index of the model's operator, and the runtime's name.
 
 Between the operator and the name are two numbers: 0 and 0 for the operator's own run; for a delegate's row after it
 (at the start, after operator -1), the number of the delegate's part, from 1, and that of the row in this part.
@@ -71,7 +71,7 @@ class ComparedOperator(Attributes):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ProfileComparison(Comparison[ComparedProfile, ComparedOperator], Tabular):
-    """Recordings of operators of two sides; the first row is the sum over all operators."""
+    """Operator recordings of two sides; the first row is the sum over all operators."""
 
     @property
     def unpaired(self) -> int:

@@ -43,12 +43,12 @@ def profile(
     timeout_s: float = 600.0,
     depth: int | None = None,
 ) -> Profile:
-    """Run a model `runs` times on a runtime, and return where the time went; see `attribute`.
+    """Run a model `runs` times on a runtime, and attribute the time to its operators (see `attribute`).
 
     `on` is `litert`, `onert` or `openvino`, optionally with `:` and a variant. `inputs` are arrays for each run, one
     set for all runs, or an .npz file with one set in input order; by default they are made from `seed`. Warm-up is
     not attributed. The program runs in a separate process with one thread, except for onert's convolutions.
-    Raises UsageError if the program has no profiler or is not installed, InvalidInputError if it does not run the
+    Raises UsageError if the program has no profiler or is not installed, and InvalidInputError if it does not run the
     model.
 
         with ct.open("out.circle") as model:

@@ -24,7 +24,7 @@ from circletools.requires.table import runtime_table, title
 def rewrite_requirements(edit: ModelEdit, *, lower: bool = False, write: bool = False) -> RewriteResult:
     """With `lower`, write the lowest operator versions; with `write`, the correct min_runtime_version of the result.
 
-    Raises UsageError for a Circle model, EditError if no TensorFlow release has all operators.
+    Raises UsageError for a Circle model, and EditError if no TensorFlow release has all operators.
     """
     lowered = lower_versions(edit) if lower else RewriteResult(())
     written = write_minimum(edit) if write else RewriteResult(())
@@ -64,7 +64,7 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
 
 
 def _lowest(model: ModelGraph, code: int) -> int | None:
-    """Return the lowest version that suits all operators of a code; None without operators, or if one is unknown."""
+    """Return the lowest version that suits all operators of a code; None if there are none, or if one is unknown."""
     versions = [
         lowest_version(graph, operator)
         for graph in model.graphs

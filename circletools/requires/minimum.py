@@ -34,7 +34,7 @@ Release = tuple[int, ...]
 class Minimum:
     """The entry in the file and the correct value.
 
-    `declared` is the entry's text, None if there is none. `needed` is the necessary TensorFlow release, None if no
+    `declared` is the entry's text, None if there is none. `needed` is the required TensorFlow release, None if no
     release is known to have all operators. `is_bound` means that a release older than `needed` may suffice, since no
     older one was measured. `state` compares the two.
     """
@@ -81,7 +81,7 @@ def _state(declared: str | None, needed: Release, is_bound: bool) -> State:
 def write_minimum(edit: ModelEdit) -> RewriteResult:
     """Set `min_runtime_version` to the correct value; nothing changes if it already has that value.
 
-    Raises EditError if no TensorFlow release is known to have all operators, UsageError for a Circle model.
+    Raises EditError if no TensorFlow release is known to have all operators, and UsageError for a Circle model.
     """
     if edit.model.format != "tflite":
         raise UsageError(f"{NAME} exists only in TFLite models; this is a Circle model")
@@ -117,7 +117,7 @@ def _releases() -> Mapping[str, Mapping[str, str]]:
 
 
 def _number(version: str) -> Release | None:
-    """Return a version as three numbers, so that 2.8 equals 2.8.0. None for other text."""
+    """Return a version as three numbers, so that 2.8 equals 2.8.0; None for any other text."""
     words = version.split(".")
     if not 1 <= len(words) <= 3 or not all(word.isascii() and word.isdigit() and len(word) < 6 for word in words):
         return None

@@ -1,4 +1,4 @@
-"""C++ code that registers exactly the operators of some models with TFLM's MicroMutableOpResolver."""
+"""Write C++ code that registers exactly the operators of given models with TFLM's MicroMutableOpResolver."""
 
 from __future__ import annotations
 

@@ -89,21 +89,21 @@ HEAD = "[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opname\n"
 
 
 BAD_PART_FILES: list[tuple[str, str, str, str | None]] = [
-    ("", "there is no section [partition]", "p", None),
+    ("", "there is no [partition] section", "p", None),
     ("[partition]\n", "[partition] lacks backends", "p", None),
-    (HEAD + "more=1", "[partition] has no key 'more'", "p:5", "it has: backends, default, comply"),
-    (HEAD.replace("opname", "name"), "comply='name'", "p:4", "it is opcode or opname"),
-    (HEAD.replace("cpu,npu", "cpu,"), "a backend without a name", "p:2", "write them like cpu,npu"),
-    (HEAD.replace("=cpu\n", "=gpu\n"), "'gpu' is not one of the backends", "p:3", "they are: 'cpu', 'npu'"),
-    (HEAD + "[OPNAME]\na=gpu", "'gpu' is not one of the backends", "p:6", "they are: 'cpu', 'npu'"),
-    (HEAD + "[OPNAME]\na\0=cpu", "a NUL character", "p:6", "ONE stops reading there"),
-    (HEAD + "[OPNAME", "the section '[OPNAME' is not known", "p:5",
-     "these are: [partition], [OPCODE], [OPNAME]"),
-    (HEAD + "[" + "x" * 70 + "]", f"the section '[{'x' * 59}' is not known", "p:5",
-     "these are: [partition], [OPCODE], [OPNAME]"),
-    (HEAD + "y" * 61, f"'{'y' * 60}' has no =", "p:5", "write key=value"),
+    (HEAD + "more=1", "unknown key 'more' in [partition]", "p:5", "known keys: backends, default, comply"),
+    (HEAD.replace("opname", "name"), "invalid value comply='name'", "p:4", "write opcode or opname"),
+    (HEAD.replace("cpu,npu", "cpu,"), "a backend has no name", "p:2", "write, for example, cpu,npu"),
+    (HEAD.replace("=cpu\n", "=gpu\n"), "'gpu' is not one of the backends", "p:3", "the backends are 'cpu', 'npu'"),
+    (HEAD + "[OPNAME]\na=gpu", "'gpu' is not one of the backends", "p:6", "the backends are 'cpu', 'npu'"),
+    (HEAD + "[OPNAME]\na\0=cpu", "the line contains a NUL character", "p:6", "ONE stops reading there"),
+    (HEAD + "[OPNAME", "unknown section '[OPNAME'", "p:5",
+     "known sections: [partition], [OPCODE], [OPNAME]"),
+    (HEAD + "[" + "x" * 70 + "]", f"unknown section '[{'x' * 59}'", "p:5",
+     "known sections: [partition], [OPCODE], [OPNAME]"),
+    (HEAD + "y" * 61, f"'{'y' * 60}' contains no =", "p:5", "write key=value"),
     ("a=1", "'a=1' is outside every section", "p:1", "begin with [partition]"),
-    (HEAD + "[OPNAME]\na=cpu\nb=cpu\na=npu", "duplicate line for 'a'", "p:8", "the first is in line 6"),
+    (HEAD + "[OPNAME]\na=cpu\nb=cpu\na=npu", "duplicate line for 'a'", "p:8", "the first is line 6"),
 ]  # fmt: skip
 
 
@@ -297,7 +297,7 @@ def test_the_environment_of_onert_has_a_longest_value(monkeypatch: pytest.Monkey
             "BACKENDS": "cpu", "OP_BACKEND_MAP": "0=cpu;1=cpu",
         }  # fmt: skip
         monkeypatch.setattr(export, "VARIABLE_BYTES", size - 1)
-        with pytest.raises(EditError, match=f"the map takes {size} bytes; Linux passes no variable above {size - 1}"):
+        with pytest.raises(EditError, match=f"the map takes {size} bytes; Linux allows at most {size - 1}"):
             onert_environment(model_graph(model), pictures.current_affinity(model_graph(model)))
 
 

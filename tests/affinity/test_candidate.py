@@ -37,8 +37,8 @@ def test_what_is_right_has_no_violation() -> None:
 
 
 @pytest.mark.parametrize(("wrong", "message"), [
-    (candidate((0, (0, 1, 2))), "some units are in no partition, or in several"),
-    (candidate((0, (0, 1, 2, 3)), (1, (1,))), "some units are in no partition, or in several"),
+    (candidate((0, (0, 1, 2))), "some units are in no partition or in several"),
+    (candidate((0, (0, 1, 2, 3)), (1, (1,))), "some units are in no partition or in several"),
     (candidate((0, (0, 1, 2)), (1, (3,))), "unit 3 may not be on device 1"),
     (candidate((0, (3,)), (0, (0, 1, 2))), "unit 3 runs before its producers"),
     (candidate((0, (0, 1, 3)), (1, (2,))), "unit 3 runs before its producers"),
@@ -77,7 +77,7 @@ def test_memory_is_kept_to_the_byte() -> None:
     """0, 1 and 2 are there when 2 runs: 30 bytes, and the constant."""
     assert violations(replace(DIAMOND, caps={0: 35}).problem(), WHOLE) == []
     (found,) = violations(replace(DIAMOND, caps={0: 34}).problem(), WHOLE)
-    assert found.message == "d0 has 34 bytes and would need 35: 5 of constants, 30 of tensors at once"
+    assert found.message == "d0 has 34 bytes, but would need 35: 5 of constants, 30 of tensors at once"
     assert (found.device, found.limit) == (0, None)
 
 

@@ -209,7 +209,7 @@ def test_a_rank_that_the_file_does_not_tell_is_not_measured() -> None:
         return table.why_not(OperatorTraits("ADD", 1, (tensor,), (), {}))
 
     assert answer("INT8", 1) is None
-    assert answer("INT8", 0) == Refusal("not tried with: input 0 has rank 0", measured=False)
+    assert answer("INT8", 0) == Refusal("not tested with: input 0 has rank 0", measured=False)
     found = answer("INT16", 0)
     assert found is not None
     assert found.measured

@@ -88,7 +88,7 @@ NONE_AT_ALL: list[tuple[str, str]] = [
     ("Stride <= 2", "not a number, an option or"),
     ("input0.colour == 2", "is not a number"),
     ("input0.dim == 2", "must name a dimension"),
-    ("inputs.scale == outputs.scale", "two terms with several numbers"),
+    ("inputs.scale == outputs.scale", "two terms that can each have several numbers"),
     ("1 / 0 == 2", "has no divisor"),
     ("0^-1 == 2", "has no divisor"),
     ("1 + 1 == 2", "is not a number"),

@@ -71,12 +71,12 @@ def test_a_rule_needs_no_reason_and_leaves_that_of_the_operator() -> None:
 
 BAD_RULES: list[tuple[Any, str, str]] = [
     ({"first": CAST}, "context[0].then", "must be an object"),
-    ({"first": CAST, "then": {}}, "context[0].then.operators", "a list that is not empty"),
+    ({"first": CAST, "then": {}}, "context[0].then.operators", "a nonempty list"),
     ({"first": CAST, "then": {"operators": ["NEGG"]}}, "context[0].then.operators", "did you mean 'NEG'?"),
-    ({"first": CAST, "then": {**TRANSPOSE, "ranks": 1}}, "context[0].then", "the key 'ranks' is not known"),
+    ({"first": CAST, "then": {**TRANSPOSE, "ranks": 1}}, "context[0].then", "unknown key 'ranks'"),
     ({"first": CAST, "then": TRANSPOSE, "link": "before"}, "context[0].link", "must be one of feeds, shares"),
-    ({"first": CAST, "then": TRANSPOSE, "why": ""}, "context[0]", "the key 'why' is not known"),
-    ({"first": CAST, "then": TRANSPOSE, "reason": 3}, "context[0].reason", "must be a text"),
+    ({"first": CAST, "then": TRANSPOSE, "why": ""}, "context[0]", "unknown key 'why'"),
+    ({"first": CAST, "then": TRANSPOSE, "reason": 3}, "context[0].reason", "must be a string"),
 ]
 
 

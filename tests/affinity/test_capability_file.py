@@ -39,9 +39,9 @@ MALFORMED: list[tuple[Any, str, str]] = [
     ([], "t.json", "must be an object"),
     ({}, "t.json", "has no operators"),
     ({"operators": {}, "schema_version": "2"}, "schema_version", "'2' is not known"),
-    ({"operators": {}, "schema_version": 2}, "schema_version", "2 is not known"),
+    ({"operators": {}, "schema_version": 2}, "schema_version", "schema_version 2 is not known"),
     ({"operators": {}, "devise": "x"}, "t.json", "did you mean 'device'?"),
-    ({"operators": {}, "device": 3}, "device", "must be a text"),
+    ({"operators": {}, "device": 3}, "device", "must be a string"),
     ({"operators": []}, "operators", "must be an object"),
     ({"operators": {"CONV2D": [{}]}}, "operators", "did you mean 'CONV_2D'?"),
     ({"operators": {"add": [{}]}}, "operators", "did you mean 'ADD'?"),
@@ -49,36 +49,36 @@ MALFORMED: list[tuple[Any, str, str]] = [
     ({"operators": {"ADD": {}}}, "operators.ADD", "must be a list of forms"),
     ({"operators": {"ADD": ["x"]}}, "operators.ADD[0]", "must be an object"),
     ({"operators": {"ADD": [{}, {"max_ranks": 4}]}}, "operators.ADD[1]", "did you mean 'max_rank'?"),
-    ({"operators": {}, "measured": []}, "measured", "a list that is not empty"),
-    ({"operators": {}, "measured": [{"types": ["BOOL"]}]}, "measured[0].operators", "a list that is not empty"),
+    ({"operators": {}, "measured": []}, "measured", "a nonempty list"),
+    ({"operators": {}, "measured": [{"types": ["BOOL"]}]}, "measured[0].operators", "a nonempty list"),
     ({"operators": {}, "measured": [{"operators": ["ADDS"]}]}, "measured[0].operators", "did you mean 'ADD'?"),
-    ({"operators": {}, "measured": [{"operators": [3]}]}, "measured[0].operators", "must be a text"),
+    ({"operators": {}, "measured": [{"operators": [3]}]}, "measured[0].operators", "must be a string"),
     ({"operators": {}, "measured": [{"operators": ["ADD"], "type": 1}]}, "measured[0]", "did you mean 'types'?"),
-    (form(types="FLOAT32"), "operators.ADD[0].types", "a list that is not empty"),
-    (form(types=[]), "operators.ADD[0].types", "a list that is not empty"),
-    (form(types=["FLOAT32", 3]), "operators.ADD[0].types[1]", "must be a text"),
-    (form(types=["FLOAT"]), "operators.ADD[0].types[0]", "there is no type 'FLOAT'"),
+    (form(types="FLOAT32"), "operators.ADD[0].types", "a nonempty list"),
+    (form(types=[]), "operators.ADD[0].types", "a nonempty list"),
+    (form(types=["FLOAT32", 3]), "operators.ADD[0].types[1]", "must be a string"),
+    (form(types=["FLOAT"]), "operators.ADD[0].types[0]", "unknown type 'FLOAT'"),
     (form(types=["float32"]), "operators.ADD[0].types[0]", "did you mean 'FLOAT32'?"),
     (form(types=[""]), "operators.ADD[0].types[0]", "must name a type"),
     (form(types=["INT8 per_chanel"]), "operators.ADD[0].types[0]", "did you mean 'per_channel'?"),
     (form(types=["INT8 per_tensor per_channel"]), "operators.ADD[0].types[0]", "repeats or contradicts another word"),
     (form(types=["INT8 constant computed"]), "operators.ADD[0].types[0]", "repeats or contradicts another word"),
     (form(types=["INT8 constant constant"]), "operators.ADD[0].types[0]", "repeats or contradicts another word"),
-    (form(types=["FLOAT32 per_tensor"]), "operators.ADD[0].types[0]", "has no quantization"),
+    (form(types=["FLOAT32 per_tensor"]), "operators.ADD[0].types[0]", "tensors have no quantization"),
     (form(inputs="FLOAT32"), "operators.ADD[0].inputs", "must be a list"),
-    (form(inputs=["..."]), "operators.ADD[0].inputs[0]", "could repeat"),
-    (form(inputs=["...", "FLOAT32"]), "operators.ADD[0].inputs[0]", "there is no type '...'"),
-    (form(inputs=["FLOAT32", []]), "operators.ADD[0].inputs[1]", "a list that is not empty"),
-    (form(outputs=[["FLOAT32", "none 3"]]), "operators.ADD[0].outputs[0]", "there is no type 'none'"),
-    (form(min_rank=-1), "operators.ADD[0].min_rank", "a whole number from 0"),
-    (form(max_rank=1.5), "operators.ADD[0].max_rank", "a whole number from 0"),
-    (form(max_rank=True), "operators.ADD[0].max_rank", "a whole number from 0"),
-    (form(min_rank=4, max_rank=3), "operators.ADD[0].max_rank", "nothing fits"),
-    (form(min_version=0), "operators.ADD[0].min_version", "a whole number from 1"),
-    (form(max_inputs="2"), "operators.ADD[0].max_inputs", "a whole number from 0"),
-    (form(min_outputs=2, max_outputs=1), "operators.ADD[0].max_outputs", "nothing fits"),
+    (form(inputs=["..."]), "operators.ADD[0].inputs[0]", "repeats nothing"),
+    (form(inputs=["...", "FLOAT32"]), "operators.ADD[0].inputs[0]", "unknown type '...'"),
+    (form(inputs=["FLOAT32", []]), "operators.ADD[0].inputs[1]", "a nonempty list"),
+    (form(outputs=[["FLOAT32", "none 3"]]), "operators.ADD[0].outputs[0]", "unknown type 'none'"),
+    (form(min_rank=-1), "operators.ADD[0].min_rank", "a whole number of at least 0"),
+    (form(max_rank=1.5), "operators.ADD[0].max_rank", "a whole number of at least 0"),
+    (form(max_rank=True), "operators.ADD[0].max_rank", "a whole number of at least 0"),
+    (form(min_rank=4, max_rank=3), "operators.ADD[0].max_rank", "nothing can match"),
+    (form(min_version=0), "operators.ADD[0].min_version", "a whole number of at least 1"),
+    (form(max_inputs="2"), "operators.ADD[0].max_inputs", "a whole number of at least 0"),
+    (form(min_outputs=2, max_outputs=1), "operators.ADD[0].max_outputs", "nothing can match"),
     (form(static=1), "operators.ADD[0].static", "must be true, false or batch"),
-    ({"operators": {}, "rules": [{"operators": ["ADD"]}]}, "rules[0]", "has neither needs nor a reason"),
+    ({"operators": {}, "rules": [{"operators": ["ADD"]}]}, "rules[0]", "needs a reason, or forms in `needs`"),
     (
         {"operators": {}, "rules": [{"operators": ["ADD"], "needs": {"max_rank": "4"}}]},
         "needs[0].max_rank",
@@ -87,7 +87,7 @@ MALFORMED: list[tuple[Any, str, str]] = [
     (
         {"operators": {}, "rules": [{"operators": [], "reason": "x"}]},
         "rules[0].operators",
-        "a list that is not empty",
+        "a nonempty list",
     ),
     ({"operators": {}, "unread": {"RESHAPE": "1"}}, "unread.RESHAPE", "must be a whole number"),
     (form(unpacks="yes"), "operators.ADD[0].unpacks", "must be true or false"),
@@ -99,10 +99,10 @@ MALFORMED: list[tuple[Any, str, str]] = [
     ),
     (form(options={"fused_activation_function": ["RELU7"]}), "fused_activation_function[0]", "did you mean 'RELU"),
     (form(options={"fused_activation_function": [0]}), "fused_activation_function[0]", "available: NONE, RELU"),
-    (form(options={"fused_activation_function": []}), "fused_activation_function", "a list that is not empty"),
+    (form(options={"fused_activation_function": []}), "fused_activation_function", "a nonempty list"),
     (form(options={"keep_dims": ["yes"]}), "options.keep_dims[0]", "must be a number, true or false"),
     (form(options={"stride_w": {}}), "options.stride_w", "must have min or max"),
-    (form(options={"stride_w": {"least": 1}}), "options.stride_w", "the key 'least' is not known"),
+    (form(options={"stride_w": {"least": 1}}), "options.stride_w", "unknown key 'least'"),
     (form(options={"stride_w": {"min": "1"}}), "options.stride_w.min", "must be a number"),
     (form(options={"beta": [10**400]}), "options.beta[0]", "is too large"),
 ]
@@ -144,7 +144,7 @@ def test_any_bytes_are_a_table_or_refused(data: bytes) -> None:
 def test_devices_that_are_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"did you mean 'xnnpack'\?"):
         load_capability("xnnpak")
-    with pytest.raises(UsageError, match=r"a file must end in \.json"):
+    with pytest.raises(UsageError, match=r"a file name must end in \.json"):
         load_capability("zzz")
     with pytest.raises(InvalidInputError, match="cannot read it"):
         load_capability(str(tmp_path / "none.json"))
@@ -177,7 +177,7 @@ def test_options_that_are_texts_are_compared_as_texts() -> None:
     values = found.options["shared_name"]
     assert (values.text, sorted(values.names.values())) == ("a or b", ["a", "b"])
     assert all(map(values.holds, values.values))
-    with pytest.raises(InvalidInputError, match="must be a text"):
+    with pytest.raises(InvalidInputError, match="must be a string"):
         parse_capability(json.dumps(form).replace('"b"', "3").encode(), "table.json")
 
 

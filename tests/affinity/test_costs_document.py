@@ -28,7 +28,7 @@ DIAMOND = path_of("circle/diamond")  # FULLY_CONNECTED feeds TANH, LOGISTIC, REL
 NO_DOCUMENTS: list[tuple[str, str]] = [
     ("[]", "must be an object"),
     ('{"devices": {}}', "`devices` must be a list"),
-    ('{"devices": [\n{"nam": 1}]}', "costs.json:2: `nam` is not known"),
+    ('{"devices": [\n{"nam": 1}]}', "costs.json:2: unknown key `nam`"),
     ('{"devices": [\n{"name": "a"},\n{"name": "a"}]}', "costs.json:3: duplicate entry"),
     ('{"devices": [{"name": "*"}]}', "cannot be named"),
     ('{"devices": [{"name": "a", "launch_us": -1}]}', "number from 0"),
@@ -37,7 +37,7 @@ NO_DOCUMENTS: list[tuple[str, str]] = [
     ('{"devices": [{"name": "a", "launch_us": 1000000000000001}]}', "number from 0 to 1e+15"),
     ('{"devices": [{"name": "a", "launch_us": NaN}]}', "NaN is not a JSON number"),
     ('{"devices": [{"name": "a", "launch_us": 1e999}]}', "1e999 is too large"),
-    ('{"devices": [{"name": "a", "operators": [{"select": "op:*"}]}]}', "neither `time_us` nor"),
+    ('{"devices": [{"name": "a", "operators": [{"select": "op:*"}]}]}', "`time_us` or `bytes_per_us` is needed"),
     ('{"devices": [{"name": "a", "operators": [{"select": "op:*", "bytes_per_us": 0}]}]}', "1e-09"),
     ('{"devices": [{"name": "a", "operators": [{"select": "ADD", "time_us": 1}]}]}', "is not a selector"),
     ('{"devices": [{"name": "a"}], "transfers": [{"from": "a", "to": "b"}]}', "'b' is not among"),

@@ -140,8 +140,8 @@ BAD_DOCUMENTS: list[tuple[str, str, str]] = [
     ('{"devices": [{"name": "a"}], "transfers": [{"from": "b", "to": "a"}]}', "device 'b' is not among `devices`",
      "c:1"),
     ('{"devices": [{"name": "a", "operators": [{"select": "op:*", "time_us": null, "bytes_per_us": 1}]}]}',
-     "`time_us` null and a rate exclude each other", "c:1"),
-    ('{"devices": [{"name": "a", "operators": [\n{"select": "op:*"}]}]}', "neither `time_us` nor `bytes_per_us`",
+     "`time_us` cannot be null if there is a rate", "c:1"),
+    ('{"devices": [{"name": "a", "operators": [\n{"select": "op:*"}]}]}', "`time_us` or `bytes_per_us` is needed",
      "c:2"),
 ]  # fmt: skip
 

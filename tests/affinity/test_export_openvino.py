@@ -98,7 +98,7 @@ def _values(port: Any) -> np.ndarray[Any, Any]:
 
 def test_what_openvino_cannot_be_told() -> None:
     for data, reason in (
-        (with_affinity(named("a"), ["CPU"]), "OpenVINO reads TFLite models, not Circle"),
+        (with_affinity(named("a"), ["CPU"]), "OpenVINO reads TFLite models, not Circle models"),
         (with_affinity(named("a", kind="tflite"), ["CPU,GPU"]), "HETERO cannot name a device 'CPU,GPU'"),
         (with_affinity(named("a", "b", kind="tflite"), ["CPU", None]), r"operators\[1\]: the operator has no device"),
     ):

@@ -96,19 +96,19 @@ def test_a_part_file_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("change", "complaint"), [
-    (("comply=opname", "comply=name"), "x.part:4: comply='name' (it is opcode or opname)"),
+    (("comply=opname", "comply=name"), "x.part:4: invalid value comply='name' (write opcode or opname)"),
     (("comply=opname\n", ""), "x.part: [partition] lacks comply"),
-    (("[partition]", "[partitions]"), "x.part:1: the section '[partitions]' is not known"),
+    (("[partition]", "[partitions]"), "x.part:1: unknown section '[partitions]'"),
     (("[partition]\n", ""), "x.part:1: 'backends=cpu,npu' is outside every section"),
-    (("[OPNAME]", "[OPNAME"), "x.part:6: the section '[OPNAME' is not known"),
-    (("default=cpu", "default=gpu"), "x.part:3: 'gpu' is not one of the backends (they are: 'cpu', 'npu')"),
-    (("=cpu,npu", "=cpu, gpu"), "x.part:7: 'npu' is not one of the backends (they are: 'cpu', ' gpu')"),
-    (("=cpu,npu", "=cpu,,npu"), "x.part:2: a backend without a name"),
-    (("backends=", "backend="), "x.part:2: [partition] has no key 'backend'"),
-    (("a=npu", "a npu"), "x.part:7: 'a npu' has no = (write key=value)"),
-    (("a=npu", "a=npu\na=cpu"), "x.part:8: duplicate line for 'a' (the first is in line 7)"),
-    (("a=npu", "a\0=npu"), "x.part:7: a NUL character"),
-    (("[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opname\n", ""), "x.part: there is no section [partition]"),
+    (("[OPNAME]", "[OPNAME"), "x.part:6: unknown section '[OPNAME'"),
+    (("default=cpu", "default=gpu"), "x.part:3: 'gpu' is not one of the backends (the backends are 'cpu', 'npu')"),
+    (("=cpu,npu", "=cpu, gpu"), "x.part:7: 'npu' is not one of the backends (the backends are 'cpu', ' gpu')"),
+    (("=cpu,npu", "=cpu,,npu"), "x.part:2: a backend has no name"),
+    (("backends=", "backend="), "x.part:2: unknown key 'backend' in [partition]"),
+    (("a=npu", "a npu"), "x.part:7: 'a npu' contains no = (write key=value)"),
+    (("a=npu", "a=npu\na=cpu"), "x.part:8: duplicate line for 'a' (the first is line 7)"),
+    (("a=npu", "a\0=npu"), "x.part:7: the line contains a NUL character"),
+    (("[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opname\n", ""), "x.part: there is no [partition] section"),
 ])  # fmt: skip
 def test_what_one_would_ignore_is_an_error(change: tuple[str, str], complaint: str) -> None:
     text = "[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opname\n\n[OPNAME]\na=npu\n"

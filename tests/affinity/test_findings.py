@@ -37,7 +37,7 @@ FOUND: list[tuple[Ids, Ids, list[Found]]] = [
     (
         [0, 0, 0, 1, 0, 0],
         [0, 1, 2, 2, 3, 4],
-        [("MIXED_PARTITION", "error", "subgraphs[0]", "partition 2 has operators of several devices")],
+        [("MIXED_PARTITION", "error", "subgraphs[0]", "partition 2 has operators on several devices")],
     ),
     (
         [1, 1, 0, 1, 1, 1],
@@ -52,7 +52,7 @@ FOUND: list[tuple[Ids, Ids, list[Found]]] = [
     (
         [1] * 6,
         [1, 0, 0, 0, 1, 0],
-        [("MISNUMBERED_PARTITION", "warning", "subgraphs[0]", "partition 0 reads what partition 1 produces")],
+        [("MISNUMBERED_PARTITION", "warning", "subgraphs[0]", "partition 0 reads outputs of partition 1")],
     ),
     (
         [1] * 6,
@@ -90,7 +90,7 @@ def test_a_table_that_is_malformed_or_stale() -> None:
             "STALE_AFFINITY",
             "warning",
             "subgraphs[0].operators[5]",
-            "the tables no longer match the model: operators in the table: 5, in the model: 6",
+            "the tables no longer match the model: operators in the table: 5; in the model: 6",
         )
     ]
 

@@ -31,7 +31,7 @@ def test_the_first_tensor_counts_for_ruy() -> None:
     graph = build.graph()
     given = graph.tensor("x", type="INT8")
     graph.ends([given], [graph.compute("FULLY_CONNECTED", [given, graph.tensor("w")], "y")])
-    refused = pytest.raises(EditError, match="ruy computes in FLOAT32 only; 'x' is INT8")
+    refused = pytest.raises(EditError, match="ruy computes only in FLOAT32; 'x' is INT8")
     with open_model(with_affinity(build.to_bytes("circle"), ["ruy"])) as model, refused:
         onert_environment(model_graph(model), current_affinity(model_graph(model)))
 

@@ -99,7 +99,7 @@ def test_units_stay_in_one_partition_on_one_device() -> None:
     assert rows(planned(quantized(), rules=("index:0-1=npu",), default="cpu")) == [(0, 1), (2, 3, 4, 5)]
     plan = planned(quantized(), rules=("index:0-1=npu",), default="cpu", keep_together=("quantize",))
     assert rows(plan) == [(0, 1, 2), (3, 4, 5)]
-    assert plan.reason(0, 2) == "operators 1-2 stay together"
+    assert plan.reason(0, 2) == "operators 1-2 must stay together"
     limits = ("npu:max-operators=3",)
     plan = planned(quantized(), rules=("index:3=npu",), default="cpu", keep_together=("16",), limits=limits)
     assert rows(plan) == [(0, 1), (2, 3, 4), (5,)]
@@ -107,10 +107,10 @@ def test_units_stay_in_one_partition_on_one_device() -> None:
 
 
 @pytest.mark.parametrize(("request_", "said"), [
-    ({"rules": ("index:1=npu", "index:2=cpu"), "default": "cpu"}, "operators 1-2 stay together, and rules put them "
-     "on different devices: index:1=npu and index:2=cpu"),
-    ({"rules": ("index:1=npu",), "default": "cpu", "capabilities": ("TABLE",)}, "operators 1-2 stay together, and no "
-     "device supports all of them; rule index:1=npu keeps them on npu"),
+    ({"rules": ("index:1=npu", "index:2=cpu"), "default": "cpu"}, "operators 1-2 must stay together, but rules put "
+     "them on different devices: index:1=npu and index:2=cpu"),
+    ({"rules": ("index:1=npu",), "default": "cpu", "capabilities": ("TABLE",)}, "operators 1-2 must stay together, "
+     "but no device supports all of them; rule index:1=npu keeps them on npu"),
     ({"rules": ("index:3=npu",), "default": "cpu", "keep_together": ("16",), "limits": ("npu:max-operators=2",)},
      "limit npu:max-operators=2 cannot be met"),
 ])  # fmt: skip

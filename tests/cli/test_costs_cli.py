@@ -144,7 +144,7 @@ def test_memory_is_kept_to_or_refused(costs: Path) -> None:
     assert devices_of(none) == ["cpu"] * 6
     ran = run("partition", DIAMOND, "--costs", costs, "--memory", "npu=100", "--set", "index:0=npu")
     assert ran.returncode == 4
-    assert re.search(r"npu has 100 bytes and would need \d+: 288 of constants", ran.stderr)
+    assert re.search(r"npu has 100 bytes, but would need \d+: 288 of constants", ran.stderr)
 
 
 def test_times_of_a_trace() -> None:

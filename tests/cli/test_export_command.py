@@ -90,7 +90,7 @@ def test_what_is_refused_leaves_no_file(mlp: Path, tmp_path: Path) -> None:
     for name in ("old", "new"):
         ran = run("export-affinity", model, "--to", "onert", "-o", tmp_path / name)
         assert (ran.status, ran.out) == (4, b"")
-        assert ran.err.startswith(f"error: {model}: subgraphs[0].operators[0]: ruy has no TANH")
+        assert ran.err.startswith(f"error: {model}: subgraphs[0].operators[0]: ruy has no kernel for TANH")
     assert (old.read_text(), files_in(tmp_path)) == ("precious", {"a.circle", "mlp.circle", "old"})
     for arguments in (["--to", "dot", "--json"], ["--to", "part", "-o", model], ["--to", "x"], []):
         assert run("export-affinity", model, *arguments).status == 2

@@ -95,7 +95,7 @@ MEASURED = [{"operators": ["TANH", "NEG"], "types": ["FLOAT32"]}]
 
 def test_what_was_not_measured_is_neither(fitted: Any) -> None:
     found = fitted(chain(["TANH", "COS"]), {"TANH": [{}]}, measured=MEASURED)
-    unknown = misfit(1, "COS", "t1", measured=False, remedy=NOT_MEASURED, reason="COS was not tried")
+    unknown = misfit(1, "COS", "t1", measured=False, remedy=NOT_MEASURED, reason="COS was not tested")
     assert found.misfits == (unknown,)
     assert (found.verdict, found.refused, found.sources, found.cuts) == ("not_known", 0, (), Cuts(1, 1, 16))
     found = fitted(chain(["NEG", "COS"]), {"TANH": [{}]}, measured=MEASURED)

@@ -27,5 +27,5 @@ def test_devices_are_filled_in_their_order() -> None:
 
 
 def test_what_fits_nowhere_is_refused() -> None:
-    with pytest.raises(ct.EditError, match="npu has 1 bytes and would need"):
+    with pytest.raises(ct.EditError, match="npu has 1 bytes, but would need"):
         planned("npu=1", devices=("npu",))

@@ -171,7 +171,7 @@ def test_memory_is_told_by_device(costs: Path) -> None:
     assert [each.constants_bytes for each in used] == [(8 * 8 + 8) * 4, 0]
     assert devices_of(planned(costs=costs, memory=("npu=0",))) == ["cpu"] * 6
     assert planned(costs=costs, memory=("npu=" + "9" * 18,)).caps == {0: 10**18 - 1}
-    with pytest.raises(ct.EditError, match="npu has 100 bytes and would need"):
+    with pytest.raises(ct.EditError, match="npu has 100 bytes, but would need"):
         planned(costs=costs, memory=("npu=100",), rules=("index:0=npu",))
 
 
@@ -238,7 +238,7 @@ def test_operators_that_nobody_asked_about_count_as_refused_and_are_told(tmp_pat
     assert (note.code, note.severity) == ("NOT_MEASURED", "info")
     assert "4 operators" in note.message
     assert "subgraphs[0].operators[2]" in note.message
-    assert plan.assignment.why(0, 2) == "default; not npu: not measured: LOGISTIC was not tried"
+    assert plan.assignment.why(0, 2) == "default; not npu: not measured: LOGISTIC was not tested"
     assert plan.assignment.why(0, 0) == "default; not npu: npu has no FULLY_CONNECTED"
 
 

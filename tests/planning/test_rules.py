@@ -37,7 +37,7 @@ PART = "[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opcode\n[OPCODE]\n"
 @pytest.mark.parametrize(("words", "notes", "devices"), [
     ("TANH=npu\nSOFTMAX=npu\n", [("UNMATCHED_RULE", ":7", "op:SOFTMAX matches no operator")], "cnc"),
     ("TANH =npu\n", [], "cnc"),
-    ("TANH = npu\n", [("BLANKS_IN_PART_FILE", "", "read without the spaces")], "cnc"),
+    ("TANH = npu\n", [("BLANKS_IN_PART_FILE", "", "the spaces around names were removed")], "cnc"),
     (" =npu\n", [("UNMATCHED_RULE", ":6", "matches no operator")], "ccc"),
 ])  # fmt: skip
 def test_a_rule_of_a_part_file_may_match_nothing(

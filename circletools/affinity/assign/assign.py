@@ -1,4 +1,4 @@
-"""Assignment of a device to every operator: by rules, by capability tables, or by default.
+"""Assign a device to every operator, by rules, by capability tables, or by default.
 
 Rules take precedence over capability tables, and tables over the default. `rules` ranks the rules.
 """
@@ -18,7 +18,7 @@ from circletools.graph.selectors import Chooser
 from circletools.wording import ranges, suggestion
 
 Refusals = Mapping[str, Sequence[Sequence[Refusal | None]]]
-"""The reason for each refusal, or None, by device with a capability table, subgraph and operator."""
+"""The refusal, or None, by device (those with a capability table), subgraph and operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The device number of each operator of each subgraph (an index into `devices`), and what decided it.
+    """The device number of each operator of each subgraph (an index into `devices`), and the basis of each choice.
 
     `decided_by` holds the rule, the earlier device or the default; it is None if a capability table decided. If a
     solver chose the devices, `placed` holds its solution and `least_us` a lower bound on the time of any choice, by
@@ -78,7 +78,7 @@ class Assignment:
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
     def refused(self) -> Refusals:
-        """Return, by subgraph, why each device refuses each operator; None if accepted, or without a table."""
+        """Return each device's refusal of each operator, by subgraph; None if it accepts the operator."""
         return {
             device: [
                 [self.refusal(self.devices.index(device), subgraph, operator) for operator in range(len(row))]
@@ -97,14 +97,14 @@ class Assignment:
         ]
 
 
-_WITH_READERS = Decision("", "depends on constants only, and has the device of its first reader")
+_WITH_READERS = Decision("", "depends only on constants, so it has the device of its first reader")
 
 
 def assign(chooser: Chooser, given: Constraints) -> Assignment:
     """Assign a device to every operator of a model.
 
-    Raises UsageError if a rule matches nothing, a device is not among the devices, or rules of equal rank contradict
-    each other; EditError if an operator is left without a device.
+    Raises UsageError if a rule matches nothing, a device is unknown, or rules of equal rank contradict each other;
+    EditError if an operator is left without a device.
     """
     devices, rules, refusals = given.devices, given.rules, given.refusals
     _check_devices(given)
@@ -143,22 +143,22 @@ def _check_devices(given: Constraints) -> None:
         if device not in given.devices:
             hint = suggestion(device, given.devices)
             if place == "`capabilities=`" and (free := [one for one in given.devices if one not in given.refusals]):
-                hint = f"a table applies to the device with its name; for another device, write {free[0]}={device}"
+                hint = f"a table applies to the device of its name; for another device, write {free[0]}={device}"
             raise UsageError(f"device {device!r} is not among `devices=`", location=place, hint=hint)
 
 
 def _unassigned(model: ModelGraph, subgraph: int, operator: int, refused: Refusal | None) -> EditError:
     code = model.graphs[subgraph].operators.code_names[operator]
-    said = "no rule matches it" + (f" and no table supports it: {refused}" if refused else "")
+    said = "no rule matches it" + (f", and no table supports it: {refused}" if refused else "")
     place = f"subgraphs[{subgraph}].operators[{operator}]"
     hint = "`default=DEVICE` takes the remaining operators"
     return EditError(f"{code} is left without a device: {said}", location=place, hint=hint)
 
 
 def colocated(assignment: Assignment, units: Sequence[Units]) -> Assignment:
-    """Return the assignment with each unit on one device: a rule's, or the first that accepts the whole unit.
+    """Return the assignment with each unit on one device: that of a rule, or the first that accepts the whole unit.
 
-    Raises EditError if rules put a unit on two devices, or no device accepts all of a unit.
+    Raises EditError if rules put a unit on two devices, or if no device accepts a whole unit.
     """
     numbers = tuple(list(row) for row in assignment.numbers)
     deciders = tuple(list(row) for row in assignment.decided_by)
@@ -178,15 +178,15 @@ def _device_of(assignment: Assignment, subgraph: int, members: Sequence[int]) ->
     """Return the device of a unit, and the reason for the choice."""
     deciders, numbers = assignment.decided_by[subgraph], assignment.numbers[subgraph]
     ruled = {numbers[operator]: rule.place for operator in members if isinstance(rule := deciders[operator], Rule)}
-    named = f"operators {ranges(sorted(members))} stay together"
+    named = f"operators {ranges(sorted(members))} must stay together"
     place = f"subgraphs[{subgraph}].operators[{min(members)}]"
     if len(ruled) > 1:
         places = " and ".join(sorted(ruled.values()))
-        raise EditError(f"{named}, and rules put them on different devices: {places}", location=place)
+        raise EditError(f"{named}, but rules put them on different devices: {places}", location=place)
     known = (number for number, device in enumerate(assignment.devices) if device in assignment.refusals)
     wanted: Iterable[int] = ruled or dict.fromkeys([*sorted({numbers[one] for one in members}), *known])
     for number in wanted:
         if all(assignment.refusal(number, subgraph, operator) is None for operator in members):
             return number, named
     kept = "".join(f"; rule {rule} keeps them on {assignment.devices[number]}" for number, rule in ruled.items())
-    raise EditError(f"{named}, and no device supports all of them{kept}", location=place)
+    raise EditError(f"{named}, but no device supports all of them{kept}", location=place)

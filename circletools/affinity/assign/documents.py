@@ -1,4 +1,4 @@
-"""Hand-written documents: helpers for JSON (keys, locations of errors, numbers, selectors), and `.part` files."""
+"""Read hand-written documents: helpers for JSON (keys, error locations, numbers, selectors), and `.part` files."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def read_words(path: str | os.PathLike[str]) -> str:
 
 
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
-    """Return the JSON object of a document and its location; errors state what it `holds`, and the page to `see`.
+    """Return the JSON object of a document and its location; errors name what it `holds` and the page to `see`.
 
-    Raises InvalidInputError if it is not an object, has another version or has keys other than `keys`.
+    Raises InvalidInputError if it is not an object, has another version, or has keys other than `keys`.
     """
     document = read_json(words, name, lines=True)
     if not isinstance(document, Object):
@@ -55,12 +55,12 @@ def text_of(entry: Object, key: str, place: str, see: str) -> str:
     """Return the string at `key`. Raises InvalidInputError if it is missing or empty."""
     value = entry.get(key)
     if not isinstance(value, str) or not value:
-        raise InvalidInputError(f"`{key}` must be a string that is not empty", location=place, hint=see)
+        raise InvalidInputError(f"`{key}` must be a nonempty string", location=place, hint=see)
     return value
 
 
 def number_of(entry: Object, key: str, place: str, see: str, *, above: bool = False) -> float:
-    """Return the number at `key`: at least 0 or, with `above`, more than 0. Raises InvalidInputError."""
+    """Return the number at `key`, which must be at least 0 (with `above`, more than 0). Raises InvalidInputError."""
     value = entry[key]
     least = _LEAST if above else 0
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= _LARGEST:
@@ -83,43 +83,43 @@ def selector_from(words: str, place: str) -> Selector:
 
 def _check_keys(entry: Object, known: set[str], place: str) -> None:
     for key in sorted(entry.keys() - known):
-        raise InvalidInputError(f"`{key}` is not known; known keys: {', '.join(sorted(known))}", location=place)
+        raise InvalidInputError(f"unknown key `{key}`; known keys: {', '.join(sorted(known))}", location=place)
 
 
 # --- `.part` files: input of the ONE compiler's circle-partitioner, which assigns operators to backends -------
 #     [partition]
-#     backends=cpu,npu            all backends
+#     backends=cpu,npu            the names of all backends
 #     default=cpu                 for operators without a rule
-#     comply=opname               which rules apply: opname or opcode
+#     comply=opname               the rules that apply: opname or opcode
 #
 #     [OPNAME]
-#     conv1=npu                   name of an operator's first output tensor = backend
+#     conv1=npu                   the name of an operator's first output tensor = its backend
 #
 #     [OPCODE]
-#     _=cpu                       another default, if comply=opcode
+#     _=cpu                       another default, used if comply=opcode
 #     CONV_2D=npu
 #
 # The grammar is that of ONE's compiler/crew/src/PConfigIni.cpp: a line is `key=value` up to the first `=`, quotes are
 # kept, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. This parser rejects input
 # that ONE ignores (a line without `=`, an unknown section or key, a duplicate rule for a name). ONE treats spaces
-# around `=` and `,` as part of a name and refuses the file if no such name exists; this parser removes spaces then.
+# around `=` and `,` as part of a name and refuses the file if no such name exists; this parser then removes them.
 
 
 Rules = Mapping[str, tuple[str, int]]
-"""The backend for each operator code or name, and the line of the rule (from 1; 0 if the rule is not from a file)."""
+"""The backend for each operator code or name, and the line number of the rule (0 if it is not from a file)."""
 
 _DEFAULT = "_"
 _KEYS = ("backends", "default", "comply")
 _SECTIONS = ("partition", "OPCODE", "OPNAME")
-_ESCAPES = re.compile(r"(?<!\\)\\+;")  # ONE removes escapes until none is left
-_SHOWN = 60  # characters of a line that a message shows
+_ESCAPES = re.compile(r"(?<!\\)\\+;")  # ONE removes escapes until none are left
+_SHOWN = 60  # the number of characters of a line that a message shows
 
 
 @dataclass(frozen=True, slots=True)
 class PartFile:
     """The contents of a `.part` file. Only the rules that `comply` selects apply.
 
-    `trimmed` is whether the file is valid only without the spaces around names.
+    `trimmed` means that the file is valid only if the spaces around names are removed.
     """
 
     backends: tuple[str, ...]
@@ -131,7 +131,7 @@ class PartFile:
 
 
 def parse_part(text: str, name: str) -> PartFile:
-    """Parse a `.part` file. Raises InvalidInputError with `name` and the line."""
+    """Parse a `.part` file. Raises InvalidInputError with `name` and the line number."""
     try:
         return _parsed(_sections(text, name), name)
     except InvalidInputError as error:
@@ -144,51 +144,51 @@ def parse_part(text: str, name: str) -> PartFile:
 
 def _parsed(sections: dict[str, dict[str, tuple[str, int]]], name: str) -> PartFile:
     if "partition" not in sections:
-        raise InvalidInputError("there is no section [partition]", location=name)
+        raise InvalidInputError("there is no [partition] section", location=name)
     main = sections["partition"]
     for key in main.keys() - set(_KEYS):
-        raise _error(f"[partition] has no key {key!r}", name, main[key][1], f"it has: {', '.join(_KEYS)}")
+        raise _error(f"unknown key {key!r} in [partition]", name, main[key][1], f"known keys: {', '.join(_KEYS)}")
     for key in _KEYS:
         if key not in main:
             raise InvalidInputError(f"[partition] lacks {key}", location=name)
     backends, comply = tuple(main["backends"][0].split(",")), main["comply"][0]
     if comply not in ("opcode", "opname"):
-        raise _error(f"comply={comply!r}", name, main["comply"][1], "it is opcode or opname")
+        raise _error(f"invalid value comply={comply!r}", name, main["comply"][1], "write opcode or opname")
     if "" in backends:
-        raise _error("a backend without a name", name, main["backends"][1], "write them like cpu,npu")
+        raise _error("a backend has no name", name, main["backends"][1], "write, for example, cpu,npu")
     rules = {section: dict(sections.get(section, {})) for section in ("OPCODE", "OPNAME")}
     defaults = {section: named.pop(_DEFAULT, None) for section, named in rules.items()}
     default = defaults[comply.upper()] or main["default"]
     for backend, line in (default, *(rule for named in rules.values() for rule in named.values())):
         if backend not in backends:
-            hint = f"they are: {', '.join(map(repr, backends))}"
+            hint = f"the backends are {', '.join(map(repr, backends))}"
             raise _error(f"{backend!r} is not one of the backends", name, line, hint)
     kind: Literal["opcode", "opname"] = "opcode" if comply == "opcode" else "opname"
     return PartFile(backends, default[0], kind, rules["OPCODE"], rules["OPNAME"])
 
 
 def _sections(text: str, name: str) -> dict[str, dict[str, tuple[str, int]]]:
-    """Return the value and line of each key, by section and key."""
+    """Return the value and line number of each key, by section and key."""
     sections: dict[str, dict[str, tuple[str, int]]] = {}
     current = None
     for number, line in enumerate(re.split("\r\n|\r|\n", text), 1):
         if "\0" in line:
-            raise _error("a NUL character", name, number, "ONE stops reading there")
+            raise _error("the line contains a NUL character", name, number, "ONE stops reading there")
         if line.startswith("["):
             section, bracket, _ = line[1:].partition("]")
             if not bracket or section not in _SECTIONS:
                 known = ", ".join(f"[{known}]" for known in _SECTIONS)
-                raise _error(f"the section {line[:_SHOWN]!r} is not known", name, number, f"these are: {known}")
+                raise _error(f"unknown section {line[:_SHOWN]!r}", name, number, f"known sections: {known}")
             current = sections.setdefault(section, {})
         elif line and line[0] not in "#;":
             key, equals, value = line.partition("=")
             if not equals:
-                raise _error(f"{line[:_SHOWN]!r} has no =", name, number, "write key=value")
+                raise _error(f"{line[:_SHOWN]!r} contains no =", name, number, "write key=value")
             if current is None:
                 raise _error(f"{line[:_SHOWN]!r} is outside every section", name, number, "begin with [partition]")
             key = _ESCAPES.sub(";", key)
             if key in current:
-                raise _error(f"duplicate line for {key!r}", name, number, f"the first is in line {current[key][1]}")
+                raise _error(f"duplicate line for {key!r}", name, number, f"the first is line {current[key][1]}")
             current[key] = (value, number)
     return sections
 
@@ -210,7 +210,7 @@ def format_part(part: PartFile) -> str:
 
 
 def _escaped(key: str) -> str:
-    """Return a key with escapes. Raises EditError if it cannot be written."""
+    """Return a key with escapes. Raises EditError if it cannot be expressed."""
     if key in ("", _DEFAULT) or key[0] in "[#" or re.search("[=\r\n\0]", key) or "\\;" in key:
         raise EditError(f"a .part file cannot express an operator named {key!r}", hint="rename its output tensor")
     return f"\\{key}" if key[0] == ";" else key

@@ -2,9 +2,9 @@
 
     {"schema_version": 1, "default": "cpu", "rules": [{"select": "op:CONV_2D", "device": "npu"}, ...]}
 
-or the `.part` file of the ONE compiler's circle-partitioner. Of several entries that
-select an operator, the most specific applies: index before name before origin before op, a whole name before a glob
-before *, an entry for one subgraph before an entry for all, the command line before a file.
+or the `.part` file of the ONE compiler's circle-partitioner. If several entries select an operator, the most specific
+one applies: index precedes name, then origin, then op; a whole name precedes a glob, which precedes `*`; an entry for
+one subgraph precedes an entry for all; the command line precedes a file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from circletools.wording import counted, suggestion
 
 
 class Entry(Protocol):
-    """A setting for the operators that a selector chooses; errors name its location, `place`."""
+    """A setting for the operators that a selector chooses; error messages name its location, `place`."""
 
     @property
     def selector(self) -> Selector:
@@ -44,7 +44,7 @@ class Entry(Protocol):
 
     @property
     def says(self) -> str:
-        """Return the entry's value: entries with equal values do not contradict each other."""
+        """Return the entry's value in words; entries with equal values do not contradict each other."""
 
 
 E = TypeVar("E", bound=Entry)
@@ -53,7 +53,7 @@ E = TypeVar("E", bound=Entry)
 def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = False) -> list[list[E | None]]:
     """Return the entry that applies to each operator of each subgraph.
 
-    With `any_code`, an entry may name an operator code that the format has but the model does not use. Raises
+    With `any_code`, an entry may name an operator code of the format that the model does not use. Raises
     UsageError if an entry selects nothing, or two entries of equal rank contradict each other.
     """
     found: list[list[E | None]] = [[None] * len(subgraph) for subgraph in chooser.model.graphs]
@@ -69,7 +69,7 @@ def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = Fa
                         f"{entry.selector} assigns {entry.says} to subgraphs[{subgraph}].operators[{operator}], "
                         f"{other.selector} ({other.place}) assigns {other.says}",
                         location=entry.place,
-                        hint="the more specific of two rules applies: index, name, origin, op; a name before a glob",
+                        hint="the more specific rule applies: index, then name, origin, op; a name precedes a glob",
                     )
     return found
 
@@ -89,7 +89,7 @@ def _choose(chooser: Chooser, entry: Entry, any_code: bool) -> dict[int, list[in
         if any_code and selector.kind == "op" and (selector.subgraph or 0) < len(chooser.model.graphs):
             if not selector.is_exact or selector.pattern in codes or selector.pattern.startswith("CUSTOM:"):
                 return {}
-            message, hint = f"{selector}: there is no such operator code", suggestion(selector.pattern, codes)
+            message, hint = f"{selector}: unknown operator code", suggestion(selector.pattern, codes)
             raise UsageError(message, location=entry.place, hint=hint) from error
         raise UsageError(error.message, location=entry.place, hint=error.hint) from error
 
@@ -99,9 +99,9 @@ _MOST_NOTES = 20
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A selector and the device of its operators. `place` is the location of the rule, for errors: `npu.json:12`.
+    """A selector and the device of its operators. `place` is the location of the rule in messages, as `npu.json:12`.
 
-    With `may_miss` the rule may match nothing, as the rules of `.part` files may.
+    With `may_miss`, the rule may match nothing, as is the case for rules of `.part` files.
     """
 
     selector: Selector
@@ -112,7 +112,7 @@ class Rule:
 
     @property
     def says(self) -> str:
-        """Return the device: rules for the same device do not contradict each other."""
+        """Return the device; rules for the same device do not contradict each other."""
         return self.device
 
 
@@ -120,7 +120,7 @@ class Rule:
 class Decision:
     """A device chosen without a specific rule: the default, or the operator's earlier device.
 
-    `words` is the human-readable description; `place` is the location of a default, for errors.
+    `words` is the human-readable description; `place` is the location of a default in messages.
     """
 
     device: str
@@ -130,7 +130,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Rules in the order of the document, a default, and the devices if the document lists them."""
+    """Rules in document order, a default, and the devices if the document lists them."""
 
     rules: tuple[Rule, ...] = ()
     default: Decision | None = None
@@ -138,12 +138,12 @@ class RuleSet:
     notes: tuple[Finding, ...] = ()
 
     def and_then(self, other: RuleSet) -> RuleSet:
-        """Return the rules of both sets; the default of `other` wins if it has one."""
+        """Return the rules of both sets; the default of `other`, if any, takes precedence."""
         default, devices = other.default or self.default, other.devices or self.devices
         return RuleSet(self.rules + other.rules, default, devices, self.notes + other.notes)
 
     def matching(self, chooser: Chooser, *, allow_unmatched: bool) -> RuleSet:
-        """Return the rules that match something in a model, with a note for each of the first few rules removed.
+        """Return the rules that match something in a model; the first few rules removed each get a note.
 
         A rule without `may_miss` is kept unless `allow_unmatched`; `assign` reports it as an error.
         """
@@ -161,7 +161,7 @@ class RuleSet:
 
 
 def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
-    """Return the rule, without spaces around its name if it matches only then, or the error if it matches nothing."""
+    """Return the rule, without spaces around its name if it matches only then, or an error if nothing matches."""
     try:
         chooser.choose(rule.selector)
     except UsageError as error:
@@ -174,7 +174,7 @@ def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
 
 
 def make_default(device: str, place: str = "") -> Decision:
-    """Return the decision for operators without a rule; `place` is the line of a document that sets it."""
+    """Return the decision for operators without a rule; `place` is the line that sets it, if a document does."""
     return Decision(device, f"default ({place})" if place else "default", place)
 
 
@@ -182,14 +182,14 @@ def parse_setting(words: str) -> Rule:
     """Parse SELECTOR=DEVICE. Raises UsageError."""
     selector, equals, device = words.rpartition("=")
     if not equals or not device:
-        raise UsageError(f"the rule {words!r} names no device", hint="write op:CONV_2D=npu")
+        raise UsageError(f"the rule {words!r} names no device", hint="write, for example, op:CONV_2D=npu")
     return Rule(selector_from(selector, words), device, words, from_command=True)
 
 
 def parse_rules(words: str, name: str) -> RuleSet:
-    """Parse a document as `.part` or JSON, depending on the ending of its name.
+    """Parse a document as `.part` or JSON, depending on the extension of its name.
 
-    Raises InvalidInputError for a malformed document and UsageError for an invalid selector, both with the line.
+    Raises InvalidInputError for a malformed document, UsageError for an invalid selector, both with the line number.
     """
     return _parse_part(words, name) if name.lower().endswith(".part") else _parse_json(words, name)
 
@@ -214,6 +214,6 @@ def _parse_part(words: str, name: str) -> RuleSet:
         Rule(Selector("op" if by_code else "name", key, literal=True), backend, f"{name}:{line}", may_miss=True)
         for key, (backend, line) in (part.opcodes if by_code else part.opnames).items()
     )
-    message = "read without the spaces around names; circle-partitioner refuses the file"
+    message = "the spaces around names were removed; circle-partitioner refuses the file"
     notes = (Finding("BLANKS_IN_PART_FILE", "warning", name, message),) if part.trimmed else ()
     return RuleSet(tuple(rules), make_default(part.default, name), part.backends, notes)

@@ -1,1 +1,1 @@
-"""Capability tables: reading them, and matching operators against them."""
+"""Read capability tables, and match operators against them."""

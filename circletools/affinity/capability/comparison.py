@@ -1,10 +1,10 @@
-"""Comparisons in tables: between options and the sizes, scales, zero points and values of tensors.
+"""Comparisons in tables, between options and the sizes, scales, zero points and values of tensors.
 
     stride_w <= filter_width
     input0.scale / output0.scale >= 2^-10
     inputs.zero_point == output0.zero_point
 
-Each side is a product: numbers and terms with `*` and `/` between them. docs/capabilities.md lists the terms.
+Each side is a product of numbers and terms, joined by `*` and `/`. docs/capabilities.md lists the terms.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LEAST, _MOST = "least", "most"
 
 
 class TensorTerm(NamedTuple):
-    """A property of the input or output at index `place`, or of all of them if `place` is None.
+    """A property of the input or output at index `place`, or of all inputs or outputs if `place` is None.
 
-    `extreme`, "least" or "most", selects among several numbers: those of a constant or of several tensors.
+    `extreme`, "least" or "most", selects one of several numbers: those of a constant or of several tensors.
     """
 
     side: str
@@ -49,7 +49,7 @@ Term = TensorTerm | str
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A constant times terms, each to the power 1 or -1."""
+    """A constant times terms, each raised to the power 1 or -1."""
 
     text: str
     constant: float
@@ -71,7 +71,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two products and the relation between them; false if one of them has no value."""
+    """Two products and the relation between them, which is false if either has no value."""
 
     text: str
     left: Product
@@ -80,7 +80,7 @@ class Comparison:
 
     @property
     def terms(self) -> frozenset[Term]:
-        """The terms that the comparison reads; a term with several numbers appears as its extremes."""
+        """The terms that the comparison reads; a term with several numbers is listed as its two extremes."""
         every = [term for side in (self.left, self.right) for term, _ in side.terms]
         return frozenset(
             term._replace(extreme=extreme) if isinstance(term, TensorTerm) and is_several(term) else term
@@ -107,10 +107,10 @@ def is_several(term: TensorTerm) -> bool:
 
 
 def parse_comparison(text: str) -> Comparison:
-    """Parse a comparison. Raises ValueError with a description of the mistake."""
+    """Parse a comparison. Raises ValueError, which describes the mistake."""
     found = _SIDES.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"must be two sides with one of {' '.join(_OPERATORS)} between them")
+        raise ValueError(f"must have two sides, separated by one of {' '.join(_OPERATORS)}")
     left, sign, right = found.groups()
     comparison = Comparison(text, _product(left), sign, _product(right))
     several = [
@@ -120,7 +120,7 @@ def parse_comparison(text: str) -> Comparison:
         if isinstance(term, TensorTerm) and is_several(term)
     ]
     if len(several) > 1:
-        raise ValueError("has two terms with several numbers each")
+        raise ValueError("has two terms that can each have several numbers")
     return comparison
 
 

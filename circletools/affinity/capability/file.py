@@ -52,8 +52,8 @@ _KINDS: tuple[Kind, ...] = ("computed", "constant")
 _LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
-_MOST_FORMS = 20_000  # ten times as many as the largest shipped table has
-_LONGEST = 1000  # the longest string, since it is repeated at every operator concerned
+_MOST_FORMS = 20_000  # ten times the number in the largest shipped table
+_LONGEST = 1000  # the greatest length of a string, which is repeated for every operator concerned
 
 
 def shipped_devices() -> tuple[str, ...]:
@@ -65,20 +65,20 @@ def shipped_devices() -> tuple[str, ...]:
 def load_capability(name: str) -> Capability:
     """Return the table of a shipped device by its name, or of a file whose name ends in `.json`.
 
-    Raises UsageError for an unknown device, InvalidInputError for a file that cannot be read or is malformed.
+    Raises UsageError for an unknown device, and InvalidInputError for a file that cannot be read or is malformed.
     """
     shipped = shipped_devices()
     if name in shipped:
         resource = resources.files(__package__) / "tables" / f"{name}.json"
         return parse_capability(resource.read_bytes(), f"{name}.json")
     if not name.endswith(".json"):
-        hint = did_you_mean(name, shipped) or f"available: {', '.join(shipped)}; a file must end in .json"
+        hint = did_you_mean(name, shipped) or f"available: {', '.join(shipped)}; a file name must end in .json"
         raise UsageError(f"there is no capability table {name!r}", hint=hint)
     return parse_capability(read_bytes(name), name)
 
 
 def parse_capability(data: bytes, name: str) -> Capability:
-    """Parse a table; errors call it `name`. Raises InvalidInputError with the location."""
+    """Parse a table, which errors call `name`. Raises InvalidInputError with the location."""
     return _Reader(name).capability(read_json(data, name))
 
 
@@ -120,7 +120,7 @@ def _values(option: str) -> Mapping[int, str]:
 
 
 class _Reader:
-    """Reader of one document that reports the location of a mistake."""
+    """A reader of one document, which reports the location of mistakes."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -137,7 +137,7 @@ class _Reader:
         return value
 
     def _text(self, value: Any, place: str) -> str:
-        found = self._typed(value, str, place, "a text")
+        found = self._typed(value, str, place, "a string")
         return found if len(found) <= _LONGEST else self._fail(place, f"has more than {_LONGEST:,} characters")
 
     def _object(self, value: Any, place: str, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
@@ -145,11 +145,11 @@ class _Reader:
         for key in found:
             if keys is not None and key not in keys:
                 hint = did_you_mean(key, keys) or f"known keys: {', '.join(keys)}"
-                self._fail(place, f"the key {key!r} is not known", hint)
+                self._fail(place, f"unknown key {key!r}", hint)
         return found
 
     def _list(self, value: Any, place: str) -> list[Any]:
-        words = "a list that is not empty"
+        words = "a nonempty list"
         return self._typed(value, list, place, words) or self._fail(place, f"must be {words}")
 
     def capability(self, document: Any) -> Capability:
@@ -157,7 +157,7 @@ class _Reader:
         top = self._object(document, "", _KEYS)
         if top.get("schema_version", SCHEMA_VERSION) not in (SCHEMA_VERSION, int(SCHEMA_VERSION)):
             version = f"schema_version {top['schema_version']!r} is not known"
-            self._fail("schema_version", version, f'this is "{SCHEMA_VERSION}"')
+            self._fail("schema_version", version, f'this program reads "{SCHEMA_VERSION}"')
         if "operators" not in top:
             self._fail("", "has no operators")
         operators = {
@@ -209,7 +209,7 @@ class _Reader:
         when = self._form(rule["when"], f"{place}.when") if "when" in rule else None
         reason, remedy = (self._text(rule.get(key, ""), f"{place}.{key}") for key in ("reason", "remedy"))
         if not reason and not needs:
-            self._fail(place, "has neither needs nor a reason")
+            self._fail(place, "needs a reason, or forms in `needs`")
         probes = self._typed(rule.get("probes", 0), int, f"{place}.probes", "a whole number")
         known = self._typed(rule.get("known", True), bool, f"{place}.known", "true or false")
         return Rule(codes, without, when, needs, reason, remedy, known, probes)
@@ -227,8 +227,8 @@ class _Reader:
 
     def _code(self, code: str, place: str) -> str:
         if code != ANY and not code.startswith("CUSTOM:") and code not in _codes():
-            hint = did_you_mean(code, _codes()) or "a custom operator is CUSTOM: and its custom code"
-            self._fail(place, f"there is no operator {code!r}", hint)
+            hint = did_you_mean(code, _codes()) or "write a custom operator as CUSTOM: and its custom code"
+            self._fail(place, f"unknown operator {code!r}", hint)
         return code
 
     def _forms(self, value: Any, place: str) -> tuple[Form, ...]:
@@ -280,7 +280,7 @@ class _Reader:
         entries = self._typed(form[key], list, f"{place}.{key}", "a list")
         more = entries[-1:] == [_MORE]
         if more and len(entries) == 1:
-            self._fail(f"{place}.{key}[0]", "has no place that could repeat")
+            self._fail(f"{place}.{key}[0]", "repeats nothing: no place precedes it")
         found = []
         for index, entry in enumerate(entries[: len(entries) - more]):
             at = f"{place}.{key}[{index}]"
@@ -301,29 +301,29 @@ class _Reader:
         if words == ["none"]:
             return TensorPattern("*", none=True)
         if not words:
-            self._fail(place, "must name a type", "* is any type, none is an omitted input")
+            self._fail(place, "must name a type", "* stands for any type, none for an omitted input")
         kind, *rest = words
         if kind != ANY and kind not in _names("TensorType"):
-            self._fail(place, f"there is no type {kind!r}", did_you_mean(kind, _names("TensorType")))
+            self._fail(place, f"unknown type {kind!r}", did_you_mean(kind, _names("TensorType")))
         quantization = next((word for word in rest if word in QUANTIZATIONS), "")
         constness: Kind = next((word for word in _KINDS if word in rest), "")
         for word in rest:
             known = (*QUANTIZATIONS, *_KINDS)
             if word not in known:
-                self._fail(place, f"{word!r} is not known", did_you_mean(word, known))
+                self._fail(place, f"unknown word {word!r}", did_you_mean(word, known))
             if word not in {quantization, constness} or rest.count(word) > 1:
                 self._fail(place, f"{word!r} repeats or contradicts another word")
         if quantization and kind not in QUANTIZABLE | {ANY}:
-            self._fail(place, f"{kind} has no quantization", f"leave out {quantization}")
+            self._fail(place, f"{kind} tensors have no quantization", f"remove {quantization}")
         return TensorPattern(kind, quantization, constness)
 
     def _bounds(self, form: Mapping[str, Any], what: str, place: str, least: int) -> Bounds:
         low, high = (form.get(f"{end}_{what}") for end in ("min", "max"))
         for end, value in (("min", low), ("max", high)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                self._fail(f"{place}.{end}_{what}", f"must be a whole number from {least}")
+                self._fail(f"{place}.{end}_{what}", f"must be a whole number of at least {least}")
         if low is not None and high is not None and low > high:
-            self._fail(f"{place}.max_{what}", f"is less than min_{what}: nothing fits")
+            self._fail(f"{place}.max_{what}", f"is less than min_{what}, so nothing can match")
         return Bounds(least if low is None else low, math.inf if high is None else high)
 
     def _open(self, form: Mapping[str, Any], place: str) -> int:
@@ -360,7 +360,7 @@ class _Reader:
         number = next((number for number, known in names.items() if value == known), None)
         if number is None:
             hint = did_you_mean(value, names.values()) if isinstance(value, str) else ""
-            self._fail(place, f"there is no value {value!r}", hint or f"available: {', '.join(names.values())}")
+            self._fail(place, f"unknown value {value!r}", hint or f"available: {', '.join(names.values())}")
         return number
 
     def _number(self, value: Any, place: str) -> float:

@@ -1,4 +1,4 @@
-"""The parts of a capability table: forms of operators, patterns of tensors, values of options, rules."""
+"""The parts of a capability table: operator forms, tensor patterns, option values, and rules."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from circletools.affinity.capability.traits import TensorTraits
 from circletools.graph.graph import Graph
 
 _LARGEST_SHOWN = 1 << 31
-"""Larger values stand for strings."""
+"""Greater values stand for strings."""
 
 Kind = Literal["", "computed", "constant"]
 
 
 @dataclass(frozen=True, slots=True)
 class TensorPattern:
-    """A pattern of tensors. An empty field matches anything; type `*` is any type; `none` is an omitted input."""
+    """A pattern for tensors. An empty field matches anything; type `*` is any type; `none` is an omitted input."""
 
     type: str
     quantization: str = ""
@@ -30,7 +30,7 @@ class TensorPattern:
     none: bool = False
 
     def holds(self, tensor: TensorTraits | None) -> bool:
-        """Return whether the pattern matches a tensor, or an omitted input (None)."""
+        """Return whether the pattern matches a tensor or, for None, an omitted input."""
         if tensor is None or self.none:
             return tensor is None and self.none
         if self.type not in {"*", tensor.type}:
@@ -71,7 +71,7 @@ class OptionValues:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The numbers from `low` to `high`, which may be infinite."""
+    """The numbers from `low` to `high`; the latter may be infinite."""
 
     low: int
     high: float
@@ -99,7 +99,7 @@ class Places:
 class Form:
     """One form in which a device accepts an operator; docs/capabilities.md describes each condition.
 
-    A field that is None allows anything. `open` states which dimensions may be unknown: none (0), only the first (1),
+    None in a field allows anything. `open` states which dimensions may be unknown: none (0), only the first (1),
     or any (2). All comparisons in `where` must hold.
     """
 
@@ -117,17 +117,17 @@ class Form:
 
     @property
     def terms(self) -> frozenset[Term]:
-        """The properties of an operator that are needed to match this form, besides its tensors."""
+        """The properties of an operator, other than its tensors, that are needed to match this form."""
         return frozenset(self.options).union(*(comparison.terms for comparison in self.where))
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition under which a device refuses operators, with the message of its program if it has one.
+    """A condition under which a device refuses operators, with the message of the device's program, if any.
 
-    It applies to operators of `codes` but not of `without` that have the form `when`, and refuses those that have
-    none of the forms `needs`, or all of them if `needs` is empty. Without `known`, the device was not tested with
-    these operators. `probes` is the number of tests behind the rule.
+    It applies to operators with a code in `codes`, but not in `without`, that match the form `when`. Of these, it
+    refuses those that match none of the forms `needs`, or all of them if `needs` is empty. If not `known`, the device
+    was not tested with these operators. `probes` is the number of tests on which the rule is based.
     """
 
     codes: frozenset[str]
@@ -153,12 +153,12 @@ class Rule:
 
 Link = Literal["feeds", "shares"]
 Side = Mapping[str, tuple[Form, ...]]
-"""The forms of the operators on one side of a rule, by code name."""
+"""The forms of the operators on one side of a rule about two operators, by code name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRule:
-    """`then` is refused if it reads an output of `first` (feeds) or a tensor that `first` reads too (shares)."""
+    """`then` is refused if it reads an output of `first` (feeds) or a tensor that `first` also reads (shares)."""
 
     first: Side
     then: Side
@@ -170,7 +170,7 @@ class ContextRule:
 def in_context(
     rules: Iterable[ContextRule], facts: Graph, on_side: Callable[[Side], NDArray[np.bool_]]
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield the operators that a rule refuses, with reason and remedy; `on_side` finds the operators of a side."""
+    """Yield operators that a rule refuses, with reason and remedy; `on_side` finds the operators of a side."""
     slots = facts.operands
     readers = np.repeat(np.arange(len(facts)), np.diff(slots.splits))
     for rule in rules:

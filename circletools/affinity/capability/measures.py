@@ -1,4 +1,4 @@
-"""The numbers that comparisons read, as columns: one property of an input or output for many operators."""
+"""The numbers that comparisons read, as columns, each with one property of an input or output for many operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Column = NDArray[np.float64]
 
 
 class Measures:
-    """Properties of the tensors of one subgraph. A property that a tensor lacks is NaN."""
+    """The properties of the tensors of one subgraph. If a tensor lacks a property, its value is NaN."""
 
     def __init__(self, facts: Callable[[], Graph | None]) -> None:
         """Read a subgraph through a weak reference; its operators must refer to existing tensors."""
@@ -46,7 +46,7 @@ class Measures:
         return self._of_tensors(term, tensors)
 
     def _axes(self, term: TensorTerm, slots: Slots, rows: NDArray[np.int64]) -> Column:
-        """Return the axes that a constant names, counted from the end of the first input's shape (-1 is the last)."""
+        """Return the axes in a constant, counted from the end of the first input's shape (-1 is the last)."""
         values = self.of(term._replace(what="value"), rows)
         ranks = self.of(TensorTerm("input", 0, "rank", None), rows)
         several = self.of(term._replace(what="value", extreme="least"), rows) >= 0
@@ -56,7 +56,7 @@ class Measures:
     def _extremes(self, term: TensorTerm, slots: Slots) -> Column:
         """Return the minimum or maximum over all inputs, or all outputs, of each operator."""
         unused = np.inf if term.extreme == "least" else -np.inf
-        # Unlike fmin and fmax, these keep NaN, so every comparison with a tensor without a scale is false.
+        # Unlike fmin and fmax, these keep NaN, so that every comparison is false if a tensor has no scale.
         combine = np.minimum if term.extreme == "least" else np.maximum
         values = np.where(slots.values >= 0, self._of_tensors(term, slots.values), unused)
         found = _reduced(combine, values, slots.counts, unused)
@@ -108,7 +108,7 @@ class Measures:
         return found
 
     def _quantized(self, name: str) -> Column:
-        """Return the first scale or zero point of each tensor that has one scale."""
+        """Return the scale or zero point of each tensor that has a single scale."""
         tables, rows = self._facts.values.tables.child("quantization", self._facts.values.schema)
         found = np.full(len(self._facts.values), np.nan)
         if len(rows):
@@ -140,7 +140,7 @@ class Measures:
 
 
 def _reduced(combine: np.ufunc, values: Column, counts: NDArray[np.int64], empty: float) -> Column:
-    """Reduce each row of values; an empty row gives `empty`."""
+    """Reduce each row of values to one; an empty row gives `empty`."""
     found = np.full(len(counts), float(empty))
     filled = np.flatnonzero(counts)
     if filled.size:

@@ -2,9 +2,9 @@
 
     xnnpack = ct.affinity.load_capability("xnnpack")        # or your own file, "npu.json"
     with ct.open("model.tflite") as model:
-        refused = ct.affinity.refusals(xnnpack, model)      # for each operator None, or a Refusal with the reason
+        refused = ct.affinity.refusals(xnnpack, model)      # None or a Refusal, with the reason, for each operator
 
-The tables of the library were measured; docs/capabilities.md describes how, and what a table can express.
+The library's tables were measured; docs/capabilities.md describes how, and explains the format of tables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from circletools.wording import Attributes, counted
 
 ANY = "*"
 _MOST_TRIED = 400_000  # two seconds
-_MOST_SHOWN = 100  # unmet conditions on tensors, of which an operator may have thousands
+_MOST_SHOWN = 100  # unmet conditions on tensors; an operator may have thousands
 _OF_KIND = re.compile(r".* (constant, not (?!.*constant).*computed|computed, not (?!.*computed).*constant)")
 _UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
 
@@ -39,9 +39,9 @@ _UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
 class Refusal(Attributes):
     """The reason why a device refuses an operator, in words.
 
-    `measured` is false if the device was never tested with such an operator and may accept it; callers that need a
-    yes or no count it as refused. `conditions` are the unmet conditions of the table, if the reason is the program's
-    own message; `remedy` is what to change, if the table knows it.
+    `measured` is false if the device was never tested with such an operator, and so may accept it; callers that need
+    a yes or no count it as refused. If the reason is the program's own message, `conditions` are the unmet conditions
+    in the table; `remedy` is a change that helps, if the table has one.
     """
 
     reason: str
@@ -55,9 +55,9 @@ class Refusal(Attributes):
 
 
 _COMPILED = Refusal(
-    "it is a program that Vela compiled for one Ethos-U",
+    "it is a program that Vela compiled for a particular Ethos-U",
     measured=False,
-    remedy="run the model in TFLM built with Ethos-U (`requires --resolver` registers it)",
+    remedy="run the model in TFLM built with Ethos-U support (`requires --resolver` registers the operator)",
 )
 
 
@@ -66,10 +66,10 @@ class Capability(Attributes):
     """A capability table: the forms in which a device accepts an operator, by operator code name or `*`.
 
     Custom operators are named `CUSTOM:<custom code>`. `runtime` and `method` describe the measurement, if the table
-    states them. `measured` holds the forms that the device was tested with, None if the table is complete. `context`
+    states them. `measured` holds the forms with which the device was tested, None if the table is complete. `context`
     holds the rules about pairs of operators. `rules` take precedence over forms: an operator that a rule refuses is
     refused. `unread` maps an operator code to an input that the device never reads: operators needed only
-    by such inputs are not run. `float_model` is the message if the device refuses float models.
+    for such inputs are not run. `float_model` is the message for float models, if the device refuses them.
     """
 
     device: str
@@ -88,7 +88,7 @@ class Capability(Attributes):
 
     @cached_property
     def terms(self) -> dict[str, tuple[Term, ...]]:
-        """The properties that the forms of each code read besides types and ranks: options, and tensor properties."""
+        """The properties, besides types and ranks, that the forms of each code read: of options and tensors."""
         named: dict[str, set[Term]] = {}
         sides = (side for rule in self.context for side in (rule.first, rule.then))
         for table in (self.operators, self.measured or {}, *sides):
@@ -111,14 +111,14 @@ class Capability(Attributes):
 
     @cached_property
     def unpacking(self) -> frozenset[str]:
-        """The codes with a form whose output counts as a constant."""
+        """The codes that have a form whose output counts as a constant."""
         return frozenset(code for code, forms in self.operators.items() if any(form.unpacks for form in forms))
 
     def why_not(self, operator: OperatorTraits) -> Refusal | None:
         """Return why the device refuses an operator; None if it is accepted.
 
         The reason is the mismatch with the nearest form or, if the device was not tested with such an operator, the
-        difference from all tested ones.
+        difference from the nearest tested one.
         """
         if operator.code == "CUSTOM:ethos-u" and self.device.startswith(("ethos-u", "tflm")):
             return _COMPILED
@@ -138,13 +138,13 @@ class Capability(Attributes):
         if self.measured is None:
             return True
         if any(not mismatches(form, operator, any_empty=True) for form in self.forms(operator.code)):
-            return False  # except a rank that the file does not state
+            return False  # all but the rank matches, which the file does not state
         forms = (*self.measured.get(operator.code, ()), *self.measured.get(ANY, ()))
         return any(not mismatches(form, operator) for form in forms)
 
 
 def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Refusal | None]:
-    """For each operator of a subgraph, return why the device refuses it; None if it is accepted.
+    """Return why the device refuses each operator of a subgraph; None if it is accepted.
 
     Raises ModelFormatError if an operator refers to something that does not exist.
     """
@@ -152,7 +152,7 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
 
 
 def why_not(capability: Capability, facts: Graph, constants: Sequence[int] = ()) -> list[Refusal | None]:
-    """Return the refusals of operators already read; see `refusals`. The tensors `constants` count as constants."""
+    """Return the refusals for a graph already read; see `refusals`. Tensors in `constants` count as constants."""
     traits = SubgraphTraits(facts, capability.terms)
     traits.make_constant(constants)
     kinds, examples = traits.kinds()
@@ -207,7 +207,7 @@ def _unpack(capability: Capability, traits: SubgraphTraits, kinds: NDArray[np.in
     made: set[int] = set()
     matches: dict[object, bool] = {}
     for index in traits.with_codes(None if ANY in capability.unpacking else capability.unpacking):
-        # An operator that reads no new constant keeps its kind.
+        # An operator that does not read a new constant keeps its kind.
         key = kinds[index] if made.isdisjoint(traits.inputs.of(index)) else traits.key(index)
         if key not in matches:
             operator = traits.operator(index)
@@ -221,7 +221,7 @@ def _unpack(capability: Capability, traits: SubgraphTraits, kinds: NDArray[np.in
 
 
 def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: list[Refusal | None]) -> None:
-    """Refuse an operator that unpacks a constant if an operator that reads the constant is refused."""
+    """Refuse each operator that unpacks a constant if an operator that reads the constant is refused."""
     if not unpacking:
         return
     left = np.array([reason is not None for reason in reasons])
@@ -235,7 +235,7 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
 
 
 def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
-    """Return why a rule refuses an operator; None if it does not refuse it."""
+    """Return why a rule refuses an operator; None if it does not."""
     if not rule.concerns(operator.code):
         return None
     if rule.when is not None and mismatches(rule.when, operator):
@@ -252,7 +252,7 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
 
 
 def _is_unseen(broken: Sequence[str] | None, operator: OperatorTraits) -> bool:
-    """Return whether a condition may hold at run time: its tensor has no shape in the file."""
+    """Return whether a condition may hold at run time, because its tensor has no shape in the file."""
     tensors = (*operator.inputs, *operator.outputs)
     shapeless = any(tensor and not tensor.constant and not tensor.rank for tensor in tensors)
     return shapeless and any(".dim" in words and " has no value" in words for words in broken or ())
@@ -264,15 +264,15 @@ def _nearest(forms: Sequence[Form], operator: OperatorTraits) -> list[str] | Non
 
 
 def untried(found: Sequence[str], code: str) -> str:
-    """Describe what was not tested, given the differences of an operator from the nearest tested form."""
+    """Describe the untested properties, given the differences of an operator from the nearest tested form."""
     parts = [re.split(r", not |, but must be ", words)[0] for words in found]
-    return f"not tried with: {'; '.join(parts)}" if parts else f"{code} was not tried"
+    return f"not tested with: {'; '.join(parts)}" if parts else f"{code} was not tested"
 
 
 def _distance(found: Sequence[str]) -> tuple[int, int, int, int]:
-    """Return the distance to a form: types count less than the number of inputs, and UINT8 is nearest to INT8.
+    """Return the distance to a form: types count for less than the number of inputs, and UINT8 is nearest to INT8.
 
-    Among equally near forms, one that keeps constants constant and computed tensors computed is the nearest.
+    Among forms otherwise equally near, one that keeps constants constant and computed tensors computed is nearest.
     """
     unsigned = filter(None, map(_UNSIGNED.fullmatch, found))
     of_count = sum(words[0].isdigit() for words in found)
@@ -283,7 +283,7 @@ def _distance(found: Sequence[str]) -> tuple[int, int, int, int]:
 def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) -> list[str]:
     """Return the unmet conditions of a form as text; empty if the operator matches the form.
 
-    With `any_empty`, an empty shape matches any rank, as it may stand for an unknown shape.
+    With `any_empty`, an empty shape matches any rank, because it may stand for an unknown shape.
     """
     found = []
     if not form.version.holds(operator.version):

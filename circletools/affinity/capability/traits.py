@@ -1,4 +1,4 @@
-"""The operator properties that capability tables distinguish, as columns: most operators are alike."""
+"""The operator properties that capability tables distinguish, as columns, since most operators are alike."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from circletools.graph.columns import Slots, Values, alike
 from circletools.graph.graph import Graph
 
 HAS_OPTIONS = "has_options"
-"""Takes the place of an option in a term: whether the operator has an options table."""
+"""Used in a term instead of an option: whether the operator has an options table."""
 QUANTIZATIONS = ("unquantized", "per_tensor", "per_channel", "blockwise", "custom")
 QUANTIZABLE = frozenset(("INT2", "INT4", "INT8", "INT16", "INT32", "INT64", "UINT4", "UINT8"))
-"""The types whose quantization matters; a scale on a tensor of another type has no effect."""
+"""The types for which quantization matters; a scale has no effect on a tensor of another type."""
 
 Key = tuple[int, int, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class TensorTraits:
-    """A tensor's properties in the words of a table. `quantization` is empty for types that have none.
+    """A tensor's properties, as tables describe them. `quantization` is empty for types that have none.
 
-    A constant has data in the file, or is unpacked from such a tensor. `dynamic` is which dimensions are unknown:
-    none (0), the first one only (1), or others (2).
+    A constant has data in the file, or is unpacked from such a tensor. `dynamic` states which dimensions are unknown:
+    none (0), only the first one (1), or others (2).
     """
 
     type: str
@@ -41,13 +41,13 @@ class TensorTraits:
     constant: bool
 
     def __str__(self) -> str:
-        """Return the description of the tensor in the words of a table."""
+        """Return the description of the tensor in the syntax of tables."""
         return " ".join(filter(None, (self.type, self.quantization, "constant" if self.constant else "computed")))
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorTraits:
-    """An operator's properties in the words of a table; an omitted input is None.
+    """An operator's properties, as tables describe them; an omitted input is None.
 
     `settings` holds its options and the values that comparisons read; a missing option is 0.
     """
@@ -67,7 +67,7 @@ class SubgraphTraits:
         self._facts, self._names = facts, facts.operators.code_names
         self._codes: list[int] = facts.operators.code_indices.tolist()
         self._once = _read_once(facts)
-        # The extra last element is reached by index -1: no tensor.
+        # Index -1 (no tensor) refers to the extra last element.
         self._constant = np.append(facts.values.is_constant, False)
         self._classes = np.append(self._once.classes, -1)
         self._unpacks = False
@@ -86,13 +86,13 @@ class SubgraphTraits:
         return slots
 
     def with_codes(self, codes: Set[str] | None) -> list[int]:
-        """Return the operators that have one of these code names; all operators for None."""
+        """Return the operators with one of these code names; for None, all operators."""
         if codes is None:
             return list(range(len(self._codes)))
         return [index for index, name in enumerate(self._names) if name in codes]
 
     def kinds(self) -> tuple[NDArray[np.int64], list[int]]:
-        """Return the kind of each operator, with the constants marked so far, and the first of each kind.
+        """Return the kind of each operator, given the constants marked so far, and the first operator of each kind.
 
         No table distinguishes operators of the same kind.
         """
@@ -105,12 +105,12 @@ class SubgraphTraits:
         return of, examples.tolist()
 
     def _alike(self) -> NDArray[np.int64]:
-        """Number the operators by code and tensors."""
+        """Number operators so that those with the same code and tensors share a number."""
         columns = [(slots, self._words(slots.values).astype(np.int64)) for slots in (self.inputs, self.outputs)]
         return alike([np.array(self._codes, np.int64)], columns)
 
     def key(self, index: int) -> Key:
-        """Return a key that operators share if and only if they are now of the same kind."""
+        """Return a key that operators share if and only if they are currently of the same kind."""
         both = (self.inputs, self.outputs)
         inputs, outputs = (self._words(np.array(slots.of(index), np.int64)).tobytes() for slots in both)
         return self._codes[index], int(self._setting_of[index]), inputs, outputs
@@ -140,7 +140,7 @@ class SubgraphTraits:
         return self._traits[key]
 
     def make_constant(self, tensors: Sequence[int]) -> None:
-        """Count tensors as constants from now on."""
+        """Treat tensors as constants from now on."""
         self._unpacks |= bool(tensors)
         self._constant[[tensor for tensor in tensors if tensor >= 0]] = True
 
@@ -162,10 +162,10 @@ class SubgraphTraits:
         return found
 
     def _read_terms(self, terms: Mapping[str, tuple[Term, ...]]) -> NDArray[np.int64]:
-        """Number the distinct values of the terms that matter, operator by operator; 0 stands for no terms."""
+        """Number the distinct values of each operator's relevant terms; 0 stands for no terms."""
         found = np.zeros(len(self), np.int64)
         codes, measures = np.array(self._codes, np.int64), self._once.measures
-        group_of: dict[tuple[Term, ...], int] = {(): 0}  # by terms, since a file may have thousands of codes
+        group_of: dict[tuple[Term, ...], int] = {(): 0}  # grouped by terms: a file may have thousands of codes
         names_of = [terms.get(code.name, terms.get("*", ())) for code in self._facts.operators.codes]
         groups = np.array([group_of.setdefault(names, len(group_of)) for names in names_of], np.int64)[codes]
         for names, group in list(group_of.items())[1:]:
@@ -175,7 +175,7 @@ class SubgraphTraits:
             values = np.column_stack(
                 [self._option(name, rows) if isinstance(name, str) else measures.of(name, rows) for name in names]
             )
-            # Compare bits, as NaN is not equal to itself.
+            # Compare bits, because NaN is not equal to itself.
             first, which = _distinct(values.view(np.int64))
             found[rows] = len(self._settings) + which
             self._settings += [dict(zip(names, row, strict=True)) for row in values[first].tolist()]
@@ -184,7 +184,7 @@ class SubgraphTraits:
 
 @dataclass(slots=True)
 class _Once:
-    """Data about one graph that all tables share; `alike` numbers the operators by code and tensors on first use."""
+    """Data on a graph shared by all tables; `alike` (made on first use) numbers operators by code and tensors."""
 
     classes: NDArray[np.int64]
     kinds: list[list[int]]
@@ -213,7 +213,7 @@ def _tensor_classes(values: Values) -> tuple[NDArray[np.int64], list[list[int]]]
 
 
 def _distinct(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the index of each distinct row, and for each row the number of its distinct row."""
+    """Return the index of each distinct row, and the number of the distinct row that equals each row."""
     order = np.lexsort(rows.T)
     ordered = rows[order]
     is_new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))

@@ -1,1 +1,1 @@
-"""Costs of operators, copies and launches on each device, and the cheapest assignment."""
+"""The costs of operators, copies and launches on each device."""

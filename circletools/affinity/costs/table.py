@@ -1,4 +1,4 @@
-"""The costs of one subgraph as arrays: times of operators, tensors between them, copies, and memory of devices."""
+"""The costs of one subgraph as arrays: operator times, the tensors between operators, copies, and device memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Links:
     """The costs of copies and launches, by device number.
 
     `overhead_us` and `us_per_byte` have the shape (devices, devices), source by target, with zeros on the diagonal.
-    `launch_us` has the shape (devices,), and so has `constant_us_per_byte`, the cost of one byte of a partition's
+    `launch_us` has the shape (devices,), as has `constant_us_per_byte`, the cost of one byte of a partition's
     constants; None means that constants are free.
     """
 
@@ -82,8 +82,8 @@ def make_cost_table(facts: Graph, times_us: Floats, links: Links) -> CostTable:
 class Estimate:
     """The time of one run in microseconds, with operators run one after another.
 
-    `operators_without_time` are on a device that has no time for them, and count as 0. `constants_us` is the time to
-    load the constants of the partitions; each partition loads its own copy.
+    `operators_without_time` counts those whose device has no time for them (taken as 0). `constants_us` is the time
+    to load the constants of the partitions; each partition loads its own copy.
     """
 
     operators_us: float
@@ -101,9 +101,9 @@ class Estimate:
 def evaluate(
     problem: CostTable, numbers: Sequence[int] | Indices, launched: Sequence[int] | Indices = ()
 ) -> Estimate:
-    """Return the cost with operators on devices `numbers`; `launched` lists the device of each launched partition.
+    """Return the cost if operators run on the devices `numbers`; `launched` lists the device of each partition.
 
-    sum of times + sum over tensors, and other devices that read them, of one copy + sum over partitions of a launch
+    The cost is the sum of all times, of a copy for each tensor and other device that reads it, and of all launches.
     """
     devices = np.asarray(numbers, np.int64)
     times = problem.times_us[np.arange(len(devices)), devices]
@@ -125,8 +125,8 @@ def crossings(problem: CostTable, devices: Indices) -> tuple[Indices, Indices]:
 
 
 # --- memory use of each device: its constants, and the peak bytes of computed tensors -------------------------
-#     constants      every buffer that an operator on the device reads, once; also the results of operators that
-#                    depend on constants only, and the buffers that these operators read
+#     constants      every buffer that an operator on the device reads, counted once; also the results of operators
+#                    that depend only on constants, and the buffers that these operators read
 #     activations    a tensor lives on the device that makes it until its last reader on any device has run, or to the
 #                    end if it is an output of the subgraph; on a device that it is copied to (or that reads an input
 #                    of the subgraph), from the start of the first partition that reads it until its last reader there
@@ -137,11 +137,11 @@ def crossings(problem: CostTable, devices: Indices) -> tuple[Indices, Indices]:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The tensors of a subgraph, as needed to compute memory.
+    """The tensors of a subgraph, as needed to compute memory use.
 
     `constants` are distinct pairs of an operator and a buffer that it reads; `buffer_bytes` has an item per buffer,
-    `producers` per tensor, -1 for inputs; `read` and `readers` are pairs of a tensor and an operator that reads it;
-    `kept` tensors are outputs of the subgraph.
+    `producers` an item per tensor (-1 for inputs); `read` and `readers` are pairs of a tensor and an operator that
+    reads it; `kept` tensors are outputs of the subgraph.
     """
 
     constants: tuple[Indices, Indices]
@@ -155,7 +155,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes on one device: constants, and the peak of computed tensors."""
+    """The memory used on one device in bytes: constants, and the peak of computed tensors."""
 
     constants_bytes: int
     activations_bytes: int
@@ -179,7 +179,7 @@ def contents(facts: Graph) -> Contents:
     fixed = ~computed[read] | once[read]
     buffers = facts.values.buffers
     data = np.array([len(buffer.data) for buffer in facts.values.model_buffers], np.float64)
-    if facts.folded:  # a tensor that is computed once counts as a buffer too
+    if facts.folded:  # these results count as buffers too
         buffers = np.where(once, len(data) + np.arange(len(once)), buffers)
         data = np.concatenate([data, facts.values.bytes])
     constants = np.unique(np.stack([readers[fixed], buffers[read[fixed]]], axis=1), axis=0)
@@ -196,7 +196,7 @@ def contents(facts: Graph) -> Contents:
 
 
 def _handed_on(facts: Graph, constants: Indices) -> Indices:
-    """Return pairs of operators and buffers; operators that depend only on constants pass them to their readers."""
+    """Return pairs of operators and buffers; operators on constants only pass their buffers to their readers."""
     if not facts.folded:
         return constants
     held: dict[int, set[int]] = {}
@@ -212,7 +212,7 @@ def _handed_on(facts: Graph, constants: Indices) -> Indices:
 
 
 def footprints(what: Contents, graph: Dag, partitions: Sequence[Partition], devices: int) -> list[Footprint]:
-    """Return the bytes on each device if the partitions run in this order."""
+    """Return the memory used on each device if the partitions run in this order."""
     count = sum(len(partition.operators) for partition in partitions)
     home, place, begins = (np.zeros(count, np.int64) for _ in range(3))
     number = np.zeros(count, np.int64)
@@ -232,14 +232,14 @@ def footprints(what: Contents, graph: Dag, partitions: Sequence[Partition], devi
 
 
 def _peaks(what: Contents, home: Indices, place: Indices, begins: Indices, devices: int) -> Floats:
-    """Return the peak bytes of computed tensors by device."""
+    """Return the peak size of computed tensors on each device, in bytes."""
     count, tensors = len(home), len(what.sizes_bytes)
     last = np.full(tensors, -1, np.int64)
     made = np.flatnonzero(what.producers >= 0)
     last[made] = place[what.producers[made]]
     np.maximum.at(last, what.read, place[what.readers])
     last[what.kept] = count - 1
-    # A tensor lives on the device that makes it, and separately on each other device that reads it.
+    # A tensor lives on the device that produces it, and separately on each other device that reads it.
     reads_at = home[what.readers]
     away = (what.producers[what.read] < 0) | (home[what.producers[what.read]] != reads_at)
     copies, which = np.unique(what.read[away] * devices + reads_at[away], return_inverse=True)
@@ -259,7 +259,7 @@ def _peaks(what: Contents, home: Indices, place: Indices, begins: Indices, devic
 
 
 def constants_us(what: Contents, problem: CostTable, home: Sequence[int], devices: Sequence[int]) -> float:
-    """Return the time to load each partition's constants; `home` and `devices` have an item for each operator."""
+    """Return the time to load all partitions' constants; `home` and `devices` have an item for each operator."""
     rate = problem.links.constant_us_per_byte
     if rate is None:
         return 0.0

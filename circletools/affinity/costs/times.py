@@ -1,4 +1,4 @@
-"""Known costs: documents in JSON (format: docs/costs.md), and the cost tables of a model's subgraphs."""
+"""Read costs from JSON documents (docs/costs.md describes the format), and make the cost tables of subgraphs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TimeRule:
 
     @property
     def says(self) -> str:
-        """Return the time of an operator in words."""
+        """Return the time in words."""
         if self.time_us == inf:
             return "no time"
         rate = f" and {1 / self.us_per_byte:g} bytes/us" if self.us_per_byte else ""
@@ -51,7 +51,7 @@ class TimeRule:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The cost of a copy: `overhead_us` plus `us_per_byte` times the bytes."""
+    """The cost of a copy: `overhead_us`, plus `us_per_byte` times its size in bytes."""
 
     overhead_us: float
     us_per_byte: float
@@ -59,7 +59,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Costs for what the document omits: copies at 1,000 bytes per microsecond (1 GB/s); everything else is free."""
+    """Costs that the document omits: copies at 1,000 bytes per microsecond (1 GB/s); everything else is free."""
 
     bytes_per_us: float = 1000.0
     overhead_us: float = 0.0
@@ -68,7 +68,7 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class CostDocument:
-    """The contents of a document, by device name; in `transfers` the device `*` stands for any.
+    """The contents of a document, by device name; in `transfers`, the device `*` stands for any.
 
     `constants` holds the microseconds that a device needs to load one byte of a partition's constants.
     """
@@ -80,7 +80,7 @@ class CostDocument:
     constants: Mapping[str, float] = field(default_factory=dict)
 
     def listed(self, source: str, target: str) -> Link | None:
-        """Return the listed cost of a copy: for both devices, else for the source, the target, or any device."""
+        """Return the listed cost of a copy: of both devices, else of the source, the target, or any device."""
         pairs = ((source, target), (source, ANY), (ANY, target), (ANY, ANY))
         return next((self.transfers[pair] for pair in pairs if pair in self.transfers), None)
 
@@ -90,9 +90,9 @@ class CostDocument:
 
 
 def parse_costs(words: str, name: str) -> CostDocument:
-    """Parse a document; errors call it `name`.
+    """Parse a document, which errors call `name`.
 
-    Raises InvalidInputError for a malformed document and UsageError for an invalid selector, both with the line.
+    Raises InvalidInputError for a malformed document, UsageError for an invalid selector, both with the line number.
     """
     document, _ = read_document(words, name, _KEYS, "`devices`", _SEE)
     times: dict[str, tuple[TimeRule, ...]] = {}
@@ -123,10 +123,10 @@ def _time(row: Object, place: str) -> TimeRule:
     selector = selector_of(row, place, _SEE)
     if row.get("time_us", 0) is None:  # null: the device cannot run it
         if "bytes_per_us" in row:
-            raise InvalidInputError("`time_us` null and a rate exclude each other", location=place, hint=_SEE)
+            raise InvalidInputError("`time_us` cannot be null if there is a rate", location=place, hint=_SEE)
         return TimeRule(selector, inf, 0.0, place)
     if not row.keys() & {"time_us", "bytes_per_us"}:
-        raise InvalidInputError("neither `time_us` nor `bytes_per_us`", location=place, hint=_SEE)
+        raise InvalidInputError("`time_us` or `bytes_per_us` is needed", location=place, hint=_SEE)
     return TimeRule(selector, _optional(row, "time_us", place), _per_byte(row, place), place)
 
 
@@ -141,7 +141,7 @@ def _per_byte(entry: Object, place: str, key: str = "bytes_per_us") -> float:
 
 
 Measured = Mapping[tuple[int, int], float]
-"""Microseconds of an operator, by subgraph and index."""
+"""Operator times in microseconds, by subgraph and operator index."""
 
 _DEVICES = 64
 NO_TIME = Refusal("no time is known for it", remedy="add its time to the costs")
@@ -151,7 +151,7 @@ NO_TIME = Refusal("no time is known for it", remedy="add its time to the costs")
 class Costs:
     """Known costs: a document, times measured on a device, and defaults for the rest.
 
-    A measured time takes precedence over the document's.
+    A measured time takes precedence over the one in the document.
     """
 
     document: CostDocument
@@ -166,12 +166,12 @@ class Costs:
 def cost_tables(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[CostTable]:
     """Return the costs of each subgraph of a model.
 
-    Raises UsageError if an entry of the document selects nothing, or there are no devices or more than 64.
+    Raises UsageError if an entry of the document selects nothing, or if there are no devices or more than 64.
     """
     if not devices:
-        raise UsageError("the costs name no device", hint="name some with `devices=`, or in the costs")
+        raise UsageError("the costs name no devices", hint="name devices with `devices=` or in the costs")
     if len(devices) > _DEVICES:  # memory grows with the square of the number of devices
-        raise UsageError(f"costs of {len(devices)} devices; the maximum is {_DEVICES}")
+        raise UsageError(f"there are costs of {len(devices)} devices; the maximum is {_DEVICES}")
     links = _links(devices, costs)
     tables = [_times(chooser, device, costs) for device in devices]
     return [
@@ -181,7 +181,7 @@ def cost_tables(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[
 
 
 def with_times(problems: Sequence[CostTable], devices: Sequence[str], refusals: Refusals) -> Refusals:
-    """Return the refusals by capability tables, plus a refusal of each operator whose time is unknown."""
+    """Return the refusals of capability tables, plus a refusal of each operator whose time is unknown."""
     joined = {}
     for number, device in enumerate(devices):
         rows = []
@@ -219,7 +219,7 @@ def _times(chooser: Chooser, device: str, costs: Costs) -> list[Floats]:
 
 
 def operator_bytes(facts: Graph) -> Floats:
-    """Return the bytes that each operator reads, constants included, and writes."""
+    """Return the bytes that each operator reads (including constants) and writes."""
     facts.check_values()
     total: Floats = np.zeros(len(facts))
     for uses in (facts.uses, facts.definitions):

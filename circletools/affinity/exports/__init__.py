@@ -1,1 +1,1 @@
-"""Exports of the affinity to other tools, one module each: plain functions of a model and its affinity."""
+"""Exports of the affinity to other tools: functions of a model and its affinity."""

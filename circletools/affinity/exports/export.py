@@ -1,4 +1,4 @@
-"""Export of the affinity in every supported format."""
+"""Export the affinity in every supported format."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from circletools.model.model import Model
 from circletools.wording import Attributes
 
 # --- the environment variables that make onert run each operator on its assigned device -----------------------
-#     BACKENDS=cpu;ruy                backends to load; operators not in the map run on the first
+#     BACKENDS=cpu;ruy                backends to load; operators not in the map run on the first of them
 #     OP_BACKEND_MAP=0=cpu;1=ruy      operator index = backend, without spaces, for every subgraph that has the index
 #     EXECUTOR=Dataflow               if the default, Linear, would return wrong numbers
 #
 # All statements about onert were measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
 # tests/affinity/test_export_onert.py repeats them. An affinity that onert would ignore, reject or execute incorrectly
-# is refused. Operators that depend on constants only (DEQUANTIZE of weights) need no device: onert runs ruy's on cpu.
+# is refused. Operators that depend only on constants (DEQUANTIZE of weights) need no device: onert runs ruy's on cpu.
 
 
 BACKENDS = ("cpu", "ruy")
-"""The published package's backends for ordinary operators; the first has to come first in BACKENDS."""
+"""The published package's backends for ordinary operators; the first must come first in BACKENDS."""
 
 VARIABLE_BYTES = 131_071
 """The longest NAME=value that Linux passes to a program (MAX_ARG_STRLEN without the final NUL)."""
@@ -50,7 +50,7 @@ def onert_environment(model: ModelGraph, affinity: Affinity) -> dict[str, str]:
     used, reused = set(), False
     for graph in model.graphs:
         devices = every_device_of(graph, affinity, "onert would choose one")
-        for index in graph.folded:  # on constants only: they have the device of their reader
+        for index in graph.folded:  # they depend only on constants, and have the device of their reader
             devices[index] = BACKENDS[0] if devices[index] == "ruy" else devices[index]
         read = flows(graph)
         for operator, device in enumerate(devices):
@@ -69,7 +69,7 @@ def onert_environment(model: ModelGraph, affinity: Affinity) -> dict[str, str]:
     }
     size = len("OP_BACKEND_MAP=") + len(environment["OP_BACKEND_MAP"])
     if size > VARIABLE_BYTES:
-        raise EditError(f"the map takes {size} bytes; Linux passes no variable above {VARIABLE_BYTES} to a program")
+        raise EditError(f"the map takes {size} bytes; Linux allows at most {VARIABLE_BYTES}")
     if reused:
         environment["EXECUTOR"] = "Dataflow"
     return environment
@@ -79,7 +79,7 @@ def _linear_reuses(devices: Sequence[str], read: Sequence[Flow]) -> bool:
     """Return whether a tensor is read both on its own backend and on another.
 
     The Linear executor considers a tensor dead after its last reader on its own backend, and may reuse its memory
-    before the other backend reads it. The Dataflow executor reuses no memory at all.
+    before the other backend reads the tensor. The Dataflow executor does not reuse memory at all.
     """
     at_home = {flow.tensor for flow in read if devices[flow.producer] == devices[flow.reader]}
     return any(flow.tensor in at_home and devices[flow.producer] != devices[flow.reader] for flow in read)
@@ -89,21 +89,21 @@ def _check_operator(graph: Graph, operator: int, device: str) -> None:
     """Raise EditError if onert cannot run an operator on a backend, or runs it incorrectly."""
     place, name = graph.place(operator), graph.operators.code_names[operator]
     if device not in BACKENDS:
-        hint = f"it has: {', '.join(BACKENDS)}; {ANNOTATE}"
+        hint = f"available: {', '.join(BACKENDS)}; {ANNOTATE}"
         raise EditError(f"onert has no backend {device!r}", location=place, hint=hint)
     if name in _BUILTIN_CODES:
-        message = f"onert runs {name} on a separate backend, and has no setting for the subgraphs that it calls"
-        raise EditError(message, location=place, hint="the map would make it fail")
+        message = f"onert runs {name} on a separate backend, and has no setting for subgraphs that it calls"
+        raise EditError(message, location=place, hint="onert would fail with this map")
     if device != "ruy":
         return
     if name not in _RUY_CODES:
-        hint = f"it has: {', '.join(_RUY_CODES)}; {ANNOTATE}"
-        raise EditError(f"ruy has no {name} ({_MEASURED})", location=place, hint=hint)
+        hint = f"available: {', '.join(_RUY_CODES)}; {ANNOTATE}"
+        raise EditError(f"ruy has no kernel for {name} ({_MEASURED})", location=place, hint=hint)
     for tensor in (*graph.operands.of(operator), *graph.results.of(operator)):
         kind = graph.values.types[tensor] if tensor >= 0 else "FLOAT32"
         if kind != "FLOAT32":
-            message = f"ruy computes in FLOAT32 only; {graph.values.name(tensor)!r} is {kind} ({_MEASURED})"
-            raise EditError(message, location=place, hint="it fails, or returns wrong numbers; run it on cpu")
+            message = f"ruy computes only in FLOAT32; {graph.values.name(tensor)!r} is {kind} ({_MEASURED})"
+            raise EditError(message, location=place, hint="ruy would fail or return wrong numbers; run it on cpu")
 
 
 def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -> None:
@@ -114,7 +114,7 @@ def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -
             name = graph.values.name(flow.tensor)
             raise EditError(
                 f"the output {name!r} of {graph.place(flow.producer)} ({devices[flow.producer]}) is read here on "
-                f"{devices[flow.reader]}, as zeros if onert allocates the outputs ({_MEASURED})",
+                f"{devices[flow.reader]}, where it is zero if onert allocates the outputs ({_MEASURED})",
                 location=graph.place(flow.reader),
                 hint=f"run fix-outputs --detach-taps, then {ANNOTATE} for the operators that it adds",
             )
@@ -151,13 +151,13 @@ def part_file(model: ModelGraph, affinity: Affinity) -> PartFile:
     rules: dict[str, tuple[str, int]] = {}
     for index, (device, name) in enumerate(zip(devices, model.graphs[0].operators.first_result_names, strict=True)):
         if not name:
-            raise EditError("the operator has no name: its output has none", location=model.graphs[0].place(index))
+            raise EditError("the operator has no name, as its output has none", location=model.graphs[0].place(index))
         if rules.setdefault(name, (device, 0))[0] != device:
             message = f"two operators are named {name!r}; this one has device {device}, the other {rules[name][0]}"
             raise EditError(message, location=model.graphs[0].place(index))
     backends = list(dict.fromkeys(device for _, device in sorted(affinity.devices.items())))
     if not backends:
-        raise EditError("the affinity names no device")
+        raise EditError("the affinity names no devices")
     default = max(backends, key=devices.count)
     return PartFile(tuple(backends), default, "opname", {}, rules)
 
@@ -166,20 +166,20 @@ def openvino_affinity(model: ModelGraph, affinity: Affinity) -> dict[str, Any]:
     """Return `{"device": "HETERO:…", "affinity": {friendly name: device}}`.
 
     OpenVINO 2026.4.1 names an operator of a TFLite model by its index in subgraph 0. If it converts an operator to
-    several nodes, the last one has the name; image and quantized operators may lose theirs. The loader in
+    several nodes, the last node has the name; image and quantized operators may lose their names. The loader in
     docs/affinity-exports.md handles the first case and reports the second.
 
     Raises EditError for a Circle model, a model without operators, and a device name that HETERO would parse as two.
     """
     if model.format != "tflite":
-        raise EditError("OpenVINO reads TFLite models, not Circle")
-    devices = every_device_of(model.graphs[0], affinity, "OpenVINO needs one for every operator, or for none")
+        raise EditError("OpenVINO reads TFLite models, not Circle models")
+    devices = every_device_of(model.graphs[0], affinity, "OpenVINO needs devices for all operators or none")
     for index, device in enumerate(devices):
         if not device or set(device) & set(",():"):
             message = f"HETERO cannot name a device {device!r}"
             raise EditError(message, location=model.graphs[0].place(index), hint="rename the device")
     if not devices:
-        raise EditError("there is no operator to run")
+        raise EditError("there are no operators to run")
     used = [device for _, device in sorted(affinity.devices.items()) if device in set(devices)]
     return {
         "device": f"HETERO:{','.join(dict.fromkeys(used))}",
@@ -208,12 +208,12 @@ _EXPORTERS: dict[str, Callable[[ModelGraph, Affinity], str | Mapping[str, Any]]]
 
 
 def export(model: Model, target: Target) -> Export:
-    """Return the affinity in a model for `target`; `render.export_text` writes it.
+    """Return the affinity in a model as an export for `target`; `render.export_text` turns it into text.
 
     Raises EditError if the model has no affinity or a stale one, or the target would ignore or misread part of it;
     UsageError for an unknown target.
     """
     if target not in _EXPORTERS:
-        raise UsageError(f"no affinity is exported to {target!r}", hint=f"available: {', '.join(get_args(Target))}")
+        raise UsageError(f"unknown export target {target!r}", hint=f"available: {', '.join(get_args(Target))}")
     graph = model_graph(model)
     return Export(target, _EXPORTERS[target](graph, current_affinity(graph)))

@@ -1,8 +1,8 @@
-"""The affinity by name, which all exports use, and exports as a Graphviz picture and as node data of Model Explorer.
+"""The affinity by name, for all exports, and exports as a Graphviz picture and as node data for Model Explorer.
 
 Model Explorer looks a key up first among the names of all tensors of a graph, then among the ids of its nodes; the id
-of an operator is its index. Its TFLite adapter names a graph after the subgraph, and an unnamed first subgraph
-`main`; the Circle adapter shows only subgraph 0, as `main`. (Model Explorer 0.1.34, model-explorer-circle 0.1.4.)
+of an operator is its index. Its TFLite adapter names a graph after the subgraph, or `main` if it is an unnamed first
+subgraph; the Circle adapter shows only subgraph 0, as `main`. (Model Explorer 0.1.34, model-explorer-circle 0.1.4.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ANNOTATE = "annotate-affinity"
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A tensor between the operator that produces it and one that reads it."""
+    """A tensor, the operator that produces it, and one that reads it."""
 
     tensor: int
     producer: int
@@ -64,13 +64,13 @@ def every_device_of(graph: Graph, affinity: Affinity, why: str) -> list[str]:
 
 
 def flows(facts: Graph) -> list[Flow]:
-    """Return each tensor between a producer and a reader, by reader. Raises ModelFormatError for a missing tensor."""
+    """Return the tensors between producers and readers, by reader. Raises ModelFormatError for a missing tensor."""
     producers = facts.producer.tolist()
     pairs = dict.fromkeys(zip(*(each.tolist() for each in facts.uses), strict=True))
     return [Flow(tensor, producers[tensor], reader) for reader, tensor in pairs if producers[tensor] >= 0]
 
 
-# Light enough for black text, and distinct for most colour-blind readers (after Okabe and Ito, lightened).
+# Light enough for black text, and distinct for most colour-blind readers (from Okabe and Ito, lightened).
 _COLORS = ("#9ecae9", "#ffbf79", "#88d27a", "#f2cf5b", "#ff9d98", "#d6a5c9", "#83bcb6", "#d8b5a5", "#bab0ac")
 UNASSIGNED = "#ffffff"
 
@@ -86,13 +86,13 @@ def colors(names: Iterable[str]) -> dict[str, str]:
 
 
 _SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
-_SHOWN |= {0xDC00 + code: f"\\x{code:02x}" for code in range(128, 256)}  # bytes that are not UTF-8
+_SHOWN |= {0xDC00 + code: f"\\x{code:02x}" for code in range(128, 256)}  # bytes that are not valid UTF-8
 
 
 def dot_graph(model: ModelGraph, affinity: Affinity) -> str:
     """Return the graph of all subgraphs in the DOT language.
 
-    A partition is a cluster, a device has a colour, and a cut is an edge between partitions with the tensor's name.
+    Each partition is a cluster, each device has a colour, and edges between partitions are labelled with the tensor.
     """
     # Without newrank, Graphviz 2.43 fails on hundreds of clusters ("trouble in init_rank").
     lines = ["digraph affinity {", "  newrank=true;", '  node [shape=box, style="filled", fontname="sans-serif"];']
@@ -144,7 +144,7 @@ def _quoted(name: str) -> str:
 
 
 def model_explorer_data(model: ModelGraph, affinity: Affinity) -> dict[str, Any]:
-    """Return the node data of one graph, or of several by graph. Operators without a device are omitted.
+    """Return the node data of one graph, or of several graphs by id. Operators without a device are omitted.
 
     Raises EditError if an operator has no unique key, or a graph has no unique name.
     """
@@ -162,8 +162,8 @@ def graph_ids(model: ModelGraph) -> dict[str, int]:
     names[0] = names[0] or "main"
     for index, name in enumerate(names):
         if not name or names.count(name) > 1:
-            message = f"Model Explorer distinguishes graphs by name; this one is named {name!r}"
-            raise EditError(message, location=f"subgraphs[{index}]", hint="name each subgraph differently")
+            message = f"Model Explorer distinguishes graphs by name, but several are named {name!r}"
+            raise EditError(message, location=f"subgraphs[{index}]", hint="give each subgraph a different name")
     return {name: index for index, name in enumerate(names)}
 
 
@@ -192,13 +192,13 @@ def by_key(graph: Graph, results: Mapping[int, dict[str, Any]]) -> dict[str, dic
         if key.encode() in tensors:  # the key would refer to that tensor
             own = next((name for name in map(text, outputs[index]) if _is_own(name, tensors)), None)
             if own is None:
-                why = f"{key!r} is a tensor's name, and none of its outputs has a unique name"
-                raise EditError(f"Model Explorer has no key for it: {why}", location=graph.place(index))
+                why = f"{key!r} is the name of a tensor, and no output of the operator has a unique name"
+                raise EditError(f"Model Explorer has no key for this operator: {why}", location=graph.place(index))
             key = own
         keyed[key] = result
     return keyed
 
 
 def _is_own(name: str, tensors: Counter[bytes]) -> bool:
-    """Return whether this name identifies one tensor. Model Explorer changes names that are not UTF-8."""
+    """Return whether this name identifies one tensor. Model Explorer changes names that are not valid UTF-8."""
     return bool(name) and not re.search("[\udc80-\udcff]", name) and tensors[name.encode()] == 1

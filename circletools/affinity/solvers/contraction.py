@@ -2,13 +2,13 @@ r"""Edge contraction: merge groups of operators while the graph of the groups st
 
 Two adjacent groups can be merged unless another path leads from one to the other:
 
-    a ---> c        a and c cannot be one group: b and the group would wait for each other
+    a ---> c        a and c cannot be one group, because b and the group would wait for each other
      \-> b -/
 
 Groups are kept in topological order, so such a path lies in the interval between the two, and only this interval is
 searched (D. J. Pearce, P. H. J. Kelly, A dynamic topological sort algorithm for directed acyclic graphs, 2007). The
-search starts from the side with fewer neighbours; the groups it finds move out of the interval, using numbers that
-leave gaps between neighbours in the order.
+search starts from the side with fewer neighbours; the groups that it finds move out of the interval, into gaps
+between the numbers of neighbours in the order.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from circletools.graph.algorithms import UnionFind
 # --- finds most pairs of groups that can never be merged, without a search ------------------------------------
 # One path through the graph is kept, with as many changes of device as possible:
 #
-#     path     a - a - B - a - B - a       source reaches the path here, and the path reaches target there:
-#              |               |           a group of another device lies between: they cannot be merged
+#     path     a - a - B - a - B - a       source reaches the path on the left, and the path reaches target on the
+#              |               |           right; a group of another device lies between, so they cannot be merged
 #              source          target
 #
-# Merging never removes a path, and groups of two devices are never merged. In networks, which are long and narrow,
-# nearly every detour shares part of that path; a search finds the others. Without this shortcut a UNet of 100,000
-# operators takes minutes.
+# Merging never removes a path, and groups of different devices are never merged. In networks, which are long and
+# narrow, nearly every detour shares part of that path; a search finds the others. Without this shortcut, a UNet of
+# 100,000 operators takes minutes.
 
 
 class Detours:
-    """For each group, the first place on the path that it reaches and the last that reaches it, or its own."""
+    """For each group, the first place on the path that it reaches, and the last that reaches it; or its own."""
 
     def __init__(self, graph: GroupGraph) -> None:
-        """Choose the path."""
+        """Choose the path to keep."""
         count = len(graph)
         self.level: list[int] = alternation_levels(graph)
         self.path: list[int] = _most_alternating(graph, self.level)
@@ -66,14 +66,14 @@ class Detours:
         return copied
 
     def between(self, source: int, target: int) -> bool:
-        """Return whether the path leads from one group to another of the same device through a different device."""
+        """Return whether the path leads from one group to another of the same device through other devices."""
         first, last = self._first[source], self._last[target]
         if first > last:
             return False
         return self._devices[first] != self._own[source] or self._stretch_end[first] < last
 
     def join(self, group: int, other: int) -> None:
-        """Merge the facts about another group into the merged group."""
+        """Merge the data of another group into that of the merged group."""
         self._first[group] = min(self._first[group], self._first[other])
         self._last[group] = max(self._last[group], self._last[other])
 
@@ -108,18 +108,18 @@ def _most_alternating(graph: GroupGraph, level: list[int]) -> list[int]:
 
 
 _SPACE = 1 << 40
-"""The gap between the numbers of neighbours in the order."""
+"""The initial gap between the numbers of neighbours in the order."""
 _STEP = 1 << 20
 _VISITS, _VISITS_PER_GROUP = 200_000, 10
 _LEAST_VISITS = 50
 """A search is abandoned once both its own visits and those allowed for the whole graph are used up.
 
-Networks need less than one visit for each group. Two groups are not merged if their search was abandoned.
+Networks need less than one visit per group. If a search is abandoned, the two groups are not merged.
 """
 
 
 class Contraction:
-    """The groups of a graph during merging; a merged group has the lowest number of its members."""
+    """The groups of a graph during merging; a merged group is numbered by its lowest member."""
 
     def __init__(self, graph: GroupGraph, detours: Detours | None = None) -> None:
         """Start from a graph whose groups are numbered in topological order, with the graph's `detours`."""
@@ -155,7 +155,7 @@ class Contraction:
                     self.merge(first, second)
 
     def merge(self, one: int, other: int) -> bool:
-        """Merge two groups of any device, and return whether that was possible."""
+        """Merge two groups, whatever their devices, and return whether this was possible."""
         first, last = sorted((self.find(one), self.find(other)), key=self._number.__getitem__)
         if first == last:
             return True
@@ -172,7 +172,7 @@ class Contraction:
         return True
 
     def _search(self, first: int, last: int, *, forward: bool) -> list[int] | None:
-        """Return the successors of the first group up to the last one, or the predecessors of the last.
+        """Return the groups up to the last that the first reaches, or those after the first that reach the last.
 
         Returns None if a path leads to the other group, or the search was abandoned.
         """
@@ -204,7 +204,7 @@ class Contraction:
         return list(found)
 
     def _join(self, first: int, last: int, *, stays: int) -> int:
-        """Merge two groups into one at the place of `stays`, the one still in the order; return its number."""
+        """Merge two groups into one in the place of `stays`, which is still in the order; return its number."""
         label, other = min(first, last), max(first, last)
         for rows in (self._successors, self._predecessors):
             # The longer row absorbs the other, so that no item moves more than log(n) times.

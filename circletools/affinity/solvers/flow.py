@@ -1,9 +1,9 @@
-"""Devices of low total time by minimum cuts: exact for two devices without launches, otherwise near-optimal.
+"""Find devices of low total time by minimum cuts: exact for two devices without launches, else near-optimal.
 
     two devices          one minimum cut
-    more                 cuts of two devices at a time, from several starts, until none helps (swap moves)
-    launches             half of one is charged to each copy in the cut; then islands are moved as a whole
-    memory               a price for each byte on a device that is too full, raised until the cheapest assignment fits
+    more devices         cuts of two devices at a time, from several starts, until no cut helps (swap moves)
+    launches             half of a launch is charged to each copy in the cut; then islands are moved as a whole
+    memory               bytes on a device that is too full have a price, raised until the cheapest assignment fits
 
 The number of launches is known only once the graph is partitioned, so no cut can count them. A chain has one launch
 more than it has device changes, so charging each copy the launch on the other side is exact for chains; where
@@ -28,14 +28,14 @@ from circletools.errors import UsageError
 from circletools.graph.algorithms import Dag
 
 # --- the best choice between two devices for each operator, by a minimum cut ----------------------------------
-# The source side is one device, the sink side the other; an operator's cut arc has the cost on its device. A tensor
+# The source side is one device, the sink side the other; an operator's cut arc has its cost on its side. A tensor
 # with several readers has two extra vertices, so that its copy is paid once:
 #
 #     producer --copy--> u --copy--> each reader      cut if the producer is on the source side, a reader is not
 #     each reader --copy--> v --copy--> producer      cut if a reader is on the source side, the producer is not
 #
-# Values made or read on a third device stay there: their copies are costs of one side. So the choice is exact for any
-# costs, even if a detour over a third device would be cheaper. Capacities are 31-bit integers, in steps of a
+# Operators on a third device stay there, so copies to and from it are costs of one side. The choice is thus exact for
+# any costs, even if a detour over a third device would be cheaper. Capacities are 31-bit integers, in steps of a
 # billionth of the largest.
 #
 # (V. Kolmogorov, R. Zabih, What energy functions can be minimized via graph cuts?, 2004; the swaps of Y. Boykov,
@@ -47,25 +47,25 @@ _STEPS = 2**30 - 1  # the sum of an arc and its reverse must fit into 31 bits
 
 
 _Arcs = list[tuple[Indices, Indices, Floats]]
-"""Tails, heads and costs."""
+"""The tails, heads and costs of arcs."""
 
 
 def best_of_two(problem: CostTable, devices: Indices, first: int, second: int) -> Indices:
     """Return the devices, with operators on `first` or `second` reassigned between the two at the least cost.
 
-    An operator that one of the two cannot run stays on the other. Among equal choices, the one with most operators on
+    An operator that one of the two cannot run stays on the other. Of equal choices, the one with most operators on
     `first` is returned. Launches are not counted. Raises UsageError if SciPy is not installed.
     """
     times = problem.times_us
     concerned = (devices == first) | (devices == second)
     free = concerned & np.isfinite(times[:, first]) & np.isfinite(times[:, second])
-    # The second device is the source's: the cut is read from the source, with the fewest operators on its side.
+    # The second device is on the source side, because the cut returned has the fewest operators there.
     vertex = np.where(devices == second, _SOURCE, _SINK)
     vertex[free] = 2 + np.arange(int(free.sum()))
     arcs: _Arcs = []
     prices = _prices_of_third(problem, devices, concerned, first, second)
     chosen = np.flatnonzero(free)
-    # Cost belongs to the opposite arc: an operator on the source's side cuts its arc to the sink.
+    # A cost belongs to the opposite arc: an operator on the source side cuts its arc to the sink.
     arcs.append((vertex[chosen], np.full(len(chosen), _SINK), times[chosen, second] + prices[1][chosen]))
     arcs.append((np.full(len(chosen), _SOURCE), vertex[chosen], times[chosen, first] + prices[0][chosen]))
     count = _add_copies(problem, devices, concerned, vertex, (first, second), arcs)
@@ -78,7 +78,7 @@ def best_of_two(problem: CostTable, devices: Indices, first: int, second: int) -
 def _prices_of_third(
     problem: CostTable, devices: Indices, concerned: NDArray[np.bool_], first: int, second: int
 ) -> tuple[Floats, Floats]:
-    """Return the cost of copies to third devices for each producer, if it is on `first` and if it is on `second`."""
+    """Return the cost of copies to third devices for each producer if it is on `first`, and if it is on `second`."""
     outside = ~concerned[problem.readers] & concerned[problem.producers[problem.read]]
     count = problem.times_us.shape[1]
     pairs = np.unique(problem.read[outside] * count + devices[problem.readers[outside]])
@@ -97,7 +97,7 @@ def _add_copies(
     pair: tuple[int, int],
     arcs: _Arcs,
 ) -> int:
-    """Add arcs for the tensors that operators of the two devices read, and return the number of vertices."""
+    """Add arcs for the tensors that operators on the two devices read; return the number of vertices."""
     first, second = pair
     inside = concerned[problem.readers]
     tensors, readers = problem.read[inside], vertex[problem.readers[inside]]
@@ -107,7 +107,7 @@ def _add_copies(
     producers = problem.producers
     makes = concerned[producers]
     every = np.arange(len(producers))
-    # Copies to the sink's device, from the source's or a third one; then copies to the source's device.
+    # Copies to the sink's device, from the source's device or a third one; then copies to the source's device.
     to_first = problem.copy_us(every, np.where(makes, second, devices[producers]), first)
     to_second = problem.copy_us(every, np.where(makes, first, devices[producers]), second)
     tails = np.where(makes, vertex[producers], _SOURCE)
@@ -131,7 +131,7 @@ def _add_copies(
 
 
 def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
-    """Return the vertices on the source's side of the minimum cut whose source side is smallest."""
+    """Return the vertices on the source side of the minimum cut whose source side is smallest."""
     try:
         from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import, and an extra
         from scipy.sparse.csgraph import breadth_first_order, maximum_flow  # noqa: PLC0415 - as above
@@ -157,9 +157,9 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
 
 
 def _bounded(tails: Indices, heads: Indices, costs: Floats, count: int) -> Floats:
-    """Return the costs, with arcs at a terminal clipped to what can matter so that integer steps stay small.
+    """Return the costs, those of arcs at a terminal clipped to the most that matters, to keep integer steps small.
 
-    The clipped capacity still exceeds all that the vertex's other arcs can carry, so the cut is the same.
+    A clipped capacity still exceeds the sum of the vertex's other arcs, so the cut is the same.
     """
     out = np.bincount(tails, costs, minlength=count)
     into = np.bincount(heads, costs, minlength=count)
@@ -173,14 +173,14 @@ def _bounded(tails: Indices, heads: Indices, costs: Floats, count: int) -> Float
 
 
 # --- moves connected sets of operators to an adjacent device if that is cheaper, launches included ------------
-# A cut cannot find such a move: only an island that moves as a whole saves its launch.
+# A cut cannot find such a move, because an island saves its launch only if it moves as a whole.
 
 
 _ROUNDS = 8
 
 
 def move_islands(table: CostTable, graph: Dag, devices: Indices) -> Indices:
-    """Return the devices after moving islands, the smallest first, as long as the total decreases."""
+    """Return the devices after moving islands, the smallest first, as long as the total time decreases."""
     sea = _Sea(table, graph, devices.tolist())
     for _ in range(_ROUNDS):
         if not sea.move_islands():
@@ -203,7 +203,7 @@ class _Sea:
         group = connected(self._graph, self.devices)
         islands = members_of(group)
         moved = False
-        stale: set[int] = set()  # skip islands that were broken up or grew
+        stale: set[int] = set()  # islands that were broken up or grew are skipped
         for number in sorted(range(len(islands)), key=lambda number: len(islands[number])):
             beside = {group[unit]: self.devices[unit] for unit in self._beside(islands[number])}
             if number in stale or not beside or stale.intersection(beside):
@@ -219,7 +219,7 @@ class _Sea:
         return {unit for row in rows for unit in row if self.devices[unit] != device}
 
     def _moved(self, island: list[int], beside: list[int]) -> bool:
-        """Move an island to the neighbouring device on which it costs least; return whether its device changed."""
+        """Move an island to the neighbouring device where it costs the least; return whether its device changed."""
         here = best = self.devices[island[0]]
         most, before = 1e-9, self._cost(island)
         for device in sorted(set(beside)):
@@ -247,22 +247,22 @@ class _Sea:
 
 
 _MANY = 20_000
-"""Larger problems with more than two devices use a single start, as each start costs seconds."""
+"""Larger problems with more than two devices use a single start, because each start takes seconds."""
 _SHARE = 0.5
 _HALVINGS, _RANGE = 16, 1e-15
-"""The tolerance of the search for the logarithm of a price, relative to the highest; the error is 0.05 %."""
+"""The tolerance of the search for the logarithm of a price, relative to the highest price; the error is 0.05 %."""
 _BETTER = 1 - 1e-9
 
 
 def is_exact(problem: Problem) -> bool:
-    """Return whether one minimum cut gives the least total time: two devices, and only times and copies count."""
+    """Return whether one minimum cut gives the least total time: with two devices, if only times and copies count."""
     links = problem.table.links
     free = not links.launch_us.any() and links.constant_us_per_byte is None and not problem.is_constrained
     return free and bool(problem.able.any(axis=0).sum() <= 2)
 
 
 def flow(problem: Problem) -> list[Candidate]:
-    """Return candidates, whatever the limits; every unit must be allowed on some device."""
+    """Return candidates without regard to limits; every unit must be allowed on some device."""
     table = _shared_constants(problem)
     if not table.links.launch_us.any():
         found = [_swapped_from_all(table)]
@@ -275,7 +275,7 @@ def flow(problem: Problem) -> list[Candidate]:
 
 
 def priced(problem: Problem) -> Iterator[Candidate]:
-    """Yield candidates that may fit into memory, found with a price per byte on devices over capacity."""
+    """Yield candidates that may fit into memory, found by a price per byte on devices over capacity."""
     table, per_unit = _shared_constants(problem), unit_bytes(problem)
     known = np.where(np.isfinite(table.times_us), table.times_us, 0)
     dearest = known.max(axis=1, initial=0).sum() + table.links.overhead_us.max(initial=0) * len(table.producers)
@@ -315,7 +315,7 @@ def _shared_constants(problem: Problem) -> CostTable:
 
 
 def least_bound(problem: Problem) -> float:
-    """Return a lower bound: the least time of each unit, plus launches of the devices that must be used."""
+    """Return a lower bound: the sum of each unit's least time, plus launches of the devices that must be used."""
     times = _shared_constants(problem).times_us.min(axis=1, initial=np.inf)
     launch = problem.table.links.launch_us.min(initial=np.inf) if len(times) else 0.0
     return float(times[np.isfinite(times)].sum()) + float(launch)
@@ -337,7 +337,7 @@ def _starts(table: CostTable) -> Iterator[Indices]:
 
 
 def _swapped(table: CostTable, devices: Indices) -> Indices:
-    """Return the devices after swap moves on every pair of devices, the others held fixed, until none helps."""
+    """Return the devices after swap moves between all pairs of devices, repeated until none helps."""
     pairs = list(combinations(np.flatnonzero(np.isfinite(table.times_us).any(axis=0)).tolist(), 2))
     if len(pairs) == 1:
         return best_of_two(table, devices, *pairs[0])

@@ -1,4 +1,4 @@
-"""Sets of operators joined by edges: their cycles, detours over other devices, and cyclic dependencies."""
+"""Find faults of sets of operators joined by edges: cycles, detours over other devices, cyclic dependencies."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from circletools.affinity.solvers.groups import group_successors, members_of
 from circletools.graph.algorithms import Dag, UnionFind, strong_components
 
 _AROUND = 200
-"""The number of operators searched for a detour."""
+"""The number of operators visited in the search for a detour."""
 
 
 class Forest:
-    """Sets of operators joined by edges: `home` is each operator's set, `cycles` are edges that close a cycle."""
+    """Sets of operators joined by edges: `home` holds each operator's set, `cycles` the edges that close a cycle."""
 
     def __init__(self, edges: Indices, joined: Indices, count: int) -> None:
         self._beside: dict[int, list[tuple[int, int]]] = {}
@@ -31,7 +31,7 @@ class Forest:
         self.home = sets.labels()
 
     def joins(self, units: Sequence[int]) -> bool:
-        """Return whether edges among the given units connect all of them."""
+        """Return whether edges among these units connect all of them."""
         inside, seen, pending = set(units), {units[0]}, [units[0]]
         for unit in pending:
             news = [other for other, _ in self._beside.get(unit, ()) if other in inside and other not in seen]
@@ -56,7 +56,7 @@ class Forest:
 
 
 def ways_around(graph: Dag, devices: Indices, forest: Forest) -> Iterator[tuple[list[int], int, int]]:
-    """Yield edges that join two operators although a path between these uses another device, with the operators."""
+    """Yield edges that join two operators although a path between them uses another device, with these operators."""
     home = forest.home
     for operator in graph.order:
         # `via` is the first operator of another device on the path.
@@ -97,7 +97,7 @@ def waiting_sets(graph: Dag, devices: Indices, forest: Forest) -> list[tuple[int
     cycle = next((row for row in strong_components(successors) if len(row) > 1), None)
     if cycle is None:
         return []
-    # The shortest path from one of them back to it, along edges between operators.
+    # The shortest path from one of the sets back to it, along edges between operators.
     inside, start = set(cycle), min(cycle)
     came: dict[int, tuple[int, int]] = {}
     pending = [start]
@@ -112,7 +112,7 @@ def waiting_sets(graph: Dag, devices: Indices, forest: Forest) -> list[tuple[int
             break
     found: list[tuple[int, int]] = []
     source, entered = came[start]
-    while True:  # backwards: from where the path leaves a set to where it enters it
+    while True:  # backwards, from the place where the path leaves a set to the place where it enters
         before = came[group[source]] if group[source] != start else (-1, entered)
         found += ((edge, int(devices[source])) for edge in forest.path(before[1], source))
         if group[source] == start:

@@ -1,4 +1,4 @@
-"""Groups of operators, and the quotient graph: each group contracted to one node."""
+"""Groups of operators, and the quotient graph, in which each group is contracted to one node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circletools.graph.algorithms import Dag, components, distinct_edges
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Operators, ascending, that one device (given by its number) runs without interruption."""
+    """Operators, in ascending order, that one device (given by number) runs without interruption."""
 
     device: int
     operators: tuple[int, ...]
@@ -36,12 +36,12 @@ def devices_of(count: int, partitions: Sequence[Partition]) -> list[int]:
 
 T = TypeVar("T")
 Groups = list[int]
-"""The number of the group of each operator; groups are numbered from 0."""
+"""The group number of each operator; groups are numbered from 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupGraph:
-    """Groups 0..n-1, numbered in an order in which they can run, the edges between them, and the device of each."""
+    """Groups 0..n-1, numbered in an order in which they can run, with their edges and the device of each."""
 
     successors: list[list[int]]
     predecessors: list[list[int]]
@@ -53,7 +53,7 @@ class GroupGraph:
 
 
 def inside(graph: Dag, operators: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the successors and predecessors of the given operators among themselves, by position in `operators`."""
+    """Return the successors and predecessors of these operators among themselves, by position in `operators`."""
     place = {operator: at for at, operator in enumerate(operators)}
     successors, predecessors = (
         [[place[other] for other in rows[operator] if other in place] for operator in operators]
@@ -63,14 +63,14 @@ def inside(graph: Dag, operators: Sequence[int]) -> tuple[list[list[int]], list[
 
 
 def graph_inside(graph: Dag, operators: Sequence[int], devices: Sequence[int]) -> GroupGraph:
-    """Return the graph of the given operators, in an order in which they can run; each is a group."""
+    """Return the graph of these operators, each as a group, in an order in which they can run."""
     if len(operators) == len(graph) and all(map(eq, operators, range(len(graph)))):
         return GroupGraph(graph.successors, graph.predecessors, list(devices))
     return GroupGraph(*inside(graph, operators), [devices[operator] for operator in operators])
 
 
 def working(graph: Dag) -> tuple[list[int], Dag]:
-    """Return the operators that do not depend only on constants, ascending, and the graph of these alone."""
+    """Return the operators that do not depend only on constants, in ascending order, and their graph."""
     constants = set(graph.constants)
     operators = [operator for operator in range(len(graph)) if operator not in constants]
     if not constants:
@@ -82,7 +82,7 @@ def working(graph: Dag) -> tuple[list[int], Dag]:
 
 
 def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
-    """Return the sets of at least two operators of the same label that may be together without being connected."""
+    """Return the sets of two or more operators with the same label that may be together without being connected."""
     found: list[list[int]] = []
     for row in graph.beside:
         rows: dict[int, list[int]] = {}
@@ -93,7 +93,7 @@ def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
 
 
 def connected(graph: Dag, labels: Sequence[int]) -> Groups:
-    """Return the groups of operators that are connected through, or may be beside, operators of the same label.
+    """Return the groups of operators with the same label that are connected, or that may be together unconnected.
 
     Edges are undirected here. Groups are in the order of their lowest operators.
     """
@@ -110,7 +110,7 @@ def members_of(group: Sequence[int]) -> list[list[int]]:
 
 
 def gathered(keys_count: int, keys: Iterable[int], values: Iterable[T]) -> list[list[T]]:
-    """Return the list of values of each key, 0 to `keys_count` - 1, in the given order."""
+    """Return a list of values for each key from 0 to `keys_count` - 1, keeping their order."""
     rows: list[list[T]] = [[] for _ in range(keys_count)]
     for key, value in zip(keys, values, strict=True):
         rows[key].append(value)
@@ -118,7 +118,7 @@ def gathered(keys_count: int, keys: Iterable[int], values: Iterable[T]) -> list[
 
 
 def group_successors(graph: Dag | GroupGraph, group: Sequence[int], groups: int) -> list[list[int]]:
-    """Return the groups that each group feeds, ascending, without itself."""
+    """Return the groups that each group feeds, in ascending order, without the group itself."""
     lengths = np.fromiter(map(len, graph.successors), np.int64, len(graph.successors))
     numbers = np.asarray(group, np.int64)
     ends = numbers[np.fromiter(chain.from_iterable(graph.successors), np.int64, int(lengths.sum()))]

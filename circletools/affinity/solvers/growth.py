@@ -2,13 +2,13 @@
 
     candidate = [root], rejected = []
     while a member has an unvisited neighbour:
-        take the member accepted last, and of its neighbours the first: successors ascending, then predecessors
+        take the first unvisited neighbour (successors ascending, then predecessors) of the member accepted last
         accept it if it has the device and is in no partition, else reject it
         while a rejected operator lies on a path between two members:
             reject the member accepted last
 
-The result equals that of this procedure, operator for operator. Work that cannot affect the result is skipped: see
-`_Region.is_neck`.
+The result is that of this procedure, operator for operator. Work that cannot affect it is skipped (see
+`Region._necks`).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from circletools.errors import EditError
 from circletools.graph.algorithms import Dag
 
 # --- reachability between all pairs of operators, stored as a few numbers for each operator -------------------
-# The operators are laid out on chains: each operator reaches all later ones on its chain. So the operators it reaches
-# are described by one number for each chain, the first place reached; and those that reach it by the last place.
+# The operators are laid out on chains: each operator reaches all later ones on its chain. All operators it reaches
+# are thus described by one number per chain, the first place reached; those that reach it, by the last place.
 # Model graphs are long and narrow: a hundred thousand operators need a few chains, whereas one bit for each
 # pair would need a gigabyte. (H. V. Jagadish, A compression technique to materialize transitive closure, 1990.)
 
 
 Matrix = NDArray[np.int32]
 NOWHERE = np.int32(2**31 - 1)
-"""Stands for a place on a chain that is not reached at all."""
+"""The place on a chain that is not reached at all."""
 _MEMORY_BYTES = 1 << 29
 
 
 class Chains:
-    """A layout of operators 0..n-1, which must be in execution order.
+    """A layout of operators 0..n-1 on chains; the operators must be numbered in execution order.
 
-    `chain` and `place` are the position of each operator. `reached[v][c]` is the first place on chain c that v
-    reaches, or NOWHERE; `reaching[v][c]` is the last place that reaches v, or -1. An operator does not reach itself.
+    `chain` and `place` give each operator's position. `reached[v][c]` is the first place on chain c that v reaches,
+    or NOWHERE; `reaching[v][c]` is the last place that reaches v, or -1. An operator does not reach itself.
     """
 
     def __init__(self, successors: Sequence[Sequence[int]], predecessors: Sequence[Sequence[int]]) -> None:
@@ -67,7 +67,7 @@ class Chains:
         """Put each operator at the end of a chain whose last operator reaches it."""
         count = len(predecessors)
         reaching = np.full((count, 8), -1, np.int32)
-        ends = np.full(8, -2, np.int32)  # the chain does not exist yet
+        ends = np.full(8, -2, np.int32)  # -2: the chain does not exist yet
         used = 0
         for operator, row_predecessors in enumerate(predecessors):
             row, chosen = reaching[operator], -1
@@ -99,14 +99,14 @@ def _check_memory(count: int, width: int) -> None:
 
 
 _STEP = 10
-"""The cost of a step, in units: one unit is a look-up on one chain, about 0.15 us."""
+"""The cost of a step, in units of a look-up on one chain (about 0.15 us)."""
 _UNITS, _UNITS_PER_OPERATOR = 15_000_000, 2000
-"""Ten times what the graphs of networks need. Edges are not charged: they take little room in a file."""
+"""Ten times the number that networks need. Edges are not charged, as they take little room in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The effect of one step of growing, and the remaining operators, ascending."""
+    """One step of growth, and the operators that are members and rejected after it, in ascending order."""
 
     action: str  # root, merge, reject, rollback, select
     operator: int
@@ -115,19 +115,19 @@ class Step:
 
 
 class Effort:
-    """The remaining budget of steps for a graph; some graphs need disproportionately many.
+    """The remaining budget of steps for a graph, since some graphs need disproportionately many.
 
-    If candidates overlap in ever new ways, every root grows through most of the graph and then takes nearly all of it
-    back. Networks do not have such graphs; this budget refuses them within seconds instead of running for hours.
+    If candidates overlap in ever new ways, growth from every root takes in most of the graph, and then takes back
+    nearly all of it. Networks have no such graphs; the budget refuses them in seconds, where growth would take hours.
     """
 
     def __init__(self, operators: int, share: float = 1.0) -> None:
-        """Allow the steps that a graph of this size should need; `share` is its share of the model's operators."""
+        """Allow the steps that a graph of this size should need; `share` is its fraction of the model's operators."""
         self._operators = operators
         self.left: int = int(_UNITS * share) + _UNITS_PER_OPERATOR * operators
 
     def spend(self, units: int) -> None:
-        """Spend some units. Raises EditError once none are left."""
+        """Spend some units. Raises EditError if none are left."""
         self.left -= units
         if self.left < 0:
             message = f"the graph of {self._operators} operators needs too many steps to grow partitions"
@@ -136,7 +136,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The operators grown from a root; `taken_back` are former members."""
+    """The operators grown from a root; `taken_back` holds former members."""
 
     root: int
     members: tuple[int, ...]
@@ -144,14 +144,14 @@ class Candidate:
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """The operators that have ever been members."""
+        """The operators that are or have been members."""
         return self.members + self.taken_back
 
 
 class Region:
-    """A part of a graph that no path between two of its operators leaves.
+    """A part of a graph; no path between two of its operators leaves it.
 
-    Inside the class, an operator is identified by its position in execution order.
+    Within the class, operators are identified by their positions in execution order.
     """
 
     def __init__(self, graph: Dag, operators: Sequence[int], devices: Sequence[int], effort: Effort) -> None:
@@ -166,10 +166,10 @@ class Region:
         self.is_neck: list[bool] = self._necks()
 
     def _necks(self) -> list[bool]:
-        """Return the positions that no edge skips, as a mask.
+        """Return which positions no edge passes over.
 
         A candidate that grows through such an operator, and must take it back, also takes back everything beyond it,
-        and nothing beyond it touches anything else. So that part need not be visited.
+        which touches nothing else. That part need not be visited.
         """
         jumps = [0] * (len(self.operators) + 1)
         for position, row in enumerate(self.successors):
@@ -184,7 +184,7 @@ class Region:
             self.devices[self.position[operator]] = -1
 
     def grow(self, root: int, on_step: Callable[[Step], None] | None = None) -> Candidate:
-        """Return the candidate of a root that is in no partition; operators are indices in the graph.
+        """Return the candidate of a root that is in no partition; operators are given by their indices in the graph.
 
         Raises EditError once the budget is spent.
         """
@@ -195,14 +195,14 @@ class Region:
 
 
 _Bounds = tuple[Matrix, Matrix, int, int]
-"""Bounds of the operators between members: on each chain, and the lowest and highest position of a member."""
+"""Bounds of the operators between members on each chain, and the lowest and highest position of a member."""
 
 
 class _Growth:
     """One candidate during its growth; operators are positions.
 
-    Each member keeps the bounds at the time it was accepted: on each chain, the first place that a member reaches and
-    the last place that reaches a member. The operators on paths between members lie between the two.
+    Each member keeps the bounds from when it was accepted: on each chain, the first place that a member reaches and
+    the last place that reaches a member. Operators on paths between members lie between the two.
     """
 
     def __init__(self, region: Region, root: int, on_step: Callable[[Step], None] | None) -> None:
@@ -215,7 +215,7 @@ class _Growth:
         self._rejected = _Places(region)
         self._log: list[int] = []  # rejected operators, for the steps
         self._untakeable = _Places(region)  # neighbours of members that can be in no partition
-        self._noted = 0  # how many members are covered; further ones are added on demand
+        self._noted = 0  # the number of members covered; further ones are added on demand
         self._agenda = [(0, iter(region.neighbours[root]))]
 
     def run(self) -> None:
@@ -244,13 +244,13 @@ class _Growth:
     def _accept(self, position: int, after: bool) -> None:
         region = self.region
         first, last, low, high = self._bounds[-1]
-        # Whatever a successor of a member reaches, the member already reached; likewise for predecessors, reversed.
+        # Whatever a successor of a member reaches, the member already reached, and likewise for predecessors.
         if after:
             last = np.maximum(last, region.chains.reaching[position])
         else:
             first = np.minimum(first, region.chains.reached[position])
         self.members.append(position)
-        # Without `min` and `max`: most of the time is spent here.
+        # Without `min` and `max`, since most of the time is spent here.
         self._bounds.append((first, last, position if position < low else low, position if position > high else high))
         neighbours = region.neighbours[position]
         if region.is_neck[position] and not low < position < high and self._is_doomed():
@@ -262,7 +262,7 @@ class _Growth:
     def _is_doomed(self) -> bool:
         """Return whether the member accepted last is certain to be taken back.
 
-        This is so if a neighbour that can be in no partition lies between members, as that neighbour will be visited.
+        This is so if a neighbour that can be in no partition lies between members, because it will be visited.
         """
         if self.on_step is not None:
             return False
@@ -297,14 +297,14 @@ class _Growth:
             self._agenda.pop()
 
     def _tell(self, action: str, position: int) -> None:
-        if self.on_step is not None:  # usually checked by the caller
+        if self.on_step is not None:  # callers usually check this
             back = self.region.operators
             members, rejected = (tuple(sorted(back[at] for at in some)) for some in (self.members, self._log))
             self.on_step(Step(action, back[position], members, rejected))
 
 
 class _Places:
-    """A multiset of operators as places on their chains, to test whether any lies within bounds."""
+    """A multiset of operators as places on their chains, used to test whether any lies within bounds."""
 
     def __init__(self, region: Region) -> None:
         self._chain, self._place = region.chains.chain, region.chains.place

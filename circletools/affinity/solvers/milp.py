@@ -2,22 +2,22 @@
 
     x[o, d]      unit o is on device d
     u[t, d]      some unit on d reads tensor t
-    w[t, a, b]   t is made on a and read on b: one copy, whatever the number of readers
+    w[t, a, b]   t is produced on a and read on b: one copy, whatever the number of readers
     f[e, d]      the ends of edge e are in one partition, on d
-    p[e, d]      the same, directed at the edge's target: a unit has at most one incoming edge
+    p[e, d]      the same, directed at the edge's target; a unit has at most one incoming edge
     v[c, d]      the number of partitions on d that read constant c
     m[c, d]      device d holds constant c
 
 The units of a partition are connected, so a tree can join them, and the number of partitions of a device is the
-number of its units minus the edges of a spanning forest among them. This counts launches, and gives rows for limits:
+number of its units minus the edges of a spanning forest among them. This counts launches and gives rows for limits:
 
     max-partitions=N    sum x - sum f <= N
-    min-operators=N     every set of fewer units has an edge out of it:  x[o] <= sum of f around it
-    max-operators=N     every larger set contains two partitions:          sum of f within it <= size - 2
+    min-operators=N     every set of fewer units has an edge leading out:    x[o] <= sum of f around it
+    max-operators=N     every larger set contains two or more partitions:   sum of f within it <= size - 2
 
 Exponentially many rows state that f is a forest, that no path leaves a partition and returns to it, that partitions
 do not wait for each other, and that each set is within the limits. Only rows that a solution violates are added,
-round after round (cutting planes); the optimum of the rows so far is always a lower bound.
+round by round (cutting planes); the optimum under the rows so far is always a lower bound.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from circletools.affinity.solvers.partitions import schedule
 from circletools.affinity.solvers.rows import IntegerProgram, Solved, add_memory, order_of, within_memory
 
 _WIDTH = 60_000
-"""A program with more columns is not solved."""
+"""Programs with more columns are not solved."""
 _CUTS = 400
 """The maximum number of cycles and paths added in a round."""
 _LONGEST, _LEFT_OUT = 100, 12
-"""Only cycles of at most this many units are written in advance, in at most this many rows."""
+"""Rows are written in advance only for cycles of at most this many units; and the maximum number of such rows."""
 
 
 def is_too_large(problem: Problem) -> bool:
-    """Return whether the program of a problem has too many columns to be solved."""
+    """Return whether the program for a problem has too many columns to be solved."""
     count, devices = problem.table.times_us.shape
     pairs = sum(len(row) * (len(row) - 1) // 2 for row in problem.graph.beside)
     edges = sum(map(len, problem.graph.successors)) + pairs
@@ -51,10 +51,10 @@ def is_too_large(problem: Problem) -> bool:
 
 
 class PartitionProgram:
-    """The integer program of a problem; each round adds rows."""
+    """The integer program for a problem; each round adds rows."""
 
     def __init__(self, problem: Problem) -> None:
-        """Write the rows that are known in advance."""
+        """Add the rows that are known in advance."""
         self._problem, self._program = problem, IntegerProgram()
         links = problem.table.links
         rate = links.constant_us_per_byte
@@ -66,7 +66,7 @@ class PartitionProgram:
         self._edges = _edges(problem) if self.counted else np.zeros((0, 2), np.int64)
         self._around = gathered(len(problem), self._edges.T.reshape(-1).tolist(), [*range(len(self._edges))] * 2)
         self.is_exact: bool = True
-        """Whether all rows hold for every valid candidate."""
+        """Whether every valid candidate satisfies all rows."""
         one = np.repeat(np.arange(len(problem)), problem.devices)
         self._program.sums(len(problem), (one, self._x.reshape(-1), 1.0), high=1.0, low=1.0)
         self._add_copies()
@@ -81,7 +81,7 @@ class PartitionProgram:
         return found
 
     def solve(self, seconds: float) -> Solved:
-        """Return the best solution of the rows so far, and a lower bound."""
+        """Return the best solution under the rows so far, and a lower bound."""
         return self._program.solve(seconds)
 
     # --- rows that are written in advance -------------------------------------------------------------------
@@ -110,11 +110,11 @@ class PartitionProgram:
             program.rows(*into, (u[:, here], -1.0), high=0.0, low=0.0)
             for there in range(devices):
                 program.rows((w[~alone, here, there], 1.0), (x[makers[~alone], here], -1.0), high=0.0)
-            out = [(w[alone, here, there], 1.0) for there in range(devices)]  # a single reader is on some device
+            out = [(w[alone, here, there], 1.0) for there in range(devices)]  # a single reader must be on some device
             program.rows(*out, (x[makers[alone], here], -1.0), high=0.0, low=0.0)
 
     def _add_joins(self) -> None:
-        """Add the rows, known in advance, that make edges join units to a forest."""
+        """Add the rows, known in advance, by which edges join units in a forest."""
         problem, program, edges = self._problem, self._program, self._edges
         launch = problem.table.links.launch_us[self.counted]
         upper = problem.able[edges[:, 0]][:, self.counted] & problem.able[edges[:, 1]][:, self.counted]
@@ -132,7 +132,7 @@ class PartitionProgram:
             program.sums(len(x), *terms, high=0.0)
             program.rows((x, 1.0), (np.full(len(x), used[at]), -1.0), high=0.0)
             program.row((f, 1.0), ([int(used[at])], 1.0), (x, -1.0), high=0.0)
-        own = sum(map(len, problem.graph.successors))  # pairs of siblings come after the edges
+        own = sum(map(len, problem.graph.successors))  # pairs of siblings follow the edges
         forest = Forest(edges, np.arange(len(edges)), len(problem))
         for path in forest.cycles:
             self._add_cycle(path)
@@ -156,7 +156,7 @@ class PartitionProgram:
                 program.row((x, 1.0 - np.array(each) / limit.number), (f, -1.0), high=0.0)
 
     def _add_constants(self) -> dict[tuple[int, int], int]:
-        """Add a column for each constant and each device on which loading it costs time."""
+        """Add a column for each constant and each device on which loading the constant costs time."""
         rate, found = self._problem.table.links.constant_us_per_byte, dict[tuple[int, int], int]()
         units, buffers = self._problem.contents.constants
         for at, device in enumerate(self.counted):
@@ -172,7 +172,7 @@ class PartitionProgram:
     # --- rows that a solution violates ----------------------------------------------------------------------
 
     def add_violated_cuts(self, values: Floats) -> tuple[bool, Candidate | None]:
-        """Add rows that exclude a solution; return whether there were any, and the candidate if it is valid."""
+        """Add rows that exclude a solution; return whether any were added, and the candidate if it is valid."""
         problem = self._problem
         devices: Indices = values[self._x].argmax(axis=1)
         joined = np.flatnonzero((values[self._f] > 0.5).any(axis=1)) if self.counted else np.zeros(0, np.int64)
@@ -206,19 +206,19 @@ class PartitionProgram:
         return tuple(Partition(int(devices[rows[at][0]]), tuple(rows[at])) for at in order)
 
     def _add_cycle(self, path: Sequence[int]) -> None:
-        """Limit the edges within a cycle, on each device, to one fewer than the units there."""
+        """Limit the edges within a cycle, on each device, to one fewer than its units there."""
         if len(path) <= _LONGEST:
             self._add_forest(np.unique(self._edges[list(path)]))
 
     def _add_forest(self, units: Indices) -> None:
-        """Force the edges among some units to form a forest (subtour elimination, with any one unit left out)."""
+        """Force the edges among these units to form a forest (subtour elimination, with any one unit left out)."""
         for at, device in enumerate(self.counted):
             within = self._within(units.tolist(), at)
             for left_out in units[:: max(1, len(units) // _LEFT_OUT)].tolist():
                 self._program.row((within, 1.0), (self._x[units[units != left_out], device], -1.0), high=0.0)
 
     def _add_sides(self, path: Sequence[int]) -> None:
-        """Let one side of a cycle of two paths join its ends only if the other side is on the same device."""
+        """In a cycle of two paths, let one side join its ends only if the other side is on the same device."""
         edges = {edge: self._edges[edge].tolist() for edge in path}
         after: dict[int, list[int]] = {}
         for edge, (source, _) in edges.items():
@@ -238,9 +238,9 @@ class PartitionProgram:
         return np.array(sorted(all_between(self._problem.graph, first, last)), np.int64)
 
     def _add_apart(self, units: Indices, first: int, last: int, between: Indices) -> None:
-        """Let edges among units join two of them only if all units on paths between the two are on their device.
+        """Let edges among units join two of them only if all units on paths between the two are on the same device.
 
-        Otherwise the units form at least two partitions, so a forest among those on the device has two edges fewer.
+        Otherwise the units form at least two partitions, so a forest among those on the device has two fewer edges.
         """
         between, inner = np.setdiff1d(between, units), np.setdiff1d(units, (first, last))
         for at, device in enumerate(self.counted):
@@ -250,7 +250,7 @@ class PartitionProgram:
             self._program.rows(*joins, (self._x[between, device], -1.0), high=0.0)
 
     def _add_waits(self, waits: Sequence[tuple[int, int]], forest: Forest) -> None:
-        """Forbid edges from joining sets that wait for each other; sets on one device may become one set instead."""
+        """Forbid edges from joining sets that wait for each other; sets on one device may be merged instead."""
         columns = [self._f[edge, self.counted.index(device)] for edge, device in waits]
         terms: list[tuple[Sequence[int] | Indices, float]] = [(columns, 1.0)]
         if len({device for _, device in waits}) == 1:
@@ -260,20 +260,20 @@ class PartitionProgram:
         self._program.row(*terms, high=len(columns) - 1.0)
 
     def _border(self, units: Sequence[int], at: int) -> Indices:
-        """Return the columns of the edges between some units and other units."""
+        """Return the columns of the edges between these units and all others."""
         inside = set(units)
         edges = {edge for unit in units for edge in self._around[unit]}
         out = sorted(edge for edge in edges if len(inside.intersection(self._edges[edge].tolist())) == 1)
         return self._f[out, at]
 
     def _within(self, units: Sequence[int], at: int) -> Indices:
-        """Return the columns of the edges among some units."""
+        """Return the columns of the edges among these units."""
         inside = set(units)
         edges = {edge for unit in units for edge in self._around[unit]}
         return self._f[sorted(edge for edge in edges if inside.issuperset(self._edges[edge].tolist())), at]
 
     def _cut_limits(self, devices: Indices, forest: Forest, values: Floats) -> None:
-        """Add the limits that partitions violate, and count their constants."""
+        """Add the limits that partitions violate, and the rows that count their constants."""
         problem = self._problem
         _, labels = np.unique(forest.home, return_inverse=True)
         sets = [(row, int(devices[row[0]])) for row in members_of(labels.tolist())]
@@ -310,7 +310,7 @@ class PartitionProgram:
         return kept
 
     def _cut_memory(self, devices: Indices, forest: Forest) -> None:
-        """Exclude units that do not fit into memory in any order: a small set, or else the whole solution."""
+        """Exclude units that do not fit into memory in any order: a small set of them, or else the whole solution."""
         before, every = self._program.height, range(len(self._problem))
         for device in self._problem.caps:
             own = [unit for unit in every if devices[unit] == device]
@@ -319,7 +319,7 @@ class PartitionProgram:
                 sets.setdefault(forest.home[unit], []).append(unit)
             rows = list(sets.values()) if device in self.counted else [[unit] for unit in own]
             if self._is_over(device, rows):
-                for row in list(rows):  # without one partition, or with its units separate
+                for row in list(rows):  # omit a partition, or separate its units
                     fewer = [other for other in rows if other != row]
                     apart = [*fewer, *([unit] for unit in row)]
                     rows = next((some for some in (fewer, apart) if self._is_over(device, some)), rows)
@@ -335,7 +335,7 @@ class PartitionProgram:
             self._add_no_good(devices, forest)
 
     def _is_over(self, device: int, rows: Sequence[Sequence[int]]) -> bool:
-        """Return whether rows of units on a device certainly exceed its memory, with all others elsewhere."""
+        """Return whether rows of units on a device certainly exceed its memory if all others are elsewhere."""
         problem, devices = self._problem, [-1] * len(self._problem)
         for row in rows:
             for unit in row:
@@ -345,7 +345,7 @@ class PartitionProgram:
         return places is None and is_certain
 
     def _add_no_good(self, devices: Indices, forest: Forest) -> None:
-        """Exclude these devices with these partitions, which do not fit into memory in any order."""
+        """Exclude this combination of devices and partitions, which does not fit into memory in any order."""
         ones = [int(self._x[unit, device]) for unit, device in enumerate(devices.tolist())]
         most = len(ones) - 1
         apart: list[int] = []
@@ -358,7 +358,7 @@ class PartitionProgram:
 
 
 def _edges(problem: Problem) -> Indices:
-    """Return the pairs of units that may be joined: edges of the graph, then siblings."""
+    """Return the pairs of units that may be joined: the edges of the graph, then pairs of siblings."""
     edges = [(a, b) for a, row in enumerate(problem.graph.successors) for b in row]
     pairs = {pair for row in problem.graph.beside for pair in combinations(sorted(row), 2)}
     edges += sorted(pairs.difference(tuple(sorted(edge)) for edge in edges))

@@ -1,18 +1,18 @@
-"""Mode `min`: as few connected partitions as merging finds, in an order in which they can run.
+"""Mode `min`: form as few connected partitions as merging can, in an order in which they can run.
 
 1. Connected operators on the same device form one partition unless a path leaves it and returns. Such a path needs a
 cycle in the graph of these sets, so the operators on each such cycle are solved as a separate problem.
-2. In each, edges are contracted in post order, as in XLA (MarkForCompilation): each operator, after all operators it
-   feeds, is merged with them wherever no cycle results. The same is done in execution order, with edges within a
-   level first: all operators of a level have the same number of device changes before them. The result with the
+2. In each problem, edges are contracted in post order, as in XLA (MarkForCompilation): each operator, after all that
+   it feeds, is merged with them wherever no cycle results. The same is done in execution order, with edges within a
+   level first (all operators of a level have the same number of device changes before them). The result with the
    fewest partitions is kept.
 3. Ruin and recreate (G. Schrimpf et al., Record breaking optimization results using the ruin and recreate principle,
-   2000): a random share of the partitions, in large graphs a tenth, is broken up, edges are contracted in another
-   order, and results that are no worse are kept. This ends when a path proves the minimum or the effort for the model
-   is spent.
+   2000): a random share of the partitions (a tenth in large graphs) is broken up, edges are contracted in another
+   order, and results that are no worse are kept. This ends when a path proves that the number is minimal, or when the
+   effort allowed for the model is spent.
 
 Operators that may share a partition without being connected (`beside`) are merged after operators that feed each
-other. docs/decisions/014 measures the gain of each step.
+other. docs/decisions/014 gives the measured gain of each step.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from circletools.graph.algorithms import Dag, strong_components
 
 OperatorSets = list[tuple[int, ...]]
 _ORDERS, _EDGES = 128, 96_000
-"""The number of orders tried per cycle, and of edge contractions in all orders for a whole model."""
+"""The number of orders tried per cycle, and the number of edge contractions allowed for a whole model."""
 _RUINED = 0.1
-"""The share of partitions that are broken up when the effort allows few orders: most of the gain remains."""
+"""The share of partitions broken up if the effort allows only few orders; most of the gain remains."""
 _NEAR = 8
-"""A sibling is merged with one of at most this many siblings before it, or with none."""
+"""A sibling is merged with one of at most this many preceding siblings, or with none."""
 
 
 def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
-    """Return connected partitions with an acyclic graph, as few as merging finds."""
+    """Return as few connected partitions with an acyclic graph as merging finds."""
     group = connected(graph, devices)
     members = members_of(group)
     rank = {operator: number for number, operator in enumerate(graph.order)}
@@ -72,13 +72,13 @@ def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
 
 
 def _returns(path: Sequence[int]) -> int:
-    """Return how often a path returns to a set of operators: it needs at least that many additional partitions."""
+    """Return how often a path returns to a set of operators; at least that many more partitions are needed."""
     visits = [group for group, _ in groupby(path)]
     return len(visits) - len(set(visits))
 
 
 def _inside(beside: Sequence[Sequence[int]], operators: Sequence[int]) -> list[list[int]]:
-    """Return the positions in `operators` of siblings, ascending."""
+    """Return the positions of siblings in `operators`, in ascending order."""
     if not beside:
         return []
     place = {operator: at for at, operator in enumerate(operators)}
@@ -87,7 +87,7 @@ def _inside(beside: Sequence[Sequence[int]], operators: Sequence[int]) -> list[l
 
 
 def _contracted(graph: GroupGraph, detours: Detours, rows: Sequence[Sequence[int]], least: int) -> list[int]:
-    """Return the partition of each operator, numbered from 0, after contracting edges, and then merging siblings."""
+    """Return the partition of each operator, numbered from 0, after contracting edges and merging siblings."""
     found: list[list[int]] = []
     for edges in _orders(graph, detours.level):
         contraction = Contraction(graph, detours)
@@ -104,7 +104,7 @@ def _contracted(graph: GroupGraph, detours: Detours, rows: Sequence[Sequence[int
 
 
 def _orders(graph: GroupGraph, level: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
-    """Yield all edges in execution order, those within a level first and others by level; then in post order."""
+    """Yield all edges in execution order (within a level first, then the others by level), then in post order."""
     forward = [(source, target) for target, row in enumerate(graph.predecessors) for source in row]
     yield sorted(forward, key=lambda edge: -1 if level[edge[0]] == level[edge[1]] else level[edge[1]])
     yield [(source, target) for source in reversed(range(len(graph))) for target in graph.successors[source]]
@@ -133,12 +133,12 @@ def _ruin_and_recreate(
 
 
 # --- taking turns: one device runs all operators it can, then another does. The groups need not be connected --
-# LiteRT gives operators to a delegate this way (`PartitionGraphIntoIndependentNodeSubsets`): the device of the lowest
-# ready operator runs next.
+# LiteRT assigns operators to a delegate in this way (`PartitionGraphIntoIndependentNodeSubsets`): the device of the
+# lowest ready operator runs next.
 
 
 def fewest_turns(graph: Dag, devices: Sequence[int]) -> OperatorSets:
-    """Return the groups in execution order; with two devices, their number is the minimum.
+    """Return the groups in execution order; with two devices, their number is minimal.
 
     These are LiteRT's groups unless starting with another device gives fewer.
     """
@@ -148,12 +148,12 @@ def fewest_turns(graph: Dag, devices: Sequence[int]) -> OperatorSets:
 
 
 def turns(graph: Dag, devices: Sequence[int], first: int | None = None) -> OperatorSets:
-    """Return the groups in execution order. `first` is the device that starts, if it can."""
+    """Return the groups in execution order. `first` is the device to start with, if it can run first."""
     waiting = [len(row) for row in graph.predecessors]
     ready: dict[int, list[int]] = {device: [] for device in set(devices)}
     for operator, count in enumerate(waiting):
         if count == 0:
-            ready[devices[operator]].append(operator)  # ascending, so a heap
+            ready[devices[operator]].append(operator)  # ascending, hence a heap
     partitions: OperatorSets = []
     while any(ready.values()):
         turn = min((queue[0], device) for device, queue in ready.items() if queue)[1]

@@ -1,7 +1,7 @@
-"""Make partitions from a device for each operator: the modes, and an order in which the partitions can run.
+"""Form partitions, given a device for each operator, in either mode; and order them so that they can run.
 
 seed     the design of OpenVINO's hetero plugin, exactly; its partitions may wait for each other
-min      as few connected partitions as merging finds
+min      as few connected partitions as merging can form
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from circletools.graph.algorithms import Dag, strong_components
 
 
 def schedule(successors: Sequence[Sequence[int]], priority: Sequence[int]) -> list[int]:
-    """Return the groups in topological order; among those that can run, the lowest priority comes first.
+    """Return the groups in topological order; among those that can run, the one with the lowest `priority` is first.
 
     Groups that wait for each other, and groups that depend on them, are omitted.
     """
@@ -49,7 +49,7 @@ def make_partitions(
 ) -> tuple[Partition, ...]:
     """Return the partitions in an order in which they can run.
 
-    `devices` holds the device number of each operator; low numbers have precedence. Only mode `seed` raises
+    `devices` holds the device number of each operator; low numbers take precedence. Only mode `seed` raises
     EditError: for partitions that wait for each other, and for a graph that is too wide or takes too many steps.
     """
     operators, work = working(graph)
@@ -65,7 +65,7 @@ def make_partitions(
 
 
 def _renamed(on_step: Callable[[Step], None], operators: Sequence[int]) -> Callable[[Step], None]:
-    """Return a callback that translates steps to operator indices of the whole graph."""
+    """Return a callback that translates the operators of steps to indices in the whole graph."""
 
     def renamed(step: Step) -> None:
         members, rejected = (tuple(operators[at] for at in some) for some in (step.members, step.rejected))
@@ -83,13 +83,13 @@ def _in_order(graph: Dag, partitions: OperatorSets) -> OperatorSets:
         first, second = (min(partitions[index]) for index in cycle[:2])
         raise EditError(
             f"{len(cycle)} partitions wait for each other, for example those of operators {first} and {second}",
-            hint="`mode=min` makes no such partitions",
+            hint="`mode=min` forms no such partitions",
         )
     return [partitions[index] for index in order]
 
 
 def with_constants(graph: Dag, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
-    """Return the partitions, with each operator that depends only on constants added to that of its first reader."""
+    """Return the partitions after adding each operator that depends only on constants to its first reader's."""
     if not graph.constants:
         return tuple(partitions)
     rows = [list(partition.operators) for partition in partitions]

@@ -1,4 +1,4 @@
-"""Builds an integer program by columns and rows, and solves it with SciPy's HiGHS.
+"""Build an integer program by columns and rows, and solve it with SciPy's HiGHS.
 
 (Q. Huangfu, J. A. J. Hall, Parallelizing the dual revised simplex method, 2018.)
 """
@@ -23,7 +23,7 @@ _INFEASIBLE = 2
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The best value of each column, None if none was found; a bound; and whether it is certain that none exists."""
+    """The best solution found (by column) or None, a lower bound, and whether it is certain that there is none."""
 
     values: Floats | None
     bound: float
@@ -57,7 +57,7 @@ class IntegerProgram:
         return numbers
 
     def rows(self, *terms: tuple[Indices, float | Floats], high: float, low: float = -np.inf) -> None:
-        """Add one row for each element of the first term's columns: the sum of all terms at that element."""
+        """Add one row for each element of the first term's columns: the sum of all terms at this element."""
         size = len(terms[0][0])
         if not size:
             return
@@ -69,14 +69,14 @@ class IntegerProgram:
     def sums(
         self, size: int, *terms: tuple[Indices, Indices, float | Floats], high: float, low: float = -np.inf
     ) -> None:
-        """Add `size` rows; each term gives the row, the column and the coefficient of its entries."""
+        """Add `size` rows; each term gives the rows, columns and coefficients of its entries."""
         for row, column, value in terms:
             values = np.broadcast_to(np.asarray(value, np.float64), row.shape)
             self._items.append((self.height + row, column, values))
         self._bound(size, low, high)
 
     def row(self, *terms: tuple[Sequence[int] | Indices, float | Floats], high: float, low: float = -np.inf) -> None:
-        """Add one row; each term gives columns, and one coefficient for all or one for each."""
+        """Add one row; each term gives columns, and one coefficient for all of them or for each."""
         for columns, value in terms:
             column = np.asarray(columns, np.int64).reshape(-1)
             values = np.broadcast_to(np.asarray(value, np.float64), column.shape)
@@ -111,17 +111,17 @@ class IntegerProgram:
 
 
 # --- rows for device memory ---------------------------------------------------------------------------------
-# The rows are a lower bound on what is live while a unit runs, in any order:
+# The rows give a lower bound on the bytes that are live while a unit runs, in any order:
 #
 #     constants that the device holds
-#     + what the unit reads and makes, on its device; its inputs also on the device that made them
-#     + tensors made before the unit and read after it in every order, on the device that made them
+#     + the unit's inputs and outputs, on its device; its inputs also on the devices that produced them
+#     + tensors produced before the unit and read after it in every order, on the devices that produced them
 #
 # The order in which partitions run may need more memory; `within_memory` checks that for each candidate.
 
 
 _MANY = 1_000
-"""In larger problems, the row of a unit has only the tensors that it reads and makes."""
+"""In larger problems, the row of a unit counts only the tensors it reads and produces."""
 
 
 def add_memory(problem: Problem, program: IntegerProgram, x: Indices) -> None:
@@ -154,7 +154,7 @@ def add_memory(problem: Problem, program: IntegerProgram, x: Indices) -> None:
 
 
 def _lasting(problem: Problem, reaches: NDArray[np.bool_] | None, unit: int, made: Indices, own: set[int]) -> Indices:
-    """Return the tensors that are made before a unit and read after it in every order."""
+    """Return the tensors that are produced before a unit and read after it in every order."""
     what = problem.contents
     if reaches is None:
         return np.zeros(0, np.int64)
@@ -166,7 +166,7 @@ def _lasting(problem: Problem, reaches: NDArray[np.bool_] | None, unit: int, mad
 
 
 def _reaches(graph: Dag) -> NDArray[np.bool_]:
-    """Return which unit reaches which other units."""
+    """Return the reachability matrix of the units."""
     reaches = np.zeros((len(graph), len(graph)), np.bool_)
     for unit in reversed(graph.order):
         for after in graph.successors[unit]:
@@ -176,7 +176,7 @@ def _reaches(graph: Dag) -> NDArray[np.bool_]:
 
 
 def unit_bytes(problem: Problem) -> Floats:
-    """Return the most bytes that each unit needs: the constants it reads and the tensors it produces."""
+    """Return the bytes of each unit alone: the constants it reads and the tensors it produces."""
     units, buffers = problem.contents.constants
     read = np.bincount(units, problem.contents.buffer_bytes[buffers], minlength=len(problem))
     return problem.made_bytes + read
@@ -184,15 +184,15 @@ def unit_bytes(problem: Problem) -> Floats:
 
 # --- an order in which partitions fit into the memory of devices --------------------------------------------
 # The bytes that are live while a unit runs depend on which partitions have run before, but not on their order. So the
-# search visits each set of partitions that have run once (depth first, in the given order as far as that fits).
+# search visits each set of partitions that have run only once (depth first, in the given order as far as it fits).
 
 
 _STATES = 20_000
-"""The number of sets of partitions to visit."""
+"""The maximum number of sets of partitions visited."""
 
 
 def within_memory(problem: Problem, candidate: Candidate) -> tuple[Candidate | None, bool]:
-    """Return the candidate in an order that fits, preferably its own; if None, also whether none exists."""
+    """Return the candidate in an order that fits, preferably its own, or None; and whether the answer is certain."""
     rows = [partition.operators for partition in candidate]
     places, is_certain = order_of(problem, rows, devices_of(len(problem), candidate), problem.caps)
     return None if places is None else tuple(candidate[at] for at in places), is_certain
@@ -201,9 +201,9 @@ def within_memory(problem: Problem, candidate: Candidate) -> tuple[Candidate | N
 def order_of(
     problem: Problem, rows: Sequence[Sequence[int]], devices: Sequence[int], caps: Mapping[int, int]
 ) -> tuple[list[int] | None, bool]:
-    """Return the positions of rows of units, each run without interruption, in an order that fits.
+    """Return an order of the rows of units, each run without interruption, in which they fit.
 
-    Units on no device have the device -1. If no order was found, also whether it is certain that there is none.
+    Units on no device have device -1. The second result is whether the answer, also if it is None, is certain.
     """
     moments = _Moments(problem, devices, caps)
     if not moments.has_room:
@@ -232,7 +232,7 @@ def order_of(
 
 
 class _Moments:
-    """The bytes that are live on each device with limited memory while a unit runs; sets of units are bit masks."""
+    """The bytes that are live on each device with limited memory while units run; sets of units are bit masks."""
 
     def __init__(self, problem: Problem, devices: Sequence[int], caps: Mapping[int, int]) -> None:
         what = problem.contents
@@ -244,7 +244,7 @@ class _Moments:
         self._room: list[float] = []
         self._made: list[list[tuple[int, int, float]]] = []  # producer bit, readers (all bits for an output), bytes
         self._copied: list[list[tuple[int, float]]] = []  # mask of readers on the device, bytes
-        everything = 1 << len(problem)  # the bit of the end of the run, which reads outputs
+        everything = 1 << len(problem)  # the bit for the end of the run, which reads outputs
         for device, cap in caps.items():
             own = [unit for unit, its in enumerate(devices) if its == device]
             here = _bits(own)

@@ -1,9 +1,9 @@
-"""The partitions of OpenVINO's hetero plugin design: devices in turn, always the largest candidate first.
+"""The partitions of the OpenVINO hetero plugin's design: devices in turn, the largest candidate first.
 
     for each device, in the given order:
         while it has operators in no partition:
-            grow a candidate from each of them, by ascending index, unless a candidate of this round contains it
-            the largest becomes a partition; of equal ones, the one with the lowest root
+            grow a candidate from each of them, in ascending order, unless a candidate of this round contains it
+            make the largest candidate a partition (of equal ones, the one with the lowest root)
 
 The resulting partitions may wait for each other.
 """
@@ -23,7 +23,7 @@ def seed_partitions(
 ) -> list[tuple[int, ...]]:
     """Return the partitions in the order in which they are selected.
 
-    `devices` holds the device number of each operator; they are processed in ascending order. With `on_step` every
+    `devices` holds each operator's device number; devices are processed in ascending order. With `on_step`, every
     step of every candidate is reported, no work is skipped, and members are in the order of acceptance. Raises
     EditError for a graph that is too wide or takes too many steps.
     """
@@ -36,10 +36,10 @@ def seed_partitions(
 
 
 class _Grower:
-    """Grows candidates within the smallest part of the graph that determines them.
+    """Grows candidates in the smallest part of the graph that determines them.
 
-    A connected set of operators of a device is the candidate of each of its members unless a path leaves the set
-    and returns. Such a path needs a cycle in the graph of these sets, so only sets on cycles have to be grown.
+    A connected set of operators on a device is the candidate of each of its members unless a path leaves the set
+    and returns. Such a path needs a cycle in the graph of these sets, so only sets on cycles must be grown.
     """
 
     def __init__(self, graph: Dag, devices: Sequence[int], on_step: Callable[[Step], None] | None) -> None:
@@ -73,10 +73,10 @@ class _Grower:
 
 
 class _Rounds:
-    """The candidates of one device over all rounds; a candidate is grown again only if something changed.
+    """The candidates of one device over all rounds; a candidate is grown again only if it may have changed.
 
     An operator is a root of the round if no candidate of a lower root contains it (`_covers` counts these). Roots are
-    settled by ascending index, so a change affects only higher operators.
+    settled in ascending order, so a change affects only higher operators.
     """
 
     def __init__(self, operators: Sequence[int], grower: _Grower) -> None:
@@ -85,7 +85,7 @@ class _Rounds:
         self._touching: dict[int, set[int]] = {operator: set() for operator in operators}  # operator -> roots
         self._roots: dict[int, Candidate] = {}
         self._covers = dict.fromkeys(operators, 0)
-        self._best: list[tuple[int, int, int]] = []  # size (negative), root, number of the candidate
+        self._best: list[tuple[int, int, int]] = []  # the candidate's size (negated), root, and number
         self._candidates: list[Candidate] = []
         self._settle(list(operators))
 
@@ -113,7 +113,7 @@ class _Rounds:
         return candidate.members
 
     def _settle(self, changed: list[int]) -> None:
-        """Decide by ascending index which operators in the heap are roots."""
+        """Decide, in ascending order, which operators in the heap are roots."""
         while changed:
             operator = heappop(changed)
             if operator not in self._covers:
@@ -146,7 +146,7 @@ class _Rounds:
         return covered
 
     def _dismiss(self, root: int) -> list[int]:
-        """If an operator is a root, make it an ordinary one, and return the operators that are no longer covered."""
+        """If an operator is a root, make it an ordinary one; return the operators that are no longer covered."""
         candidate = self._roots.pop(root, None)
         freed = []
         for operator in () if candidate is None else candidate.members:

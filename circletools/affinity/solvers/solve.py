@@ -1,7 +1,7 @@
-"""The best candidate for a problem, and a lower bound on its cost.
+"""Find the best candidate for a problem, and a lower bound on the cost.
 
 two devices, times and copies only    a minimum cut, which is exact
-else                                  start from cuts; the integer program improves and bounds them
+otherwise                             start from cuts; the integer program improves and bounds them
 too large for the program             cuts, prices and repair; the bound is the sum of the least times
 """
 
@@ -26,7 +26,7 @@ from circletools.errors import EditError
 _ROUNDS, _STARTS = 400, 3
 _EXACT = 1 - 1e-9
 _SHARE = 8
-"""The share of the time given to each test of whether constraints can be met without one of them."""
+"""Each test whether the constraints can be met without one of them gets one of this many parts of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The best candidate so far, the bound, and whether it is proven that no valid candidate exists."""
+    """The best candidate so far, the lower bound, and whether it is proven that no valid candidate exists."""
 
     best: Candidate | None
     least_us: float
@@ -49,8 +49,8 @@ class _Found:
 def solve(problem: Problem, seconds: float) -> Solution:
     """Return the best candidate found; the integer program may use `seconds` of processor time.
 
-    Raises EditError if no valid candidate was found, with a note on whether it is proven that none exists; UsageError
-    if SciPy is not installed.
+    Raises EditError if no valid candidate was found, with a message that states whether none exists; UsageError if
+    SciPy is not installed.
     """
     if not len(problem):
         return Solution((), 0.0)
@@ -75,18 +75,18 @@ def _is_proven(problem: Problem, found: _Found) -> bool:
 
 
 def _heuristic(problem: Problem) -> Iterator[Candidate]:
-    """Yield candidates of the heuristics for limits and memory; some may not be valid."""
+    """Yield candidates from the heuristics for limits and memory; some may be invalid."""
     starts, fitting = flow(problem)[:_STARTS], list[Candidate]()
     for found in priced(problem) if problem.caps else ():
         if not violations(problem, found):
             yield found
-        fitting = [found]  # the last one has the lowest prices at which everything fits, on every device
+        fitting = [found]  # the last one has the lowest prices at which everything fits on every device
     for start in (*starts, *fitting):
         yield repaired(problem, start)[0]
 
 
 def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
-    """Solve the integer program, adding violated constraints each round, until there are none or time is up."""
+    """Solve the integer program, adding violated constraints in each round, until there are none or time is up."""
     if seconds <= 0 or is_too_large(problem) or _is_proven(problem, found):
         return found
     program, ends = PartitionProgram(problem), process_time() + seconds
@@ -121,7 +121,7 @@ def _constraints(problem: Problem) -> list[str]:
 
 
 def _impossible(problem: Problem, seconds: float) -> EditError:
-    """Return the error for constraints that cannot be met, with a minimal contradictory set (a deletion filter)."""
+    """Return the error for constraints that cannot be met, naming a minimal contradictory set (deletion filter)."""
     for limit in problem.limits:
         fewer = replace(problem, limits=tuple(other for other in problem.limits if other != limit))
         problem = fewer if _is_impossible(fewer, seconds / _SHARE) else problem
@@ -149,19 +149,19 @@ def _not_found(problem: Problem) -> EditError:
     """Return the error if it is not known whether all constraints can be met."""
     _, violated = min((repaired(problem, start) for start in flow(problem)), key=lambda pair: len(pair[1]))
     message = "; ".join(violation.message for violation in violated[:3])
-    hint = "a plan may exist: name devices by rules, relax the limits, or allow more time"
+    hint = "a plan may exist: choose devices by rules, relax the limits, or allow more time"
     return EditError(f"no plan was found within {', '.join(_constraints(problem))}: {message}", hint=hint)
 
 
 # --- repair: a heuristic that moves units until no constraint is violated -----------------------------------
 # A partition that is too large is split by contracting edges as far as the limit allows. Partitions that are too
-# small, too many or too large for the memory move to another device, starting with those that add least to the total
+# small, too many, or too large for memory move to other devices, starting with those that add the least to the total
 # time. A unit never returns to a device that it left, so the procedure ends.
 
 
 Able = NDArray[np.bool_]
 _MOVES = 2_000
-"""The most rounds."""
+"""The maximum number of rounds."""
 
 
 def repaired(problem: Problem, candidate: Candidate) -> tuple[Candidate, list[Violation]]:
@@ -179,7 +179,7 @@ def repaired(problem: Problem, candidate: Candidate) -> tuple[Candidate, list[Vi
 
 
 def split_large(problem: Problem, candidate: Candidate) -> Candidate:
-    """Return the candidate with each partition that is too large split."""
+    """Return the candidate after splitting each partition that is too large."""
     made: list[Partition] = []
     for partition in candidate:
         upper = [limit for device, limit in problem.limits if limit.is_upper and device == partition.device]
@@ -212,7 +212,7 @@ def _split(problem: Problem, partition: Partition, upper: Sequence[Limit]) -> li
 
 
 def _move(problem: Problem, current: Candidate, devices: Indices, able: Able, found: Sequence[Violation]) -> bool:
-    """Move units to resolve the first violation and others of its kind; return whether that was possible."""
+    """Move units to resolve the first violation and others of its kind; return whether this was possible."""
     first = found[0]
     if first.device is None:
         return False
@@ -222,7 +222,7 @@ def _move(problem: Problem, current: Candidate, devices: Indices, able: Able, fo
     moves = [(*move, one) for one in own if (move := _elsewhere(problem, able, one)) is not None]
     if not moves:
         return False
-    if first.limit is None:  # memory: half of the partitions, with the best gain in bytes for the cost
+    if first.limit is None:  # memory: move the half of the partitions with the best gain in bytes for the cost
         moves.sort(key=lambda move: move[0] / max(problem.weight("bytes", move[2].operators, first.device or 0), 1.0))
     elif first.partition is None:
         moves.sort(key=lambda move: move[0])
@@ -237,7 +237,7 @@ def _move(problem: Problem, current: Candidate, devices: Indices, able: Able, fo
 
 
 def _elsewhere(problem: Problem, able: Able, partition: Partition) -> tuple[float, Indices] | None:
-    """Return the added time if the units of a partition run elsewhere, and their devices: one if possible.
+    """Return the added time if a partition's units run elsewhere, and their new devices (one for all if possible).
 
     Returns None if a unit can run on no other device. Copies are not counted.
     """
@@ -257,7 +257,7 @@ def _elsewhere(problem: Problem, able: Able, partition: Partition) -> tuple[floa
 def demoted(problem: Problem, candidate: Candidate, least: int, fallback: int) -> tuple[Candidate, list[Partition]]:
     """Move partitions that are too small to `fallback`, or to another device that accepts them.
 
-    A move that violates a constraint is not made. Return the candidate, and the partitions that remain too small.
+    Moves that violate a constraint are not made. Return the candidate, and the partitions that remain too small.
     """
     devices = np.array(devices_of(len(problem), candidate), np.int64)
     able, current, stays = problem.able.copy(), candidate, set[tuple[int, ...]]()

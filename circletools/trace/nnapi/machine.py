@@ -188,7 +188,7 @@ class Machine:
     def _in_flight_before(self, walk: _Walk, changes: EventBatch, threads: Numbers) -> Numbers:
         """Return whether an execution is in flight before each event.
 
-        Also record the states of threads that an event of another thread has changed.
+        Also record the changes of a thread's state that events of other threads cause.
         """
         self.breaks = ()
         in_flight = np.array(self._in_flight, np.int64)

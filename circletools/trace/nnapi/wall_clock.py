@@ -106,7 +106,7 @@ class WallClock:
 
 
 class Work:
-    """Collects when layers are active on any thread; `serving` are the threads of drivers, in order."""
+    """Collects the times at which layers are active on any thread; `serving` holds drivers' threads, in order."""
 
     def __init__(self, contexts: Contexts) -> None:
         self._contexts = contexts

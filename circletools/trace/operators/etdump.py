@@ -69,7 +69,7 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _events(data: bytes) -> Iterator[_Event]:
-    """Yield the timed events of all runs. Raises ModelFormatError, InvalidInputError."""
+    """Yield the timed events of all runs. Raises ModelFormatError or InvalidInputError."""
     wire = Wire(memoryview(data)[0 if data[4:8] == _IDENTIFIER else _SIZE_BYTES :])
     schema = load_schema("etdump")
     root = Tables(wire, schema.tables[schema.root], wire.gather(np.zeros(1, np.int64), OFFSET).astype(np.int64))
@@ -79,7 +79,7 @@ def _events(data: bytes) -> Iterator[_Event]:
     timed, rows = held.child("profile_event", schema)
     starts, ends = timed.scalars("start_time"), timed.scalars("end_time")
     if ((ends < starts) | (ends >= _LATEST)).any():
-        raise InvalidInputError("an event ends before it starts, or too late", hint="was its clock running?")
+        raise InvalidInputError("an event ends before it starts or far too late", hint="was its clock running?")
     ids = timed.scalars("delegate_debug_id_int")
     columns = (
         np.repeat(np.arange(len(runs)), of_run.count)[rows].tolist(),

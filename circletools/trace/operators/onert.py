@@ -30,7 +30,7 @@ def parse(data: bytes) -> OperatorTrace:
     """Parse the trace. Raises InvalidInputError."""
     runs, begins, elapsed, incomplete = _paired(_load(data))
     if not runs:
-        raise nothing_found("the JSON document has no pair of onert's operator events (`@0 Conv2D`)")
+        raise nothing_found("the JSON document contains no pair of onert's operator events (`@0 Conv2D`)")
     first, executions = dict[int, int](), 0
     for session, starts in sorted(begins.items()):
         first[session] = executions
@@ -63,7 +63,7 @@ def _load(data: bytes) -> list[_Event]:
         hint = "onert finishes the file when its session is closed" if error.pos >= len(text.rstrip()) else None
         raise InvalidInputError(f"not JSON: {error.msg}", location=str(error.lineno), hint=hint) from error
     except RecursionError as error:
-        raise InvalidInputError("not a trace: JSON nested too deeply") from error
+        raise InvalidInputError("not a trace: the JSON is nested too deeply") from error
     return events
 
 

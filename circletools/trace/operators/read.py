@@ -45,7 +45,7 @@ def read_profile(
 
     The kind is recognized by the contents. The first `skip` executions are removed, as by `without_first`. In a
     system trace, `process` and `thread` select a process or thread by its number. Raises InvalidInputError if the
-    trace cannot be read or has no operator times, UsageError if `skip` is too large, or if a process or thread is
+    trace cannot be read or has no operator times, and UsageError if `skip` is too large, or if a process or thread is
     selected in another kind of trace.
     """
     opened = open_source(source)

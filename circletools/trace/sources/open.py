@@ -72,7 +72,7 @@ def unpacked(pieces: Pieces, name: str, most: int) -> tuple[Pieces, str]:
             hint="install zstd and pipe it in: zstd -dc FILE | circletool ... -",
         )
     if start.startswith(_ZIP):
-        raise InvalidInputError("a ZIP archive, not a trace", location=name, hint="extract the trace from it")
+        raise InvalidInputError("this is a ZIP archive, not a trace", location=name, hint="extract the trace from it")
     return pieces, ""
 
 

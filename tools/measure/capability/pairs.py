@@ -14,7 +14,7 @@ from tools.measure.capability.template import d
 from tools.measure.capability.variations import computed, constant, indices
 
 _TYPES = ("FLOAT32", "INT32", "INT64", "UINT8", "INT8", "BOOL", "INT8/t", "UINT8/t")
-_REASON = "each is taken alone, but not both together"
+_REASON = "each is accepted alone, but not both together"
 _FUSED = (("fused_activation_function", 0),)
 
 
