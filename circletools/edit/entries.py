@@ -1,4 +1,4 @@
-"""The metadata entries of an edit, and its buffers."""
+"""The metadata entries and buffers of an edit."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ class Entries:
         self.now[index].name = name
 
     def store(self) -> None:
-        """Write the entries into the root."""
+        """Write the entries into the root table."""
         if "pool" in self.__dict__:
             self.pool.trim()
         tables: References = [entry.table for entry in self.now]

@@ -81,7 +81,7 @@ def embed(
 
 
 def _united(keys: Iterable[NDArray[np.uint64]]) -> bytes:
-    """Return one op table for all subgraphs: the ONE compiler merges entries with equal operator indices."""
+    """Return one op table for all subgraphs, since the ONE compiler merges entries with equal operator indices."""
     return encode_operator_keys(np.concatenate([np.empty(0, np.uint64), *keys]))
 
 

@@ -90,7 +90,7 @@ def _cell(file: str) -> str:
 def line_of(frames: Iterable[tuple[str, int]]) -> tuple[str, int, str]:
     """Return the file and line of the innermost frame that is not PyTorch's or an exporter's, and its caller.
 
-    The outermost frame comes first. Without such a frame, the result is `("", 0, "")`.
+    The outermost frame comes first. If there is no frame in other code, the result is `("", 0, "")`.
     """
     file, line, caller = "", 0, ""
     for name, number in frames:

@@ -142,7 +142,7 @@ def _of_graph(graph: Graph, constants: bool, copies: bool) -> list[AliasedOutput
 
 
 def _is_constant(values: Values, index: int) -> bool:
-    """Return whether a tensor without a producer has data; an empty tensor needs none."""
+    """Return whether a tensor without a producer has data, or is empty and needs none."""
     return bool(values.model_buffers.filled[values.buffers[index]]) or 0 in values.shapes.row(index)
 
 

@@ -167,7 +167,7 @@ def _is_weight(model: ModelGraph, output: AliasedOutput, traits: _Traits) -> boo
 
 
 def _branches(model: ModelGraph) -> set[int]:
-    """Return the subgraphs that are a branch of IF."""
+    """Return the subgraphs that are branches of an IF operator."""
     return {
         called
         for graph in model.graphs

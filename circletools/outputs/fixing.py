@@ -84,7 +84,7 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
             notes.append(output.finding("warning", f"{operator.inexact_in} cannot run the copying {operator.code}"))
     for at in chosen:
         if edit.ends(at, "outputs") != model.subgraphs[at].outputs.tolist():
-            hint = "save it first, and fix the outputs in another edit"
+            hint = "save this edit first, and fix the outputs in another one"
             raise EditError("this edit has changed the outputs", location=f"subgraphs[{at}].outputs", hint=hint)
     # onert treats a tensor with an empty data vector as a constant, and would copy memory that was never written.
     buffers = {0} | {int(whole.graphs[at].values.buffers[one.tensor]) for at in chosen for one, _ in chosen[at]}
@@ -110,7 +110,7 @@ def _to_copy(model: ModelGraph, outputs: list[AliasedOutput], detach_taps: bool)
 
 
 class _SubgraphFix:
-    """The copies of one subgraph."""
+    """Adds the copies to one subgraph."""
 
     def __init__(self, edit: ModelEdit, subgraph: Subgraph) -> None:
         self.edit, self.subgraph = edit, subgraph

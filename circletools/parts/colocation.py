@@ -98,4 +98,4 @@ def _contradictions(
     for resource, some in here.items():
         other = next((one for one in members if placed.devices[one] != placed.devices[some[0]]), None)
         if other is not None:
-            yield f"between the operators on {placed.device(some[0])} that use {resource} is {placed.operator(other)}"
+            yield f"{placed.operator(other)} lies between operators on {placed.device(some[0])} that use {resource}"

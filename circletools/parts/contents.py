@@ -49,7 +49,7 @@ class _Inner:
 
 
 class References:
-    """The indices in all operators and tensors of a model, by row among the operators or tensors of all subgraphs.
+    """The indices in all operators and tensors of a model, by row; rows are counted across all subgraphs.
 
     `entries` has the buffer of each metadata entry, `always` the buffers that every part of the model contains.
     """

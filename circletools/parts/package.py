@@ -106,10 +106,10 @@ def package_obstacle(connections: Connections) -> str | None:
     if twice is not None or tapped is not None:
         what = f"{twice!r} is listed twice" if twice is not None else f"{tapped!r} is read by a later part"
         command = "fix-outputs" if tapped is None else "fix-outputs --detach-taps"
-        return f"no {MANIFEST}: output {what}, which onert does not support; run `circletool {command}` before split"
+        return f"no {MANIFEST}: output {what}, which onert does not support; run `circletool {command}` first"
     if unread is not None:
         what = f"nothing reads {unread!r}, and onert fails if a part has such an output"
-        return f"no {MANIFEST}: {what}; remove its producer before split, for example with `circletool extract --to`"
+        return f"no {MANIFEST}: {what}; remove its producer first, for example with `circletool extract --to`"
     return None
 
 

@@ -58,7 +58,7 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
 
 
 def _with_inputs(model: Model, graph: Graph, base: Shapes, inputs: Sequence[Shape]) -> Shapes:
-    """Return the shapes of all tensors for new input shapes, or only for the inputs if an operator refuses them."""
+    """Return the shapes of all tensors for new input shapes; only those of the inputs if an operator refuses them."""
     other = Inference(model)
     try:
         other.run(graph.index, inputs)
@@ -71,7 +71,7 @@ def _with_inputs(model: Model, graph: Graph, base: Shapes, inputs: Sequence[Shap
 def _infer(
     model: Model, index: int, before: Sequence[Shape], wanted: Sequence[Shape], batch: Batch | None
 ) -> tuple[Shapes, Shapes]:
-    """Return the shapes of all tensors before and after. Raises EditError."""
+    """Return the shapes of all tensors before and after the change. Raises EditError if an operator refuses them."""
     base = Inference(model)
     after = Inference(model, base.found, batch, base.subgraphs)
     try:

@@ -116,12 +116,12 @@ SUFFIX = ", which onert does not support; run `circletool fix-outputs"
         (connected("x", "y", ("x", "a"), ("a", "y")), None),
         (connected("x", "y", ("x", "x"), ("x", "y")), None),
         (connected("x", "y", ("x", "y"), ("x", "z")), f"no {MANIFEST}: nothing reads 'z', and onert fails if a part"
-         " has such an output; remove its producer before split, for example with `circletool extract --to`"),
-        (connected("x", "yy", ("x", "y")), f"{PREFIX}'y' is listed twice{SUFFIX}` before split"),
+         " has such an output; remove its producer first, for example with `circletool extract --to`"),
+        (connected("x", "yy", ("x", "y")), f"{PREFIX}'y' is listed twice{SUFFIX}` first"),
         (connected("x", "ay", ("x", "a"), ("a", "y")), f"{PREFIX}'a' is read by a later part{SUFFIX} --detach-taps`"
-         " before split"),
+         " first"),
         (connected("x", "aya", ("x", "a"), ("a", "y")), f"{PREFIX}'a' is listed twice{SUFFIX} --detach-taps`"
-         " before split"),
+         " first"),
     ],
 )  # fmt: skip
 def test_why_there_is_no_package(connections: Connections, said: str | None) -> None:

@@ -184,13 +184,13 @@ def assert_true(error: EditError, data: bytes, devices: list[int], used: list[se
         assert devices[first] != devices[second]
         return
     said = re.fullmatch(
-        r"between the operators on (\w+) that use variable 'state(\d)' is operator (\d+) on (\w+)", error.message
+        r"operator (\d+) on (\w+) lies between operators on (\w+) that use variable 'state(\d)'", error.message
     )
     assert said, error.message
-    number, between = int(said[2]), int(said[3])
+    number, between = int(said[4]), int(said[1])
     users = {operator for operator, its in enumerate(used) if number in its}
-    assert {DEVICES[devices[operator]] for operator in users} == {said[1]} != {said[4]}
-    assert DEVICES[devices[between]] == said[4]
+    assert {DEVICES[devices[operator]] for operator in users} == {said[3]} != {said[2]}
+    assert DEVICES[devices[between]] == said[2]
     # With the users of each variable as one operator, it is on a way from these to themselves.
     reach = reachable(data)
     for _ in used:

@@ -88,7 +88,7 @@ class Side:
     def elements(self) -> Indices:
         """The number of elements of each value; 0 if a dimension is 0, negative or unreasonably large."""
         shapes = self.graph.values.shapes
-        sizes = np.append(shapes.flat().astype(np.float64), 1.0)  # the 1 belongs to the last row, for reduceat
+        sizes = np.append(shapes.flat().astype(np.float64), 1.0)  # the 1 keeps reduceat in range at an empty last row
         products, some = np.ones(len(shapes.count)), np.flatnonzero(shapes.count)
         if some.size:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -169,7 +169,7 @@ class Pairs:
         return replace(self, to_after=to_after, to_before=to_before)
 
     def without(self, news: Indices) -> Pairs:
-        """Return these pairs without the given operators of AFTER."""
+        """Return these pairs, except those of the given operators of AFTER."""
         to_after, to_before = self.to_after.copy(), self.to_before.copy()
         to_after[to_before[news]] = NONE
         to_before[news] = NONE
