@@ -37,7 +37,7 @@ NO_NAME = "(noname)"
 """The ONE compiler's name for a source without a name."""
 
 _VERSION = 1
-_LONG_NAME = 200  # of each source with its details, this is free
+_LONG_NAME = 200  # bytes of each source's name and details that the budget does not count
 _PAIR = Struct("<II")
 
 OperatorOrigins = Mapping[int, Origin]

@@ -309,6 +309,6 @@ def stray_files(files: SplitFiles) -> Iterator[Finding]:
             continue
         if stray.isdisjoint(place.parents):
             yield Finding(
-                "STRAY_FILE", "warning", str(place), "not written by split, since the connections lack it; remove it"
+                "STRAY_FILE", "warning", str(place), "not in the connections, so split did not write it; remove it"
             )
         stray.add(place)

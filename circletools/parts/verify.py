@@ -61,7 +61,7 @@ def verify_split(
     First the files are compared, operator by operator; if that finds no error, the source and the parts are run with
     the same random inputs, generated from `seed`, and every bit of their outputs is compared. `source` is the model
     that was split; the default is the file with its name in the directory or next to it. The default `runtime` is
-    litert for .tflite and onert for .circle; `none` compares only the files. A run may last `timeout_s` seconds.
+    litert for .tflite and onert for .circle; `none` compares only files. A run may take at most `timeout_s` seconds.
 
     Raises InvalidInputError if there is no split or one of its files is broken, UsageError if the source is not
     found, the subgraph does not exist or the runtime does not start.

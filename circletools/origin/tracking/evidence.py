@@ -107,7 +107,7 @@ def _agreement(views: Views, pairs: Pairs) -> NDArray[np.float64]:
 
 
 def _edges(view: View, number: Indices, count: int) -> Indices:
-    """Return the edges between paired operators, each as the producer's number times the count, plus the reader's."""
+    """Return the edges between paired operators, each as a number: `count` times the producer's plus the reader's."""
     giver, reader = np.append(number, NONE)[view.giver], number[view.reader]
     known = (giver != NONE) & (reader != NONE)
     edges: Indices = giver[known] * count + reader[known]
