@@ -178,7 +178,7 @@ def _remedy(kind: type) -> str:
 
 
 def _offered() -> Iterator[tuple[str, Any]]:
-    """Yield public functions and classes, with their titles."""
+    """Yield public functions and classes with their names, as users write them."""
     facade = import_module("circletools")
     for module in (facade, *filter(inspect.ismodule, (getattr(facade, name) for name in facade.__all__))):
         yield from ((title_of(module.__name__, name), getattr(module, name)) for name in module.__all__)
@@ -357,7 +357,7 @@ def _held(value: Any) -> Iterator[tuple[str, type, float]]:
 
 
 def _words(kind: Any) -> list[Any]:
-    """Return the values of a Literal or an enum."""
+    """Return the values that a Literal or an enum allows."""
     if get_origin(kind) is Literal:
         return [*get_args(kind)]
     return [one.value for one in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []

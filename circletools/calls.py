@@ -27,7 +27,7 @@ def title_of(module: str, name: str) -> str:
 
 
 def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
-    """Wrap a public name of a module so that functions and requests check their arguments.
+    """Wrap what a public name of a module refers to, so that functions and requests check their arguments.
 
     With `first`, they check before each call; otherwise, only after Python has raised an error.
     """
@@ -43,7 +43,7 @@ def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
 
 
 def explained(kind: _Kind) -> _Kind:
-    """Make public methods of a class check their arguments if Python raises an error."""
+    """Make the public methods of a class check their arguments when Python raises an error."""
     for name, held in list(vars(kind).items()):
         is_made = name == "__init__" and "__dataclass_fields__" not in vars(kind)
         if isinstance(held, FunctionType) and (is_made or name[0] != "_"):

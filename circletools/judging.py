@@ -95,7 +95,7 @@ class Judgement(Tabular):
 
     @property
     def failing(self) -> bool:
-        """Whether a new finding has a severity that makes the model fail."""
+        """Whether the model fails because of the severity of a new finding."""
         return any(finding.severity in self.fails for finding in self.new)
 
     def to_rows(self) -> list[dict[str, Any]]:

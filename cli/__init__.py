@@ -1,1 +1,1 @@
-"""The command `circletool`: arguments, wording, exit statuses. Everything else is in `circletools`."""
+"""The command `circletool`: its arguments, messages and exit statuses. Everything else is in `circletools`."""

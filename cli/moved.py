@@ -1,4 +1,4 @@
-"""The new names of commands and options from earlier versions."""
+"""The new names of commands and options that earlier versions had."""
 
 COMMANDS = {
     "attest": "diff --attest",

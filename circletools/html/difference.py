@@ -43,7 +43,7 @@ _Pairs = dict[tuple[int, int], tuple[_Numbers, _Numbers]]
 def difference_html(found: ModelDifference, before: Model, after: Model) -> bytes:
     """Return the HTML page of a difference between two models; equal differences give equal bytes.
 
-    Raises ModelFormatError if one of the models is broken.
+    Raises ModelFormatError if a model is broken.
 
         with ct.open("a.tflite") as old, ct.open("b.tflite") as new:
             Path("diff.html").write_bytes(ct.difference_html(ct.diff(old, new), old, new))

@@ -36,7 +36,7 @@ class Interned:
         self._numbers: dict[Any, int] = {}
 
     def __call__(self, value: Any) -> int:
-        """Return the number of a value."""
+        """Return the number assigned to a value."""
         number = self._numbers.setdefault(value, len(self.values))
         if number == len(self.values):
             self.values.append(value)
@@ -130,7 +130,7 @@ def fed(graph: Graph) -> NDArray[np.bool_]:
 def module_groups(graphs: Sequence[Graph], origins: Origins, modules: ModuleTree) -> list[list[int]]:
     """Return a module for each operator: the outermost one that is small enough to be shown completely, or ROOT.
 
-    The graphs are variants of each other with the same modules.
+    The graphs must be variants of one graph with the same modules.
     """
     inside: Counter[int] = Counter()
     chains = []

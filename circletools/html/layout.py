@@ -28,7 +28,7 @@ _MOST_LANES = 48
 """The maximum number of lanes; more tensors than that share them."""
 
 STRAIGHT = -1
-"""The lane number of an edge that needs no lane."""
+"""The lane number of edges that need no lane."""
 
 
 @dataclass(frozen=True, slots=True)

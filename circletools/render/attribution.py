@@ -1,4 +1,4 @@
-"""Time by operator and origin as text, JSON and CSV."""
+"""Times by operator and origin, as text, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "typical_ns", "share_perce
 _ADDED_TITLES = {
     "inserted": "inserted by the runtime",
     "delegate": "run by delegates",
-    "inside": "parts of the above, not added to the sum",
+    "inside": "parts of the above, not included in the sum",
 }
 _NO_ORIGIN = "(no origin)"
 _AVERAGES = ("rank", "mean_us", "share")
@@ -337,7 +337,7 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
 
 
 def _several(places: Sequence[Place]) -> str:
-    """Return a label for several operators."""
+    """Return a label for a group of operators."""
     if any(subgraph for subgraph, _ in places):
         return ",".join(f"{subgraph}/{index}" for subgraph, index in places)
     return ranges(index for _, index in places)

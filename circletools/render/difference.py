@@ -58,7 +58,7 @@ def _change_json(section: str, one: Difference) -> dict[str, Any]:
 def difference_text(found: ModelDifference, before: Model, after: Model, *, full: bool = False) -> Iterator[str]:
     """Yield the differences by section; without `full`, only a few of each kind, with shortened values."""
     if not found.changes:
-        yield "no differences" + ("" if found.identical else "; the bytes are laid out differently")
+        yield "no differences" + ("" if found.identical else ", but the files are laid out differently")
         return
     labels = Labels(before), Labels(after)
     head = list(summary_lines(summarize(found, before, after)))

@@ -153,7 +153,7 @@ def document_json(value: Any) -> dict[str, Any]:
 
 
 def fields_json(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass in order, recursively, as objects, lists and plain values."""
+    """Return the fields of a dataclass in order; nested ones become objects, lists and plain values."""
     return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
 
 

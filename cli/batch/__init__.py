@@ -1,1 +1,1 @@
-"""One command over many files, in this process or in several."""
+"""Run one command on many files, in this process or in several."""

@@ -108,7 +108,7 @@ def _argument(annotation: Any, several: bool, directories: bool) -> Any:
     """Return the type of the first parameter, with its help."""
     argument: Declared = get_args(annotation)[1]
     if directories:
-        words = argument.help.replace("to read", "to read, or a directory of models", 1)
+        words = argument.help.replace("to read,", "to read, a directory of models,", 1)
         argument = replace(argument, help=words)
     if not several:
         return Annotated[str, argument]

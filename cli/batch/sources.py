@@ -57,7 +57,7 @@ def mirror(command: Command, source: str, given: dict[str, Any], output: str) ->
 
 
 def identities(name: str | os.PathLike[str]) -> set[str | tuple[int, int]]:
-    """Return keys that identify a file under all its names: its resolved path, and device and inode if it exists."""
+    """Return keys that identify a file under any name: the resolved path and, if it exists, device and inode."""
     found: set[str | tuple[int, int]] = {os.path.realpath(name)}
     with suppress(OSError):
         status = os.stat(name)

@@ -61,7 +61,7 @@ class Outcome:
 
 
 def apply(task: Task) -> Outcome:
-    """Run a task. Every error is part of the outcome; this function raises none."""
+    """Run a task. Errors become part of the outcome; none is raised."""
     with capturing(Captured(task.several and task.form in _OF_ERRORS)) as captured:
         fatal = False
         try:

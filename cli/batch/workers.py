@@ -106,7 +106,7 @@ class _Process:
 
 
 class Processes:
-    """Up to `count` processes. If one dies, only its current task is lost."""
+    """Workers in up to `count` processes. If one dies, only its current task is lost."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -135,7 +135,7 @@ class Processes:
                 del self._busy[worker.pipe]
 
     def wait(self) -> tuple[int, Outcome]:
-        """Return the first outcome; the death of a process also counts as one."""
+        """Return the next outcome; the death of a process counts as an outcome too."""
         pipe: Any = connection.wait(list(self._busy))[0]
         worker, number, task = self._busy.pop(pipe)
         try:

@@ -29,7 +29,7 @@ Depth = Annotated[int | None, option("--depth", "Truncate module paths to their 
 def attribute(
     traces: Annotated[
         tuple[str, ...],
-        argument("TRACE...", "Traces of one model, by operator; - is standard input."),
+        argument("TRACE...", "Operator traces of one model, or - for standard input."),
     ],
     model: Annotated[str, option("--model", "The model that was run.", "M", show_default=False)],
     form: TimeForm = "text",
@@ -51,7 +51,7 @@ def attribute(
     model's operators.
     """
     if [*traces, model].count("-") > 1:
-        raise ct.UsageError("the trace and the model cannot both be standard input")
+        raise ct.UsageError("the trace and the model cannot both come from standard input")
     if form == "csv" and len(by) > 1:
         raise ct.UsageError("CSV holds only one table", hint="choose one with --by")
     first = first_executions(skip)
@@ -79,7 +79,7 @@ def _shown(form: str, by: tuple[By, ...], named: bool) -> tuple[str, ...]:
 
 
 def profile(
-    model: Annotated[str, argument("MODEL", "The model to run; - is standard input.")],
+    model: Annotated[str, argument("MODEL", "The model to run, or - for standard input.")],
     on: Annotated[
         str, option("--on", "The runtimes, such as litert:xnnpack,onert,openvino.", "PROGRAM,...", show_default=False)
     ],
@@ -100,7 +100,7 @@ def profile(
     by: Tables = (),
     top: Top = 10,
     depth: Depth = None,
-    seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "Seed for the random inputs.", "N", min=0)] = 0,
     timeout: Annotated[float, option("--timeout", "Time limit for each runtime.", "SECONDS", min=0.1)] = 600.0,
 ) -> None:
     """Run a model, and show where the time goes.
@@ -114,7 +114,7 @@ def profile(
         raise ct.UsageError("--format speedscope takes only one runtime")
     if against is not None:
         if len(programs) != 1 or output is not None or by or form in _STACKS:
-            raise ct.UsageError("--against takes one runtime, and excludes -o, --by and stack formats")
+            raise ct.UsageError("--against takes one runtime, and no -o, --by or stack format")
         record = partial(ct.profile, on=on, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout)
         _against(against, model, recordings, record, form)
     if output is not None:

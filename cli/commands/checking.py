@@ -82,7 +82,7 @@ def check(
     if statistics and form != "text":
         raise ct.UsageError("--statistics requires --format text", hint="count the findings in the document")
     if structure_only and with_:
-        raise ct.UsageError("--structure-only and --with exclude each other")
+        raise ct.UsageError("--structure-only and --with cannot be combined")
     request = _request(config, select=listed(select), ignore=listed(ignore), baseline=baseline, fail_on=fail_on)
     names, findings, broken = listed(with_), list[ct.Finding](), None
     try:

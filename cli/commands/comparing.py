@@ -18,8 +18,8 @@ from .rewriting import refuse_inputs
 
 
 def diff(
-    before: Annotated[str, argument("A", "The model to compare with; - is standard input.")],
-    after: Annotated[str, argument("B", "The model to compare; - is standard input.")],
+    before: Annotated[str, argument("A", "The model to compare with, or - for standard input.")],
+    after: Annotated[str, argument("B", "The model to compare, or - for standard input.")],
     only: Annotated[
         str | None, option("--only", "Compare only these: structure,metadata,origins,affinity,file.", "SECTIONS")
     ] = None,
@@ -48,11 +48,11 @@ def diff(
     signatures, metadata entries (docs/digest.md).
     """
     if before == after == "-":
-        raise ct.UsageError("only one of the models can be standard input")
+        raise ct.UsageError("only one of the models can come from standard input")
     if attest and (only or ignore or full or html):
-        raise ct.UsageError("--attest excludes --only, --ignore, --full and --html")
+        raise ct.UsageError("--attest cannot be combined with --only, --ignore, --full or --html")
     if form == "markdown" and attest:
-        raise ct.UsageError("--attest excludes --format markdown")
+        raise ct.UsageError("--attest cannot be combined with --format markdown")
     if on is not None and form != "markdown":
         raise ct.UsageError("--on requires --format markdown")
     if html is not None:

@@ -31,7 +31,7 @@ def inspect(
     their files (docs/digest.md).
     """
     if digest and (operators or tensors or cost):
-        raise ct.UsageError("--digest excludes --operators, --tensors and --cost")
+        raise ct.UsageError("--digest cannot be combined with --operators, --tensors or --cost")
     if subgraph is not None and not (operators or tensors):
         raise ct.UsageError("--subgraph applies to --operators and --tensors")
     with reading(source) as model:

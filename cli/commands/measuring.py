@@ -25,7 +25,7 @@ def measure(
     ] = None,
     output: Annotated[str | None, option("--output -o", "Save the JSON document to this file.", "FILE")] = None,
     seconds: Annotated[float, option("--seconds", "How long to run each plan.", "SECONDS", min=0.01)] = 2.0,
-    seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "Seed for the random inputs.", "N", min=0)] = 0,
     timeout: Annotated[float, option("--timeout", "Time limit for measuring one model.", "SECONDS", min=0.1)] = 600.0,
     form: Form = "text",
 ) -> None:

@@ -51,7 +51,7 @@ def set_entry(
     *,
     name: Annotated[str, option("--name", _WORDS, "NAME")],
     text: Annotated[str | None, option("--text", "The value as text.", "TEXT")] = None,
-    file: Annotated[str | None, option("--file", "The file with the value; - is standard input.", "FILE")] = None,
+    file: Annotated[str | None, option("--file", "The file with the value, or - for standard input.", "FILE")] = None,
     erase: Erase = False,
     in_place: InPlace = False,
 ) -> None:
@@ -62,7 +62,7 @@ def set_entry(
     if (text is None) == (file is None):
         raise ct.UsageError("give the value with either --text or --file")
     if file == source == "-":
-        raise ct.UsageError("the model and the value cannot both be standard input")
+        raise ct.UsageError("the model and the value cannot both come from standard input")
     value = text.encode("utf-8", "surrogateescape") if text is not None else read_bytes(str(file))
     rewrite(source, output, in_place, lambda edit: ct.metadata.set(edit, name, value), inputs=[file], erase=erase)
 

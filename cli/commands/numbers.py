@@ -18,7 +18,7 @@ from .rewriting import refuse_inputs, target
 
 
 def compare(
-    source: Annotated[str, argument("A", "The only model, or the correct one of two; - is standard input.")],
+    source: Annotated[str, argument("A", "The correct model, or the only one (- for standard input).")],
     other: Annotated[str | None, argument("B", "A model that should compute the same values.")] = None,
     on: Annotated[
         str, option("--on", "Programs to run, the reference first (docs/runtimes.md).", "PROGRAM,...")
@@ -26,16 +26,16 @@ def compare(
     inputs: Annotated[
         tuple[str, ...], option("--inputs", "An .npz file, or the bytes of a single input; one run per file.", "FILE")
     ] = (),
-    seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "Seed for the random inputs.", "N", min=0)] = 0,
     runs: Annotated[int, option("--runs", "Number of runs, each with different inputs.", "K", min=1)] = 1,
     by: Annotated[
         Literal["operator", "module"], option("--by", "What each row of the table represents.")
     ] = "operator",
     signature: Annotated[str | None, option("--signature", "The signature to run.", "KEY")] = None,
-    min_snr: Annotated[float | None, option("--min-snr", "Report faults below this SNR.", "DB")] = None,
-    max_abs: Annotated[float | None, option("--max-abs", "Report faults above this absolute error.", "X")] = None,
+    min_snr: Annotated[float | None, option("--min-snr", "Report lower SNRs as faults.", "DB")] = None,
+    max_abs: Annotated[float | None, option("--max-abs", "Report larger absolute errors as faults.", "X")] = None,
     max_steps: Annotated[
-        float | None, option("--max-steps", "Report faults above this many quantization steps.", "N")
+        float | None, option("--max-steps", "Report errors of more quantization steps as faults.", "N")
     ] = None,
     timeout: Annotated[float, option("--timeout", "Time limit for a run of a program.", "SECONDS", min=0.1)] = 600.0,
     html: Annotated[str | None, option("--html", "Also write a page with a graph of the errors.", "FILE")] = None,

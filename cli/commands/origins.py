@@ -49,7 +49,7 @@ def embed_origins(
     ways = {"--origins": origins, "--exported-program": exported_program, "--onnx": onnx, "--names": names}
     used = [name for name, value in ways.items() if value is not None]
     if len(used) > 1:
-        raise ct.UsageError(f"{' and '.join(used)} exclude each other: the file has the names")
+        raise ct.UsageError(f"{' and '.join(used)} cannot be combined: each determines the sources")
     given = None if origins is None else ct.origins.parse(read_text(origins), str(origins))
     if absolute_paths and given is not None and not any(os.path.isabs(one.file) for one in given.details.values()):
         raise ct.UsageError(f"{origins} has no absolute paths", hint="record them with `record(absolute_paths=True)`")

@@ -18,16 +18,16 @@ from .rewriting import refuse_inputs
 def report(
     source: Input,
     output: Annotated[
-        str, option("--output -o", "The HTML file to write; - is standard output.", "FILE", show_default=False)
+        str, option("--output -o", "The HTML file to write, or - for standard output.", "FILE", show_default=False)
     ],
     traces: Annotated[
         tuple[str, ...], option("--trace", "A trace that trace-stats or attribute reads; may be repeated.", "TRACE")
     ] = (),
-    skip: Annotated[int, option("--skip", "Skip the first N executions in traces by operator.", "N", min=0)] = 0,
+    skip: Annotated[int, option("--skip", "Skip the first N executions in operator traces.", "N", min=0)] = 0,
     on: Annotated[str | None, option("--on", "Targets of the model, as for fit --on.", "TARGETS")] = None,
     source_url: Annotated[
         str,
-        option("--source-url", "Link source lines to this URL of {file} and {line}.", "URL", show_default=False),
+        option("--source-url", "A URL with {file} and {line} to link source lines to.", "URL", show_default=False),
     ] = "",
     source_root: Annotated[
         str, option("--source-root", "The folder to which {file} is relative.", "DIR", show_default=False)
@@ -41,7 +41,7 @@ def report(
     """
     inputs = [source, *traces]
     if inputs.count("-") > 1:
-        raise ct.UsageError("only one of the inputs can be standard input")
+        raise ct.UsageError("only one of the inputs can come from standard input")
     refuse_inputs(output, inputs)
     ct.files.check_target(output)
     with reading(source) as model:

@@ -9,8 +9,8 @@ import circletools as ct
 
 from ..signature import argument, option
 
-Input = Annotated[str, argument("IN", "The model to read; - is standard input.")]
-Output = Annotated[str | None, argument("OUT", "The file to write (a directory if IN is one); - is standard output.")]
+Input = Annotated[str, argument("IN", "The model to read, or - for standard input.")]
+Output = Annotated[str | None, argument("OUT", "The file (a directory if IN is one), or - for standard output.")]
 Directory = Annotated[Path, argument("DIR", "The directory to write to.")]
 InPlace = Annotated[bool, option("--in-place", "Overwrite IN.")]
 DryRun = Annotated[bool, option("--dry-run", "Show the result, but write nothing.")]

@@ -26,7 +26,7 @@ def target(source: str, output: str | None, in_place: bool) -> str:
         output = source
         if source == "-":
             raise ct.UsageError("standard input cannot be overwritten", hint="name an output file")
-        if os.path.exists(source) and not os.path.isfile(source):  # opening a pipe would wait for its writer
+        if os.path.exists(source) and not os.path.isfile(source):  # opening a pipe would block until it has a writer
             raise ct.UsageError("only a regular file can be overwritten", location=source, hint="name an output file")
     elif in_place and not ct.files.same_file(source, output):
         raise ct.UsageError("--in-place overwrites IN, but OUT is another file", hint="leave out one of the two")
@@ -82,7 +82,7 @@ def rewrite(
         else:
             if to is not None:
                 edit.check_target(to, in_place=in_place)
-            edit.parts()  # fails if writing would fail
+            edit.parts()  # raises an error if writing would
         remaining = edit.remaining() if erase is False else ()
         caused = new_findings(model, to) if rewires and not dry else ()
     print_result(result, source)
@@ -99,9 +99,9 @@ def print_result(result: ct.types.RewriteResult, source: str = "") -> None:
 
 
 def new_findings(model: ct.Model, to: str | None) -> tuple[ct.Finding, ...]:
-    """Return the findings of the written model that the original model does not have.
+    """Return the findings that concern the written model but not the original.
 
-    Returns nothing if the output is not a file, or exceeds the budget for checking; the file is kept all the same.
+    Returns nothing if the output is not a file or exceeds the budget for checking; the file is kept in either case.
     """
     if to is None or to == "-" or not Path(to).is_file():
         return ()

@@ -50,7 +50,7 @@ def verify_split(
         option("--runtime", "The runtime; by default litert for .tflite, onert for .circle."),
     ] = None,
     subgraph: OneSubgraph = 0,
-    seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "Seed for the random inputs.", "N", min=0)] = 0,
     seconds: Annotated[float, option("--timeout", "Time limit for running one model.", "SECONDS", min=0.1)] = 600.0,
     form: Form = "text",
 ) -> None:

@@ -139,7 +139,7 @@ def reorder(
 
 
 def _positions(words: str) -> tuple[int, ...]:
-    """Return the numbers in `2,0,1`. Raises UsageError."""
+    """Parse positions such as `2,0,1`. Raises UsageError."""
     try:
         return tuple(int(word) for word in words.split(","))
     except ValueError as error:

@@ -15,7 +15,7 @@ from ..signature import BETWEEN, argument, option
 from .parameters import TableForm
 from .rewriting import refuse_inputs
 
-_TRACE = argument("TRACE", "The trace to read; - is standard input.")
+_TRACE = argument("TRACE", "The trace to read, or - for standard input.")
 _MOST_SHOWN = 20
 
 
@@ -94,7 +94,7 @@ def trace_compare(
         traces, earlier = (*earlier, BETWEEN, *traces), []
     before, after = _sides(traces)
     if traces.count("-") > 1:
-        raise ct.UsageError("only one of the traces can be standard input")
+        raise ct.UsageError("only one of the traces can come from standard input")
     analyses: list[ct.types.Analysis] = []
     comparison: ct.types.TraceComparison | ct.types.ProfileComparison
     if operators:
@@ -134,13 +134,13 @@ def _sides(traces: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     else:
         before, after = traces[:1], traces[1:]
     if not before or not after or BETWEEN in after or (len(after) > 1 and BETWEEN not in traces):
-        raise ct.UsageError("give two traces, or several of each with -- between them: A1 A2 -- B1 B2")
+        raise ct.UsageError("give two traces, or several for each side, separated by --: A1 A2 -- B1 B2")
     return before, after
 
 
 def trace_export(
     source: Annotated[str, _TRACE],
-    output: Annotated[str, argument("OUT", "The file to write; - is standard output.")],
+    output: Annotated[str, argument("OUT", "The file to write, or - for standard output.")],
     to: Annotated[Literal["chrome", "perfetto"], option("--to", "The format to write.", show_default=False)],
     strict: Strict = False,
 ) -> None:

@@ -21,7 +21,7 @@ After = Annotated[str, argument("AFTER", "The model after the tool; with --tag, 
 def track_origins(
     before: Before,
     after: After,
-    output: Annotated[str | None, argument("OUT", "The file to write; - is standard output.")] = None,
+    output: Annotated[str | None, argument("OUT", "The file to write, or - for standard output.")] = None,
     min_confidence: Annotated[
         float, option("--min-confidence", "Leave out origins with a lower confidence.", "X", min=0.0, max=1.0)
     ] = 0.25,
@@ -54,7 +54,7 @@ def track_origins(
         rewrite(before, after, False, ct.origins.tag, dry=dry_run)
         return
     if before == after == "-":
-        raise ct.UsageError("BEFORE and AFTER cannot both be standard input")
+        raise ct.UsageError("BEFORE and AFTER cannot both come from standard input")
     to_stdout = output == "-" and not dry_run
     if form == "json" and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")

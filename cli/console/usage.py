@@ -99,7 +99,7 @@ class Command(AsGiven, TyperCommand):
         if ctx.params.pop("json_", False):
             form, source = ctx.params["form"], ctx.get_parameter_source("form")
             if form != "json" and source.name == "COMMANDLINE":
-                raise ct.UsageError(f"--json and --format {form} exclude each other")
+                raise ct.UsageError(f"--json and --format {form} cannot be combined")
             ctx.params["form"] = "json"
         return rest
 

@@ -158,7 +158,7 @@ def test_tracking_a_model(tmp_path: Path) -> None:
     assert (mixed.status, mixed.out) == (2, b"")
     assert mixed.err.startswith("error: --json and the output file would both go")
     ran = run("track-origins", "-", "-", out)
-    assert (ran.status, ran.err) == (2, "error: BEFORE and AFTER cannot both be standard input\n")
+    assert (ran.status, ran.err) == (2, "error: BEFORE and AFTER cannot both come from standard input\n")
     for before, after, stdin in (("-", AFTER, BEFORE), (BEFORE, "-", AFTER)):
         assert run("track-origins", before, after, "--dry-run", stdin=stdin.read_bytes()).out != b""
     assert run("track-origins", BEFORE, AFTER, BEFORE).err.startswith(f"error: {BEFORE}: the output is also an input")
@@ -204,7 +204,7 @@ def test_names_and_a_file_of_origins_exclude_each_other(tmp_path: Path) -> None:
     file = put(tmp_path / "o.json", "{}")
     ran = run("embed-origins", MLP, tmp_path / "out", "--origins", file, "--names", "output")
     assert ran.status == 2
-    assert ran.err == "error: --origins and --names exclude each other: the file has the names\n"
+    assert ran.err == "error: --origins and --names cannot be combined: each determines the sources\n"
     ran = run("embed-origins", MLP, tmp_path / "out", "--origins", tmp_path / "none")
     assert (ran.status, ran.err) == (3, f"error: {tmp_path / 'none'}: cannot read it: No such file or directory\n")
 
@@ -269,7 +269,7 @@ def test_exports_to_a_file_and_to_standard_output(devices: Path, tmp_path: Path)
 def test_a_report_reads_standard_input_once(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     ran = run("report", "-", "--trace", "-", "-o", page)
-    assert (ran.status, ran.err) == (2, "error: only one of the inputs can be standard input\n")
+    assert (ran.status, ran.err) == (2, "error: only one of the inputs can come from standard input\n")
     assert run("report", "-", "-o", page, stdin=IF_COND.read_bytes()).status == 0
     alone = page.read_bytes()
     ran = run("report", IF_COND, "--trace", "-", "-o", page, stdin=ONERT.read_bytes())
@@ -290,7 +290,7 @@ def test_attribution_shows_all_tables_unless_some_are_named() -> None:
     every = run(*words, *tables, "--by", "source", "--by", "module")
     assert len(whole.out) < len(every.out)
     ran = run("attribute", "-", "--model", "-")
-    assert (ran.status, ran.err) == (2, "error: the trace and the model cannot both be standard input\n")
+    assert (ran.status, ran.err) == (2, "error: the trace and the model cannot both come from standard input\n")
     assert run("attribute", "-", *words[2:], stdin=ONERT.read_bytes()).out == whole.out
 
 
@@ -305,7 +305,7 @@ def test_a_difference_of_sections() -> None:
     assert run("diff", MLP, other, "--ignore", "*").status == 0
     assert run("diff", MLP, other, "--only", "affinity").status == 0
     ran = run("diff", "-", "-")
-    assert (ran.status, ran.err) == (2, "error: only one of the models can be standard input\n")
+    assert (ran.status, ran.err) == (2, "error: only one of the models can come from standard input\n")
 
 
 def diagnostic(severity: Literal["error", "warning", "info"], count: int = 1) -> Any:

@@ -32,7 +32,7 @@ def other(tmp_path: Path) -> Path:
 def test_no_difference(tmp_path: Path) -> None:
     assert run("diff", MLP, MLP)[:2] == (0, b"no differences\n")
     ran = run("diff", MLP, path_of("circle/mlp_external"))
-    assert ran[:2] == (0, b"no differences; the bytes are laid out differently\n")
+    assert ran[:2] == (0, b"no differences, but the files are laid out differently\n")
 
 
 def test_the_text(other: Path) -> None:
@@ -116,7 +116,7 @@ def test_standard_input() -> None:
     assert run("diff", MLP, "-", stdin=MLP.read_bytes()).status == 0
     assert run("diff", "-", path_of("circle/diamond"), stdin=MLP.read_bytes()).status == 1
     ran = run("diff", "-", "-")
-    assert (ran.status, ran.err) == (2, "error: only one of the models can be standard input\n")
+    assert (ran.status, ran.err) == (2, "error: only one of the models can come from standard input\n")
 
 
 def test_a_broken_model_is_named(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_an_option_that_was_renamed_names_the_new_one(old: str, new: str) -> Non
         (["inspect"], "Missing argument 'IN...'"),
         (["--jobs", "2", "inspect"], "No such option"),
         (["fix-outputs", "a", "b", "--copy-operator", "permute"], "'permute' is not one of 'auto'"),
-        (["check", "a", "--json", "--format", "sarif"], "--json and --format sarif exclude each other"),
+        (["check", "a", "--json", "--format", "sarif"], "--json and --format sarif cannot be combined"),
         (["partition", "a", "--min-size", "0"], "greater than or equal to 1"),
     ],
 )

@@ -57,7 +57,7 @@ def test_trace_compare(tmp_path: Path) -> None:
     assert run("trace-compare", short, short, "--json", "--", long).status == 1
     for words in ((short,), (short, long, long), (short, "--"), ("--", short), (short, "--", long, "--", long)):
         ran = run("trace-compare", *words)
-        assert (ran.status, "give two traces, or several of each with --" in ran.err) == (2, True)
+        assert (ran.status, "give two traces, or several for each side, separated by --" in ran.err) == (2, True)
     assert run("trace-compare", long, short).status == 0
     assert run("trace-compare", short, long, "--threshold", "200").status == 0
     (row,) = json.loads(run("trace-compare", short, long, "--json").out)["rows"]

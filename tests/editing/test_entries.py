@@ -106,7 +106,7 @@ def test_the_commands_do_the_same(tmp_path: Path) -> None:
     [
         (["set", "IN", "OUT", "--name", "x"], "give the value with either --text or --file"),
         (["set", "IN", "OUT", "--name", "x", "--text", "a", "--file", "b"], "give the value with either"),
-        (["set", "-", "OUT", "--name", "x", "--file", "-"], "cannot both be standard input"),
+        (["set", "-", "OUT", "--name", "x", "--file", "-"], "cannot both come from standard input"),
         (["remove", "IN", "OUT"], "nothing to remove"),
         (["get", "IN", "nothing"], "no metadata entry 'nothing'"),
     ],

@@ -99,11 +99,11 @@ def test_standard_input_and_depth_and_skip() -> None:
 @pytest.mark.parametrize(
     ("args", "status", "message"),
     [
-        (("-", "--model", "-"), 2, "the trace and the model cannot both be standard input"),
+        (("-", "--model", "-"), 2, "the trace and the model cannot both come from standard input"),
         (
             (IF_TRACE, "--model", IF_MODEL, "--json", "--format", "csv"),
             2,
-            "--json and --format csv exclude each other",
+            "--json and --format csv cannot be combined",
         ),
         ((IF_TRACE, "--model", IF_MODEL, "--skip", "3"), 2, "cannot skip 3 executions: the trace has 3"),
         ((IF_TRACE, "--model", path_of("circle/mlp")), 3, "the trace is not of this model: subgraph 1 ran"),

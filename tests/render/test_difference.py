@@ -91,7 +91,7 @@ def test_sections_and_the_sum() -> None:
         ]  # fmt: skip
         assert list(difference_text(ModelDifference((), True, ()), model, model)) == ["no differences"]
         assert list(difference_text(ModelDifference((), False, ()), model, model)) == [
-            "no differences; the bytes are laid out differently"
+            "no differences, but the files are laid out differently"
         ]
 
 
