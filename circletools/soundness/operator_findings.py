@@ -107,9 +107,10 @@ def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Findi
 
 
 def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
-    for index in used:
-        code = model.operator_codes[index]
-        if code.name.startswith(("CUSTOM:", "UNKNOWN:")):
+    """Look up the codes as LiteRT does, which also wants a kernel for those that no operator uses."""
+    checked = {index for index in used if model.operator_codes[index].name.startswith(("CUSTOM:", "UNKNOWN:"))}
+    for index, code in enumerate(model.operator_codes):
+        if index in checked or (code.name.startswith("CUSTOM:") and code.name != "CUSTOM:"):
             continue
         least, most = _litert("operators")[code.name]["versions"] if code.name in _litert("operators") else (1, 0)
         if not least <= code.version <= most:

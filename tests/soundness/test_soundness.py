@@ -208,6 +208,11 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("OPERATOR_VERSION", W, "operator_codes[1].version")],
         "no kernel for version 7 of ADD, only for 1 to 6",
     ),
+    "unused version": (
+        lambda graph: graph.build.code(Code("ADD", 7)),
+        [("OPERATOR_VERSION", W, "operator_codes[2].version"), ("NOT_USED", INFO, "operator_codes[2]")],
+        "no kernel for version 7 of ADD, only for 1 to 6",
+    ),
     "no kernel": (
         code(0, builtin_code=CODES["STABLEHLO_LOGISTIC"], deprecated_builtin_code=127),
         [("OPERATOR_VERSION", W, "operator_codes[0].version")],
