@@ -1,4 +1,4 @@
-"""Choose devices for operators without a rule by a solver, and make the partitions of all subgraphs."""
+"""Use a solver to choose devices for operators without a rule, and form the partitions of all subgraphs."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _partitioned(
 def partitioned(
     units: Units, numbers: Sequence[int], mode: Mode, on_step: Callable[[Step], None] | None = None
 ) -> SubgraphPartitioning:
-    """Return the partitions of a subgraph; operators on constants only are with their first reader.
+    """Return the partitions of a subgraph; an operator that reads only constants is with its first reader.
 
     Raises EditError if the mode cannot partition the graph.
     """

@@ -167,7 +167,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """A problem and its relation to operators: `units` are of all operators, `working` are those in the problem."""
+    """A problem; `units` are the units of all operators, `working` the units that are in the problem."""
 
     problem: Problem
     units: Units
@@ -191,7 +191,7 @@ class Sizing:
 
     Partitions of fewer than `min_size` operators move to `fallback` (by default the last device), or to another
     device that is known to accept all their operators and has enough memory within `caps` (bytes, by device number);
-    other partitions stay as they are. `units` has an item per subgraph; if empty, every operator is a unit.
+    if there is none, they stay. `units` has an item per subgraph; if empty, every operator is a unit.
     `seconds` is the total time in which the integer program may search for devices or partitions.
     """
 

@@ -46,8 +46,8 @@ class MicroMemory:
 
     `arena_bytes`, a multiple of 16, is the sum of the head, `activation_bytes`, and the tail, `persistent_bytes`.
     `unknown` lists the operator codes whose share is unknown and missing from the sums; `is_measured` means that the
-    sums were measured by TFLM's allocator. `flash_bytes` is the size of the model file, which TFLM reads in place,
-    without code. `is_open` means that some tensors have dynamic dimensions, for which the sizes in the file are used.
+    sums were measured by TFLM's allocator. `flash_bytes` is the size of the model file, which TFLM reads in place;
+    it excludes code. `is_open` means that sizes in the file were used for tensors with dynamic dimensions.
     """
 
     activation_bytes: int

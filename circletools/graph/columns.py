@@ -127,7 +127,7 @@ class Operators:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The values 0..n-1 of a graph: the slice `rows` of the model's tensors. Error messages name the path `place`."""
+    """The values 0..n-1 of a graph: the slice `rows` of the model's tensors. Errors name the path `place`."""
 
     model: Model
     rows: slice

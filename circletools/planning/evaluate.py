@@ -82,7 +82,7 @@ def _cut(
 
 
 _EXACT = 1e-6
-"""The relative accuracy of the integer program: a plan within it of the lower bound counts as optimal."""
+"""The relative accuracy of the integer program: a plan this close to the lower bound counts as optimal."""
 
 
 @dataclass(frozen=True, slots=True)

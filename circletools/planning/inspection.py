@@ -1,4 +1,4 @@
-"""The affinity in a model: the device and partition of each operator, whether this is current, and its costs."""
+"""The affinity in a model: each operator's device and partition, costs, and whether the affinity is current."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class AffinityInspection(Tabular):
 def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None) -> AffinityInspection:
     """Return the affinity in a model; with costs, also the estimated times.
 
-    Raises TableFormatError for a malformed table, EditError if operators to be timed have no device, and any error
-    in reading costs.
+    Raises TableFormatError for a malformed table, EditError if operators to be timed have no device, and the
+    errors that reading costs may raise.
     """
     if isinstance(costs, CostRequest):
         costs = read_request(costs) if costs.has_costs else None

@@ -171,7 +171,7 @@ def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
             number = counted(len(subgraph.left), "partition")
             first = f"{numbered(subgraph.left[0].operators, 'operator')} first"
             fewer = f"{number} of fewer than {min_size} operators"
-            message = f"{fewer} remain, {first}: a rule fixes them, or no other device supports them or has room"
+            message = f"{fewer} left, {first}: a rule fixes them, or no other device supports them or has room"
             yield Finding("PARTITION_TOO_SMALL", "warning", f"subgraphs[{index}]", message)
 
 

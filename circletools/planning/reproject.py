@@ -1,6 +1,6 @@
 """Restore affinity after compilation: an operator goes to the device that its sources had before.
 
-The ONE compiler drops metadata that it does not know, but keeps the origin tables correct. Its sources therefore
+The ONE compiler drops metadata that it does not know, but keeps the origin tables correct. The sources therefore
 connect the compiled model with the devices of the model that was annotated before compilation.
 """
 
@@ -36,7 +36,7 @@ class Earlier:
 
 
 def devices_of_sources(annotated: ModelGraph) -> Earlier:
-    """Return the device of each source: the one with most of its operators, in a tie the first of them.
+    """Return the device of each source: the one with most of its operators or, in a tie, the first.
 
     Raises EditError if the model has no origins or no affinity, or if they are stale.
     """
@@ -53,7 +53,7 @@ def devices_of_sources(annotated: ModelGraph) -> Earlier:
 def reproject(model: ModelGraph, earlier: Earlier) -> Reprojection:
     """Return, for each operator, the device that its sources had in the annotated model.
 
-    If the sources disagree, the most common device is taken, in a tie the first. If all subgraphs share an operator
+    If the sources disagree, the most common device is taken (the first in a tie). If all subgraphs share an operator
     table, as in the ONE compiler's output, it is used only for the main subgraph. Raises EditError if the model has
     no origins, or stale ones.
     """

@@ -69,7 +69,7 @@ class AddedTime(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class AmbiguousTime(Attributes):
-    """The time of rows that may each belong to any of several operators, which share it evenly."""
+    """The time of rows that may belong to any of several operators; it is divided evenly among them."""
 
     names: tuple[str, ...]
     operators: tuple[Place, ...]
@@ -91,7 +91,7 @@ class DelegatedGroup(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The share of a group in the time: its operators, and whether other groups share any of them."""
+    """A group's share of the time: its operators, and whether other groups share any of them."""
 
     operators: tuple[Place, ...]
     shared: bool

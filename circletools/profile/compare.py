@@ -56,8 +56,8 @@ class ComparedTime:
 
     Without a time before, the ratio and the bounds are None; without a time after, the bounds are. The verdicts
     `slower` and `faster` mean a significant change above the threshold, `same` a change within it, `only before` and
-    `only after` that one side lacks the operator. With as many recordings that vary as much, nine of ten comparisons
-    find a change by a ratio of `visible` or more.
+    `only after` that one side lacks the operator. With the same number and variation of recordings, nine of ten
+    comparisons find a change by a ratio of `visible` or more.
     """
 
     before_ns: int
@@ -130,7 +130,7 @@ class _Estimate:
     errors: tuple[tuple[float, float], ...]
 
     def chance(self, sign: int) -> float:
-        """Return the probability of a time after at least this long (-1: at most this long) if nothing changed."""
+        """Return the probability, if nothing changed, of such a long later time or longer (-1: short or shorter)."""
         change = bool(self.after) - bool(self.before)
         logarithm = math.log(self.after / self.before) if self.before and self.after else change
         return len(self.errors) * min(tail(sign * logarithm / error, freedom) for error, freedom in self.errors)

@@ -59,7 +59,7 @@ class ComparedProfile(Attributes):
 class ComparedOperator(Attributes):
     """The self time of an operator per execution; without a subgraph, the sum over all operators.
 
-    A delegate's row has a number among all rows of an execution (`row`) instead of an operator of the model.
+    A delegate's row has no operator of the model, but a number among all rows of an execution (`row`).
     """
 
     subgraph: int | None

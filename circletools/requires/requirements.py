@@ -55,7 +55,7 @@ class Requirements(Tabular):
     `first` is the first measured runtime that supports all of the model, None if none does; `is_oldest` means that
     `first` is the oldest measured runtime, so older ones may suffice. `rows` lists the features that the oldest one
     does not support, starting with those that need the newest runtime. `verdicts` has an entry for each requested
-    runtime, by default for all. `minimum` is the file's min_runtime_version, with the correct value.
+    runtime, by default for all. `minimum` is the file's min_runtime_version and the correct value.
     """
 
     first: str | None

@@ -18,7 +18,7 @@ from circletools.graph.selectors import Chooser
 from circletools.wording import ranges, suggestion
 
 Refusals = Mapping[str, Sequence[Sequence[Refusal | None]]]
-"""The refusal, or None, by device (those with a capability table), subgraph and operator."""
+"""Each operator's refusal, or None, by device with a capability table, subgraph and operator index."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def read_words(path: str | os.PathLike[str]) -> str:
 
 
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
-    """Return the JSON object of a document and its location; errors name what it `holds` and the page to `see`.
+    """Return the JSON object of a document and its location; `holds` and `see` are used in error messages.
 
     Raises InvalidInputError if it is not an object, has another version, or has keys other than `keys`.
     """

@@ -99,9 +99,9 @@ _MOST_NOTES = 20
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A selector and the device of its operators. `place` is the location of the rule in messages, as `npu.json:12`.
+    """A selector and the device of its operators. In messages, `place` is its location, such as `npu.json:12`.
 
-    With `may_miss`, the rule may match nothing, as is the case for rules of `.part` files.
+    With `may_miss`, the rule may match nothing, as rules of `.part` files may.
     """
 
     selector: Selector
@@ -143,7 +143,7 @@ class RuleSet:
         return RuleSet(self.rules + other.rules, default, devices, self.notes + other.notes)
 
     def matching(self, chooser: Chooser, *, allow_unmatched: bool) -> RuleSet:
-        """Return the rules that match something in a model; the first few rules removed each get a note.
+        """Return the rules that match something in a model; each of the first few rules removed gets a note.
 
         A rule without `may_miss` is kept unless `allow_unmatched`; `assign` reports it as an error.
         """
@@ -189,7 +189,7 @@ def parse_setting(words: str) -> Rule:
 def parse_rules(words: str, name: str) -> RuleSet:
     """Parse a document as `.part` or JSON, depending on the extension of its name.
 
-    Raises InvalidInputError for a malformed document, UsageError for an invalid selector, both with the line number.
+    Raises InvalidInputError for a malformed document and UsageError for an invalid selector, with the line number.
     """
     return _parse_part(words, name) if name.lower().endswith(".part") else _parse_json(words, name)
 

@@ -239,7 +239,7 @@ class _Reader:
         form = self._object(value, place, FORM_KEYS)
         self._forms_read += 1
         if self._forms_read > _MOST_FORMS:
-            self._fail(place, f"is one form too many: a table may have {_MOST_FORMS:,}")
+            self._fail(place, f"exceeds the limit of {_MOST_FORMS:,} forms in a table")
         types = None
         if "types" in form:
             entries = self._list(form["types"], f"{place}.types")

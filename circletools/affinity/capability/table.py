@@ -88,7 +88,7 @@ class Capability(Attributes):
 
     @cached_property
     def terms(self) -> dict[str, tuple[Term, ...]]:
-        """The properties, besides types and ranks, that the forms of each code read: of options and tensors."""
+        """The options and tensor properties, besides types and ranks, that the forms of each code read."""
         named: dict[str, set[Term]] = {}
         sides = (side for rule in self.context for side in (rule.first, rule.then))
         for table in (self.operators, self.measured or {}, *sides):
@@ -102,7 +102,7 @@ class Capability(Attributes):
 
     @cached_property
     def conditions(self) -> Counter[str]:
-        """For each code, the number of rules, and of forms with conditions on numbers, that are tried for it."""
+        """The number of rules, and of forms with conditions on numbers, that are tried for each code."""
         found = Counter(code for rule in self.rules for code in rule.codes)
         sides = (side for rule in self.context for side in (rule.first, rule.then))
         for table in (self.operators, self.measured or {}, *sides):
@@ -163,7 +163,7 @@ def why_not(capability: Capability, facts: Graph, constants: Sequence[int] = ())
     tried = sum(capability.conditions[code] for operator in operators for code in (operator.code, ANY))
     if tried > _MOST_TRIED:
         message = f"{tried:,} conditions would be tried for the {len(operators):,} kinds of operators of the model"
-        raise InvalidInputError(message, location=capability.device, hint=f"at most {_MOST_TRIED:,} are")
+        raise InvalidInputError(message, location=capability.device, hint=f"the limit is {_MOST_TRIED:,}")
     of_kind = [capability.why_not(operator) for operator in operators]
     reasons = [of_kind[kind] for kind in kinds.tolist()]
     for index in unpacking:

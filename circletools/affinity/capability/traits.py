@@ -184,7 +184,7 @@ class SubgraphTraits:
 
 @dataclass(slots=True)
 class _Once:
-    """Data on a graph shared by all tables; `alike` (made on first use) numbers operators by code and tensors."""
+    """Data about a graph, for all tables; `alike` (made on first use) numbers operators by code and tensors."""
 
     classes: NDArray[np.int64]
     kinds: list[list[int]]

@@ -196,7 +196,7 @@ def contents(facts: Graph) -> Contents:
 
 
 def _handed_on(facts: Graph, constants: Indices) -> Indices:
-    """Return pairs of operators and buffers; operators on constants only pass their buffers to their readers."""
+    """Return pairs of operators and buffers; operators that read only constants pass buffers to their readers."""
     if not facts.folded:
         return constants
     held: dict[int, set[int]] = {}

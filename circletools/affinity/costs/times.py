@@ -92,7 +92,7 @@ class CostDocument:
 def parse_costs(words: str, name: str) -> CostDocument:
     """Parse a document, which errors call `name`.
 
-    Raises InvalidInputError for a malformed document, UsageError for an invalid selector, both with the line number.
+    Raises InvalidInputError for a malformed document and UsageError for an invalid selector, with the line number.
     """
     document, _ = read_document(words, name, _KEYS, "`devices`", _SEE)
     times: dict[str, tuple[TimeRule, ...]] = {}

@@ -93,7 +93,7 @@ def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
 
 
 def connected(graph: Dag, labels: Sequence[int]) -> Groups:
-    """Return the groups of operators with the same label that are connected, or that may be together unconnected.
+    """Return the groups of operators with the same label that are connected, or may be together unconnected.
 
     Edges are undirected here. Groups are in the order of their lowest operators.
     """

@@ -35,7 +35,7 @@ from circletools.graph.algorithms import Dag
 
 Matrix = NDArray[np.int32]
 NOWHERE = np.int32(2**31 - 1)
-"""The place on a chain that is not reached at all."""
+"""The place given for a chain that is not reached at all."""
 _MEMORY_BYTES = 1 << 29
 
 
@@ -106,7 +106,7 @@ _UNITS, _UNITS_PER_OPERATOR = 15_000_000, 2000
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of growth, and the operators that are members and rejected after it, in ascending order."""
+    """One step of growth, and the members and rejected operators after it, in ascending order."""
 
     action: str  # root, merge, reject, rollback, select
     operator: int
@@ -213,7 +213,7 @@ class _Growth:
         self._seen = {root}
         self._bounds: list[_Bounds] = [(region.chains.reached[root], region.chains.reaching[root], root, root)]
         self._rejected = _Places(region)
-        self._log: list[int] = []  # rejected operators, for the steps
+        self._log: list[int] = []  # rejected operators, as reported in steps
         self._untakeable = _Places(region)  # neighbours of members that can be in no partition
         self._noted = 0  # the number of members covered; further ones are added on demand
         self._agenda = [(0, iter(region.neighbours[root]))]

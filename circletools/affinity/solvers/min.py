@@ -43,7 +43,7 @@ _NEAR = 8
 
 
 def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
-    """Return as few connected partitions with an acyclic graph as merging finds."""
+    """Return connected partitions with an acyclic graph, as few as merging can form."""
     group = connected(graph, devices)
     members = members_of(group)
     rank = {operator: number for number, operator in enumerate(graph.order)}

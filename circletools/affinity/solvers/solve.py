@@ -26,7 +26,7 @@ from circletools.errors import EditError
 _ROUNDS, _STARTS = 400, 3
 _EXACT = 1 - 1e-9
 _SHARE = 8
-"""Each test whether the constraints can be met without one of them gets one of this many parts of the time."""
+"""The time is divided by this number for each test of whether constraints can be met without one of them."""
 
 
 @dataclass(frozen=True, slots=True)

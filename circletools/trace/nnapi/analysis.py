@@ -212,7 +212,7 @@ class _Pass:
         self.runs.forget()
 
     def _by_timeline(self, intervals: Intervals) -> Iterator[tuple[tuple[Numbers, Numbers], Intervals]]:
-        """Yield the timeline and intervals of each process with runs, then the common ones of all others."""
+        """Yield the timeline and intervals of each process with runs, then those of all others together."""
         own = [*self.runs.last, None]
         if len(own) < 3:
             yield self.runs.timeline(None), intervals

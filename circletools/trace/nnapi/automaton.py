@@ -35,7 +35,7 @@ _INNER_LAYERS = {"LA": ("LR",), "LR": ("LI", "LC"), "LI": ("LD",), "LD": (), "LC
 _HOLDERS = {"LA": (), "LR": ("LA",), "LI": ("LR",), "LD": ("LI",), "LC": ("LR", "LI")}
 _MAIN_PHASES = ("PP", "PC", "PE", "PT", *SUBPHASES)
 _FAMILIES = (("PI",), ("PP",), ("PC",), ("PE", *SUBPHASES), ("PT",))
-# The phases that pause while a phase runs: main phases that do not contain it (in which only PI is legal).
+# The phases that pause while a phase runs: main phases that do not contain it. Only PI may legally be inside these.
 _PAUSED = {
     phase: sum(1 << BUCKET[pair] for pair in BUCKETS if pair[1] in sum(_FAMILIES, ()) and pair[1] not in family)
     for family in _FAMILIES

@@ -48,7 +48,7 @@ def export_trace(
 
 
 def _events(trace: Trace, analysis: Analysis) -> Iterator[tuple[Event, bool]]:
-    """Yield the events to write in time order, each with whether its begin or end event has a match.
+    """Yield the events to write in time order, each with a flag: false for an end event without a begin event.
 
     If the trace begins before its marks or ends after them, placeholder marks record its start and end.
     """

@@ -28,7 +28,7 @@ UNCOUNTED = ("LU", "LO")
 
 PHASE_NAMES: dict[str, str] = _TABLES["phases"]
 PHASES = tuple(PHASE_NAMES)
-"""Overall, warm-up, benchmark; initialization, preparation, compilation, execution and its parts; termination."""
+"""Overall, warm-up, and benchmark; initialization, preparation, compilation, execution, its parts, termination."""
 
 SUBPHASES = ("PIO", "PTR", "PCO", "PR")
 UNSPECIFIED = "PU"

@@ -33,7 +33,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionSummary:
-    """The times of executions, also of the first and of the rest, and the largest number in flight at once.
+    """Execution times (of all, of the first, and of the rest), and the largest number in flight at once.
 
     `rest_median_ns` is None for a single execution.
     """

@@ -17,7 +17,7 @@ from circletools.trace.sources.wire import CONTENT, BrokenMessage, bytes_in, con
 
 _FREQUENCY, POWER_RAILS = 11, 40
 _FREQUENCY_TAG, _LATEST_NS = 0x5A, 1 << 62
-_MOST = 256  # CPUs and rails; far more than a device has, and each is summed over all executions
+_MOST = 256  # the maximum number of CPUs and rails; devices have far fewer, and each is summed over all executions
 _NS_PER_MS = 1_000_000
 Samples = list[tuple[int, int]]
 """The times in nanoseconds, and the values."""

@@ -37,7 +37,7 @@ _BUFFER = {6: "patches failed", 9: "violations of the ABI", 19: "packets of writ
 class Field(NamedTuple):
     """A field of a packet, with the packet and its offset in the trace.
 
-    A packet inside a compressed packet has the offset of the latter.
+    A packet inside a compressed packet has the offset of the compressed one.
     """
 
     data: bytes
