@@ -3,7 +3,7 @@
 const PALETTE = ['#9ecae9', '#ffbf79', '#88d27a', '#f2cf5b', '#ff9d98', '#d6a5c9', '#83bcb6', '#d8b5a5'];
 const FINE = '#88d27a';
 
-/** The ways to colour operators: key, title, and functions for the colours (null: by heat) and the legend. */
+/** The ways to colour operators: key, title, a function for the colours (null means by heat), and the legend. */
 function colorings() {
   return [
     doc.diff && ['change', 'change', byChange],
@@ -63,7 +63,7 @@ function byRefusal({ refused_at: refused, not_measured_at: unknown }) {
     const [bad, open] = [inside(refused), inside(unknown)];
     return {
       of: (operator) => (bad.has(operator) ? error : open.has(operator) ? warning : FINE),
-      legend: [[error, 'refused'], [warning, 'not known'], [FINE, 'taken']],
+      legend: [[error, 'refused'], [warning, 'not known'], [FINE, 'supported']],
     };
   };
 }

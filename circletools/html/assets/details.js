@@ -12,7 +12,7 @@ function sourceLink(row, short = false) {
   return link(short ? front(title) : shown(title), () => select({ kind: 'source', row }, 'link'));
 }
 
-/** The line that called a source, with a link if it has an address; null if it is not known. */
+/** The line that called a source, with a link if it has an address; null if the line is unknown. */
 function lineOf(row) {
   const { source_lines: lines, source_urls: urls } = doc.origins;
   if (!lines?.[row]) return null;
@@ -30,7 +30,7 @@ function deviceChip(device, text = deviceName(device)) {
   );
 }
 
-/** The first entries of a long list, and how many more there are. */
+/** The first entries of a long list, and the number of the others. */
 function listed(entries, one, attributes = {}) {
   const items = entries.slice(0, MOST_LISTED).map((entry) => make('li', {}, one(entry)));
   if (entries.length > MOST_LISTED)
@@ -77,7 +77,7 @@ const detailsOf = {
       make('h2', {}, `Tensor ${tensor}`),
       make('p', {}, named(subgraph.tensors.name[tensor])),
       make('p', { class: 'quiet' }, describe(subgraph, tensor)),
-      make('h3', {}, 'Made by'),
+      make('h3', {}, 'Produced by'),
       make('p', {}, whereFrom(subgraph, tensor)),
       make('h3', {}, 'Read by'),
       make('p', {}, whereTo(subgraph, tensor)),
@@ -183,7 +183,7 @@ function slots(subgraph, tensors, place) {
   return listed(
     [...tensors],
     (tensor) => {
-      if (tensor < 0) return make('span', { class: 'quiet' }, '(left out)');
+      if (tensor < 0) return make('span', { class: 'quiet' }, '(omitted)');
       if (!(tensor in subgraph.tensors.name))
         return make('span', { class: 'error' }, `tensor ${tensor} does not exist`);
       return [
@@ -246,22 +246,22 @@ function overviewOfSelection() {
     make(
       'p',
       { class: 'quiet' },
-      'Choose an operator, a partition, a source or a finding to see its details.',
+      'Select an operator, a partition, a source or a finding to see its details.',
     ),
     make('h3', {}, 'Keys'),
     terms([
       ['/', 'search'],
       ['Tab', 'go through the page'],
-      ['arrows', 'in the graph: readers, feeders, neighbours'],
-      ['Enter', 'in the graph: go to these details'],
+      ['arrows', 'in the graph: to readers, producers, neighbours'],
+      ['Enter', 'in the graph: to the details'],
       ['C', 'fold or unfold a frame'],
-      ['+  −  0', 'zoom in, out, show all'],
-      ['Esc', 'back, and select nothing'],
+      ['+  −  0', 'zoom in, zoom out, show all'],
+      ['Esc', 'go back, and clear the selection'],
     ]),
     make(
       'p',
       { class: 'quiet' },
-      'The wheel moves the graph; with Ctrl it zooms. A double click on a title folds the frame.',
+      'The mouse wheel moves the graph; with Ctrl, it zooms. A double click on a title folds its frame.',
     ),
   ];
 }

@@ -19,7 +19,7 @@ function mark(subgraph, operator, change, own) {
   entry.own ||= own;
 }
 
-/** A change to a tensor counts for the operator that produces it; to a constant, for all that read it. */
+/** A change to a tensor belongs to the operator that produces it; a change to a constant, to all that read it. */
 function markPlace(place, change) {
   if (place.operator !== undefined) mark(place.subgraph, place.operator, change, change[0].kind !== 'moved');
   if (place.tensor === undefined) return;
@@ -60,7 +60,7 @@ function pairLink(subgraph, operator) {
 
 const describedChange = ([{ lines, kind, path }, number]) => lines[number] ?? [`${SIGNS[kind]} ${path}`, ''];
 
-/** The changes to an operator and to its counterpart, each once. */
+/** The changes to an operator and its counterpart, each listed once. */
 function changesAt(subgraph, operator) {
   const { twin, partner } = subgraphs[subgraph];
   const both = [`${subgraph}/${operator}`, `${twin}/${partner[operator]}`];
@@ -123,7 +123,7 @@ function changesPanel() {
             {},
             summary.map((line) => make('li', {}, shown(line))),
           )
-        : 'nothing but the layout of bytes may differ',
+        : 'only the file layout can differ',
     ),
     card('Changes', kinds.length ? kinds : make('p', { class: 'quiet' }, 'no differences')),
   );

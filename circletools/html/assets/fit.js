@@ -1,4 +1,4 @@
-// --- fit: whether the model runs on targets, and what stops it ---------------------------------------------------
+// --- fit: whether the model runs on targets, and if not, why ---------------------------------------------------
 
 const VERDICTS = { resident: 'resident', not_resident: 'not resident', not_known: 'not known' };
 const VERDICT_CLASSES = { resident: 'info', not_resident: 'error', not_known: 'warning' };
@@ -51,7 +51,7 @@ function originOf({ origin, origin_from: from, origin_details: details = [] }) {
 function obstaclesCard(target) {
   if (!target.obstacles.length) return null;
   return card(
-    `${shown(target.target)}: why it does not load the model`,
+    `${shown(target.target)}: why the model does not load`,
     table(
       [
         ['where', 'name'],
@@ -67,7 +67,7 @@ function misfitsCard(target) {
   if (!target.findings.length) return null;
   const rows = target.findings.slice(0, MOST_ROWS);
   return card(
-    `${shown(target.target)}: what it does not take`,
+    `${shown(target.target)}: operators that are not supported`,
     table(
       [
         ['operator', 'tight'],
@@ -91,7 +91,7 @@ function blamedCard(target) {
   if (!target.source_count) return null;
   const rows = target.sources.slice(0, MOST_ROWS);
   return card(
-    `${shown(target.target)}: sources to change, so that nothing is refused`,
+    `${shown(target.target)}: change these sources, and nothing is refused`,
     table(
       [
         ['source', 'name'],

@@ -1,6 +1,6 @@
 // --- flames: the time of modules as a flame graph, with the whole model at the top -------------------------------
 
-const LEAST_SHOWN = 0.002; // of the frame with the full width
+const LEAST_SHOWN = 0.002; // as a share of the frame at full width
 
 /** The modules of each source; its time is divided evenly among them. */
 const homesOfSource = doc.origins.source_ids.map(() => 0);
@@ -19,7 +19,7 @@ class FlameGraph {
   }
 
   card() {
-    const hint = 'Choose a module to see it as wide as the graph; arrow keys move, Enter chooses.';
+    const hint = 'Choose a module to show it at full width; arrow keys move, Enter chooses.';
     const made = card('By module', this.box, make('p', { class: 'quiet' }, hint));
     made.classList.add('wide');
     return made;
@@ -52,7 +52,7 @@ class FlameGraph {
     const own = row === undefined ? [] : doc.modules.sources[row];
     const modules = (row === undefined ? topModules : below[row]).map((one) => this.#module(one, path));
     if (row !== undefined) {
-      const alone = own.length === 1 && !modules.length; // then the source is the module
+      const alone = own.length === 1 && !modules.length; // the source is the module itself
       return [...modules, ...(alone ? [] : own.map((source) => this.#source(source, path)))];
     }
     const unnamed = this.times.no_origin_ns;
@@ -61,7 +61,7 @@ class FlameGraph {
     return [...modules, ...others.map(([label, time]) => ({ path, label, ns: time, leaf: true }))];
   }
 
-  /** A frame of a width in percent; `path` leads from it to the one with the full width. */
+  /** A frame whose width is in percent; `path` leads from it to the frame at full width. */
   #item(frame, width, path, level = 1, shown = 1) {
     const { times } = this;
     const inside = path.length ? [this.#module(path[0], frame.path)] : this.#inside(frame);

@@ -10,7 +10,7 @@ const MANY = 20000;
 
 /**
  * The layout of a subgraph: boxes of operators, groups with their frames, edges. Folding a group repeats the layout.
- * A subgraph with a counterpart takes the space of both, so that pairs are at the same place.
+ * A subgraph with a counterpart takes the space that both need, so that pairs are at the same place.
  */
 class Picture {
   constructor(subgraph, twin = null) {
@@ -80,7 +80,7 @@ class Picture {
     };
   }
 
-  /** Give each edge its ends and its lane; drop edges inside folded groups, and merge those between two. */
+  /** Give each edge its ends and lane; drop edges inside folded groups, and merge those between two folded groups. */
   #route() {
     const { group, edges, groups } = this.layout;
     this.routes = [];
@@ -125,7 +125,7 @@ class Picture {
     return !this.folded[this.layout.group[operator]];
   }
 
-  /** The object at a point: {operator}, {group} of a frame's title or a folded group, or null. */
+  /** The object at a point: {operator}; {group} for a frame's title or a folded group; or null. */
   at(x, y) {
     for (let operator = 0; operator < this.subgraph.count; operator++) {
       const [dx, dy] = [x - this.x[operator], y - this.y[operator]];

@@ -33,7 +33,7 @@ const tabs = [
   ...(doc.diff ? [] : [{ id: 'findings', title: 'Findings', panel: findingsPanel() }]),
 ];
 
-/** Show the beginning the first time, and anything selected while another tab was open. */
+/** Show the beginning on first use, and what was selected while another tab was open. */
 function openGraph() {
   if (!openGraph.done) views[0].home();
   openGraph.done = true;
@@ -137,7 +137,7 @@ function buildTheme() {
   );
 }
 
-/** The operators that the graph highlights: all of a source or a module. */
+/** The operators that the graph highlights: all those of a source or a module. */
 function placesOf(selection) {
   if (selection?.kind === 'source') return operatorsOfSources([selection.row]);
   if (selection?.kind === 'branch') return operatorsOfSources(sourcesBelow(selection.row));

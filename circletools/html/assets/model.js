@@ -14,7 +14,7 @@ class Subgraph {
   constructor(columns, index) {
     Object.assign(this, { index, operators: columns.operators, tensors: columns.tensors });
     Object.assign(this, { transfers: columns.transfers, partner: columns.partner, twin: columns.twin });
-    const [{ edges }] = columns.layouts; // the others have separate lanes
+    const [{ edges }] = columns.layouts; // other layouts have their own lanes
     this.layouts = columns.layouts.map((one) => ({ ...one, edges: { ...edges, lane: one.edges.lane } }));
     this.count = columns.operators.code.length;
     this.facts = doc.model.subgraphs[index];
@@ -96,7 +96,7 @@ for (const subgraph of subgraphs) {
   subgraph.operators.origin.forEach((set, operator) => operatorsOfSet[set].push([subgraph.index, operator]));
 }
 
-/** The sets that hold each source. */
+/** The sets that contain each source. */
 const setsOfSource = doc.origins.source_ids.map(() => []);
 eachEntry(doc.origins.sets, (source, set) => setsOfSource[source].push(set));
 

@@ -309,7 +309,7 @@ function findingsPanel() {
   const rows = bySeverity.slice(0, 2000);
   const contents = rows.length
     ? table(FINDING_COLUMNS, rows.map(findingRow), 'Findings')
-    : make('p', { class: 'quiet' }, 'Nothing: structure, indices, outputs, origins and affinity are in order.');
+    : make('p', { class: 'quiet' }, 'None: structure, indices, outputs, origins and affinity are valid.');
   return make(
     'div',
     { class: 'panel' },

@@ -16,7 +16,7 @@ class Search {
     });
   }
 
-  /** Everything that can be found, made on first use: [kind, text, lower-case text, selection]. */
+  /** Everything that can be found, collected on first use: [kind, text, lower-case text, selection]. */
   get entries() {
     if (this.known) return this.known;
     this.known = [];

@@ -66,7 +66,7 @@ class OperatorTable {
     ];
   }
 
-  /** Read all operators again: another trace was chosen, or the page was just opened. */
+  /** Read all operators again, when another trace is chosen or the page is opened. */
   reload() {
     this.all = subgraphs.flatMap((subgraph) =>
       Array.from({ length: subgraph.count }, (_, operator) => ({

@@ -30,7 +30,7 @@ function runCard(times) {
     [
       'unchecked',
       times.unchecked_operators
-        ? `${counted(times.unchecked_operators, 'operator')} whose name does not identify the code`
+        ? `${counted(times.unchecked_operators, 'operator')} whose names do not identify the code`
         : '',
     ],
     ['left out', times.ignored_marks.slice(0, 20).map(shown).join(', ')],
@@ -45,7 +45,7 @@ function runCard(times) {
   );
 }
 
-/** A table of sums by the device that ran the operators, and by the requested one. */
+/** A table of total times by the device that ran operators, and by the device requested for them. */
 function backendsCard() {
   const times = operatorTimes();
   const asked = devices.length > 0;
@@ -153,7 +153,7 @@ const PHASES = {
   PT: 'termination',
 };
 
-/** Layers across, phases down; a cell has the self time and the inclusive time. */
+/** A table with a column for each layer and a row for each phase; cells have self time and inclusive time. */
 function matrix(buckets) {
   const at = new Map(buckets.map((bucket) => [`${bucket.layer} ${bucket.phase}`, bucket]));
   const layers = Object.keys(LAYERS).filter((layer) => buckets.some((bucket) => bucket.layer === layer));

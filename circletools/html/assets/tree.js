@@ -51,7 +51,7 @@ class ModuleTree {
   #items(entries, level) {
     const rest = entries.length - MOST_BRANCHES;
     const items = entries.slice(0, MOST_BRANCHES).map((entry) => this.#item(entry, level));
-    return rest > 0 ? [...items, make('p', { class: 'quiet' }, `and ${rest} more, which the search finds`)] : items;
+    return rest > 0 ? [...items, make('p', { class: 'quiet' }, `and ${rest} more (use the search)`)] : items;
   }
 
   /** The contents of a module: modules, then its own sources. */

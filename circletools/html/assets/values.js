@@ -1,6 +1,6 @@
 // --- values: names, numbers and elements -------------------------------------------------------------------------
 
-// Control characters, marks that turn the direction of text around, and halves of surrogate pairs.
+// Control characters, marks that change the direction of text, and halves of surrogate pairs.
 const UNSHOWABLE = new RegExp(
   [
     /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/,
@@ -12,7 +12,7 @@ const UNSHOWABLE = new RegExp(
   'g',
 );
 
-/** Escape characters that cannot be shown, or would disturb other text; a lone \udcXX stands for the byte XX. */
+/** Escape characters that cannot be shown or would affect other text; a lone \udcXX stands for the byte XX. */
 function shown(name) {
   return name.replace(UNSHOWABLE, (letter) => {
     const code = letter.charCodeAt(0);
@@ -60,8 +60,8 @@ function percent(part, whole) {
 }
 
 /**
- * Make an element. Strings become text, never markup. Attributes by name; `on…` are listeners, `width` is that of
- * the style, in percent.
+ * Make an element. Strings become text, never markup. Attributes are named; `on…` are listeners, and `width` is the
+ * width of the style, in percent.
  */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -79,7 +79,7 @@ function make(tag, attributes = {}, ...children) {
 const byId = (id) => document.getElementById(id);
 const named = (name, tag = 'span') => make(tag, { class: 'name' }, shown(name));
 const link = (text, action) => make('button', { type: 'button', class: 'link', onclick: action }, text);
-/** A name on one line, cut at the front if it does not fit, since names differ at their ends. */
+/** A name on one line, cut at the front if it does not fit, since names differ mostly at the end. */
 const front = (name) => make('span', { class: 'front', title: tail(name, 300) }, make('bdi', {}, tail(name, 160)));
 const bar = (part, whole) =>
   make('div', { class: 'bar' }, make('i', { width: whole > 0 ? (100 * part) / whole : 0 }));
@@ -124,7 +124,7 @@ function terms(facts) {
   );
 }
 
-/** A card takes keyboard focus while it can scroll. */
+/** A card can have keyboard focus while it can scroll. */
 const scrolling = new ResizeObserver((seen) => {
   for (const { target } of seen) {
     if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;

@@ -21,8 +21,8 @@ class GraphView extends GraphPainter {
       'aria-roledescription': 'graph',
       'aria-label':
         `Graph of operators${this.side === null ? '' : ` of ${'AB'[this.side]}`}. ` +
-        'Arrow keys go to readers, feeders and neighbours; Enter to the details; ' +
-        'C folds the frame; plus and minus zoom; 0 shows all.',
+        'Arrow keys go to readers, producers and neighbours, Enter goes to the details, ' +
+        'C folds the frame, plus and minus zoom, 0 shows all.',
     });
     this.overview = make('canvas', { id: this.#id('overview'), class: 'strip-of-all', 'aria-hidden': 'true' });
     const own = subgraphs.filter(({ index }) => this.side === null || sideOf(index) === this.side);
@@ -163,7 +163,7 @@ class GraphView extends GraphPainter {
     return { width: this.canvas.clientWidth - OVERVIEW_WIDTH, height: this.canvas.clientHeight };
   }
 
-  /** Show everything if it is legible, else the beginning. */
+  /** Show everything if that is legible, else the beginning. */
   home() {
     this.fit();
     if (this.scale < 0.5) {
