@@ -337,7 +337,7 @@ def _contents(value: Any) -> str:
 
 
 def _held(value: Any) -> Iterator[tuple[str, type, float]]:
-    """Yield expressions for the objects in an object (of a list, only the first), with their classes."""
+    """Yield expressions for the objects that an object contains (only the first of each list), and their classes."""
     kind = type(value)
     if isinstance(value, Sequence) and value:
         yield "[0]", type(value[0]), 0.1

@@ -56,7 +56,7 @@ class CheckRequest(Attributes):
     def patterns_of(self, file: str) -> frozenset[str]:
         """Return the patterns of `per_file_ignores` that match a file."""
         names = {file, os.path.basename(file)}
-        with suppress(ValueError):  # this is no path, or a path on another drive
+        with suppress(ValueError):  # this is not a path, or it is on another drive
             names.add(os.path.relpath(file, self.folder).replace(os.sep, "/"))
         return frozenset(one for one in self.per_file_ignores if any(fnmatch(name, one) for name in names))
 

@@ -85,7 +85,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 class MissingError(AttributeError):
-    """The error for a missing attribute; the message is composed only when read, since `hasattr` ignores it."""
+    """The error for a missing attribute; its message is composed only when read, since `hasattr` ignores it."""
 
     def __str__(self) -> str:
         fault = f"has no attribute {self.name!r}"

@@ -233,7 +233,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
 
 
 def _absent(attribution: Attribution) -> list[OperatorTime]:
-    """Return the operators that have no time, neither of their own nor in a group."""
+    """Return the operators that have no time of their own or in a group."""
     grouped = {place for group in attribution.groups for place in group.operators}
     return [row for row in attribution.operators if row.time is None and (row.subgraph, row.index) not in grouped]
 
@@ -365,7 +365,7 @@ def _table(
     *,
     top: int,
 ) -> Iterator[str]:
-    """Yield a table of times, further columns, and last a label of any length."""
+    """Yield a table with times, then the other columns, then a label of any length."""
     yield ""
     header = _AVERAGES if attribution.averaged else _NUMBERS
     found = ranks([row[0] for row in rows], attribution.tick_ns, work)
@@ -374,7 +374,7 @@ def _table(
     if 0 < top < len(rows):
         title += f", the first {top} of {len(rows)}"
         shown = sum(row[0].total_ns for _, row in ordered[:top])
-        # The times of nested modules overlap, so their sum means nothing.
+        # The times of nested modules overlap, so their sum is meaningless.
         title += f", {100 * shown / attribution.total_ns:.0f} % of the time" if work and attribution.total_ns else ""
     yield title
     cells = [

@@ -99,7 +99,7 @@ def change_statistics(before: tuple[Tensor, int], after: tuple[Tensor, int]) -> 
 
 
 def _values(tensor: Tensor, count: int) -> NDArray[np.float64] | None:
-    """Return about a million dequantized values of a constant at most; None if they are not numbers."""
+    """Return the dequantized values of a constant, up to about a million; None if they are not numbers."""
     elements = element_count(tensor.shape)
     if min(tensor.shape, default=0) < 0 or not 0 < elements <= count * _MOST_ELEMENTS_A_BYTE:
         return None

@@ -1,4 +1,4 @@
-"""Profiles of a model in several runtimes, as text and JSON: the attribution of each."""
+"""The profiles of a model in several runtimes, as text and JSON."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def fields_json(value: Any) -> dict[str, Any]:
 
 
 def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
-    """Return operators (subgraph, index) as objects."""
+    """Return operators, given as (subgraph, index), as JSON objects."""
     return [{"subgraph": subgraph, "operator_index": index} for subgraph, index in operators]
 
 

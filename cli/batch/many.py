@@ -31,13 +31,13 @@ from .sources import mirror, named, refuse_directories
 from .task import Heading, Task
 
 _Tasks = Callable[[list[str], dict[str, Any], BatchOptions, bool], Iterable[Task]]
-"""Makes the tasks for files or directories and options; the last argument: whether there are several files."""
+"""Makes the tasks for files or directories; the last argument is whether there are several files."""
 
 
 def many(
     command: Command, *, directories: bool = True, heading: Heading = "name", output: str | None = None
 ) -> Command:
-    """Return a command for several files; with `directories`, also for the models below them.
+    """Return a command for several files and, with `directories`, for the models below directories.
 
     `output` names the option for the output directory; if IN is a directory, each model gets its own path below it.
     """

@@ -31,7 +31,7 @@ def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
                 printer.show(task, outcome)
                 printer.end()
                 return outcome.status
-            with without_interrupts():  # else a line could be cut off
+            with without_interrupts():  # otherwise, a line could be cut off
                 printer.show(task, outcome)
             statuses.append(outcome.status)
             tell_progress(f"{len(statuses)} done")

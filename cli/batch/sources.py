@@ -49,7 +49,7 @@ def mirror(command: Command, source: str, given: dict[str, Any], output: str) ->
     for file, path in models:
         if path == "":
             yield Task(_no_model, file, given, path)
-        elif target is None:  # in place, or nothing is written
+        elif target is None:  # the command works in place, or writes nothing
             yield Task(command, file, given, path)
         else:
             place = type(target)(os.path.join(target, path))

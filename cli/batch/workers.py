@@ -163,7 +163,7 @@ class Processes:
 def without_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block. A process started in the block never receives it.
 
-    Windows cannot delay it, so the last line of a log may be truncated, which its readers recognize.
+    Windows cannot delay it; readers of a log recognize that its last line is truncated.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -177,7 +177,9 @@ def without_interrupts() -> Iterator[None]:
 
 def _serve(pipe: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that a half-written file is removed
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # raises an exception, so that a half-written file is removed
     gc.disable()  # as `main` does
     keep_freed()
     with suppress(EOFError, OSError):  # the parent process is gone, or has no more tasks

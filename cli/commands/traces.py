@@ -67,7 +67,7 @@ def trace_compare(
     ] = 10.0,
     form: TableForm = "text",
     strict: Strict = False,
-    operators: Annotated[bool, option("--operators", "Compare operators, in traces that attribute reads.")] = False,
+    operators: Annotated[bool, option("--operators", "Compare the operators in operator traces.")] = False,
     history: Annotated[
         tuple[str, ...],
         option("--history", "An earlier recording, or a directory of them; may be repeated.", "PATH"),

@@ -10,7 +10,7 @@ import circletools as ct
 
 
 def _entries(ctx: typer.Context) -> Iterable[str]:
-    with ct.open(ctx.params["source"] or ctx.args[0]) as model:  # a file after a flag is not parsed yet
+    with ct.open(ctx.params["source"] or ctx.args[0]) as model:  # the file may not be parsed yet
         return [entry.name for entry in model.metadata]
 
 

@@ -39,7 +39,7 @@ def print_diagnostic(kind: str | None, message: str) -> None:
     if kind in _COLORS and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         label = f"\033[{_COLORS[kind]}m{kind}:\033[0m "
     line = _encoded(f"{label}{_plain(message)}\n")
-    with suppress(OSError), progress.hidden(line):  # if the terminal is gone, the exit status must do
+    with suppress(OSError), progress.hidden(line):  # if the terminal is gone, the exit status must suffice
         sys.stderr.buffer.write(line)
         sys.stderr.buffer.flush()
 
