@@ -172,7 +172,7 @@ class Contraction:
         return True
 
     def _search(self, first: int, last: int, *, forward: bool) -> list[int] | None:
-        """Return the groups before `last` that `first` reaches or, not `forward`, those that reach `last`.
+        """Return the groups before `last` that `first` reaches or, if not `forward`, those that reach `last`.
 
         Returns None if a path leads to the other group, or the search was abandoned.
         """

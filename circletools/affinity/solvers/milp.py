@@ -39,7 +39,7 @@ _WIDTH = 60_000
 _CUTS = 400
 """The maximum number of cycles and paths added in a round."""
 _LONGEST, _LEFT_OUT = 100, 12
-"""The greatest length of cycles for which rows are written in advance, and the maximum number of such rows."""
+"""The greatest length of cycles for which rows are added, and about how many rows each gets per device."""
 
 
 def is_too_large(problem: Problem) -> bool:
