@@ -163,7 +163,7 @@ def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value for JSON; tuples become lists, dataclasses objects, and numbers that are not finite strings."""
+    """Return a value for JSON: tuples as lists, dataclasses as objects, infinities and NaN as strings."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

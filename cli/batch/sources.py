@@ -90,7 +90,7 @@ def _check_mirror(source: str, target: str) -> None:
     if target == "-":
         raise ct.UsageError("the models of a directory cannot all go to standard output", hint="name a directory")
     if os.path.exists(target) and not os.path.isdir(target):
-        raise ct.UsageError("a directory needs an output directory", location=target, hint="name a directory")
+        raise ct.UsageError("an input directory needs an output directory", location=target, hint="name a directory")
     if _lies_in(target, source):
         hint = "name a directory next to it, or use --in-place"
         raise ct.UsageError("the output directory is inside the input directory", location=target, hint=hint)

@@ -49,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a task. `fatal` means an error beyond the file, with which all other tasks would fail too."""
+    """The outcome of a task. `fatal`: an error concerns more than this file, so all other tasks would fail."""
 
     status: int
     out: bytes

@@ -177,9 +177,7 @@ def without_interrupts() -> Iterator[None]:
 
 def _serve(pipe: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # raises an exception, so that a half-written file is removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by an exception, to remove a half-written file
     gc.disable()  # as `main` does
     keep_freed()
     with suppress(EOFError, OSError):  # the parent process is gone, or has no more tasks

@@ -31,8 +31,8 @@ def measure(
 ) -> None:
     """Time a model in parts, and as a whole on each device.
 
-    Programs are litert, onert and openvino, optionally with a colon and a variant, on one thread. Alternates between
-    the whole model on each device and the chain of parts. Exits with status 1 if the parts do not run.
+    Programs are litert, onert and openvino, optionally with a colon and a variant; each uses one thread. Alternates
+    between the whole model on each device and the chain of parts. Exits with status 1 if the parts do not run.
     """
     if output == "-" and form == "json":
         raise ct.UsageError("--json and the output file would both go to standard output")

@@ -43,10 +43,10 @@ def compare(
 ) -> None:
     """Show which operators compute different values.
 
-    Compares a model in two programs, or two models. Runs each operator alone on the reference's values: the remaining
-    difference is its own error. The difference when the whole model runs is its inherited error. Without thresholds,
-    a fault is a difference that rounding cannot explain. Exits with status 1 if there is a fault or a model does not
-    run. See docs/compare.md.
+    Compares the values of a model in two programs, or of two models. Runs each operator alone on the reference's
+    values: the remaining difference is its own error. The difference when the whole model runs is its inherited
+    error. Without thresholds, a fault is a difference that rounding cannot explain. Exits with status 1 if there is a
+    fault or a model does not run. See docs/compare.md.
     """
     request = ct.CompareRequest(listed(on), inputs, seed, runs, signature, min_snr, max_abs, max_steps, timeout)
     with ExitStack() as stack:

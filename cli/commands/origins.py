@@ -77,7 +77,7 @@ def dump_origins(
     depth: Annotated[
         int | None, option("--depth", "In a tree, truncate module paths to their first N components.", "N", min=1)
     ] = None,
-    operators: Annotated[str | None, option("--operators", "Only operators such as 0-10,15.", "RANGES")] = None,
+    operators: Annotated[str | None, option("--operators", "Operators to show: 0-10,15.", "RANGES")] = None,
     source_name: Annotated[str | None, option("--source", "Only sources whose names match.", "REGEX")] = None,
     subgraph: Annotated[int | None, option("--subgraph", "Only this subgraph.", "N", min=0)] = None,
     tables: Annotated[
@@ -109,7 +109,7 @@ def dump_origins(
 
 
 def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
-    """Write all origin tables to a directory, or none if there is an error or the model has none."""
+    """Write all origin tables to a directory; write nothing if there is an error or no table."""
     table = ct.origins.describe(model)
     files = {f"{name}.bin": value for name, value in ct.origins.extract(model).items()}
     if not files:

@@ -14,7 +14,7 @@ Output = Annotated[str | None, argument("OUT", "The file (a directory if IN is o
 Directory = Annotated[Path, argument("DIR", "The directory to write to.")]
 InPlace = Annotated[bool, option("--in-place", "Overwrite IN.")]
 DryRun = Annotated[bool, option("--dry-run", "Show the result, but write nothing.")]
-Erase = Annotated[bool, option("--erase", "Write a minimal file, which has no old values.")]
+Erase = Annotated[bool, option("--erase", "Write a minimal file without old values.")]
 Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp that reveals stale tables.")]
 OneSubgraph = Annotated[int, option("--subgraph", "The subgraph to use.", "N", min=0)]
 With = Annotated[str | None, option("--with", "Also try these programs (docs/runtimes.md).", "PROGRAM,...")]

@@ -26,8 +26,8 @@ def set_shape(
 ) -> None:
     """Change the shapes or the batch size of inputs.
 
-    Computes all other shapes as LiteRT's resize_tensor_input does; the error names the operator if one cannot be
-    resized. NAME is a name in a signature, a tensor name or a position. docs/surgery.md has the rules.
+    Computes all other shapes as LiteRT's resize_tensor_input does; if an operator cannot be resized, the error names
+    it. NAME is a name in a signature, a tensor name or a position. docs/surgery.md has the rules.
     """
     request = ct.surgery.ShapeRequest(inputs, batch, static, dynamic_batch, mend, subgraph)
     rewrite(source, output, in_place, lambda edit: ct.surgery.set_shape(edit, request), rewires=True)

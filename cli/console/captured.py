@@ -12,7 +12,7 @@ TEXT_TIMES, TEXT_BYTES = 10, 200 << 20  # at most TIMES the size of the models p
 
 
 class Allowance:
-    """The limit on text for the models read so far, as a small crafted model could produce gigabytes."""
+    """The limit on text for the models read so far, since a small crafted model could produce gigabytes."""
 
     def __init__(self) -> None:
         self.read = self.written = 0

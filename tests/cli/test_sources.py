@@ -93,7 +93,7 @@ def test_where_results_cannot_go(top: Path) -> None:
     said = "the models of a directory cannot all go to standard output (name a directory)"
     assert refused(source, {"output": "-"}) == said
     file = source / "a.circle"
-    said = f"{file}: a directory needs an output directory (name a directory)"
+    said = f"{file}: an input directory needs an output directory (name a directory)"
     assert refused(source, {"output": str(file)}) == said
     beside = "(name a directory next to it, or use --in-place)"
     for place in (source, source / "new", source / "b"):
