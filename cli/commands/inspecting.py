@@ -33,7 +33,7 @@ def inspect(
     if digest and (operators or tensors or cost):
         raise ct.UsageError("--digest cannot be combined with --operators, --tensors or --cost")
     if subgraph is not None and not (operators or tensors):
-        raise ct.UsageError("--subgraph applies to --operators and --tensors")
+        raise ct.UsageError("--subgraph requires --operators or --tensors")
     with reading(source) as model:
         if digest:
             show_as(form, ct.digests(model), text=ct.render.digests_text, json=ct.render.digests_json, file=source)

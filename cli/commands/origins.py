@@ -118,7 +118,7 @@ def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
     for name in files:
         if model.source.path is not None and ct.files.same_file(model.source.path, directory / name):
             path = str(directory / name)
-            raise ct.UsageError("this would replace the input", location=path, hint="name another DIR")
+            raise ct.UsageError("this would overwrite the input", location=path, hint="name another DIR")
     written = ((name, [value]) for name, value in files.items())
     ct.files.write_directory(directory, written, _is_dump, model.source.check_unchanged)
     for name, value in files.items():

@@ -223,7 +223,7 @@ def test_extracting_from_standard_input(tmp_path: Path) -> None:
     assert (ran.status, (tmp_path / "none").exists()) == (1, False)
     here = put(tmp_path / "origins.json", model)
     ran = run("dump-origins", here, "--tables", tmp_path)
-    assert (ran.status, ran.err) == (2, f"error: {here}: this would replace the input (name another DIR)\n")
+    assert (ran.status, ran.err) == (2, f"error: {here}: this would overwrite the input (name another DIR)\n")
     assert here.read_bytes() == model
 
 

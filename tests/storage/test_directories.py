@@ -295,7 +295,7 @@ def test_tables_do_not_replace_the_model(tmp_path: Path) -> None:
     assert tool(tmp_path, "embed-origins", "in.circle", "d/origins.json")[0] == 0
     before = files_of(tmp_path)
     assert tool(tmp_path, "dump-origins", "d/origins.json", "--tables", "d") == (
-        2, "error: d/origins.json: this would replace the input (name another DIR)\n",
+        2, "error: d/origins.json: this would overwrite the input (name another DIR)\n",
     )  # fmt: skip
     assert files_of(tmp_path) == before
 
