@@ -23,6 +23,7 @@ from circletools.soundness.shape_findings import shape_findings
 from circletools.soundness.soundness import operation_findings, soundness_findings
 from circletools.wording import ranges
 
+_TAKEN = "odml.scaled_dot_product_attention"  # xnnpack_delegate.cc
 _ENDS = {
     "refused": "refuses the model",
     "crash": "crashes on the model",
@@ -65,7 +66,10 @@ def check(
     origins = [] if unreadable else list(origin_findings(graph))
     findings += [*soundness_findings(model), *shape_findings(model), *output_findings(graph), *origins]
     findings += [] if unreadable else [*affinity_findings(graph), *minimum_findings(graph)]
-    findings = weighed(findings, for_)
+    asked = weighed(findings, for_)
+    replaced = tuple(f"subgraphs[{index}]." for index in _replaced(graph)) if "litert" in for_ else ()
+    pairs = zip(findings, asked, strict=True)
+    findings = Findings(found if found.location.startswith(replaced) else one for found, one in pairs)
     if with_:
         unknown = unreadable or any(one.severity != "info" for one in origins)
         sources = None if unknown else origins_in(graph)
@@ -73,6 +77,17 @@ def check(
             for name in with_:
                 findings += _loaded(graph, path, name, timeout_s, sources)
     return findings
+
+
+def _replaced(model: ModelGraph) -> set[int]:
+    """Return the decompositions of composites that XNNPACK runs itself: LiteRT does not prepare these."""
+    taken, others = set(), set(model.entries)
+    for graph in model.graphs:
+        operators = model.source.subgraphs[graph.index].operators
+        own = {at for at in graph.callees if operators[at].options.get("name") == _TAKEN}
+        taken |= graph.called(own)
+        others |= graph.called(graph.callees.keys() - own)
+    return taken - others
 
 
 def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:

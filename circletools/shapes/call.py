@@ -17,11 +17,14 @@ Value = NDArray[Any]
 
 
 class RefusedError(Exception):
-    """The operator refuses these shapes. `slot` is the input whose constant decides, if one does."""
+    """The operator refuses these shapes. `slot` is the input whose constant decides, if one does.
 
-    def __init__(self, reason: str, slot: int | None = None) -> None:
+    It may accept an input of `times` as many elements.
+    """
+
+    def __init__(self, reason: str, slot: int | None = None, times: int = 0) -> None:
         super().__init__(reason)
-        self.reason, self.slot = reason, slot
+        self.reason, self.slot, self.times = reason, slot, times
 
 
 class DoubtfulError(RefusedError):
@@ -139,7 +142,8 @@ def resolved(sizes: Sequence[int], count: int, slot: int | None = None) -> Shape
     known = element_count(size for size in sizes if size != -1)
     if list(sizes).count(-1) == 1 and known and count % known == 0:
         return tuple(count // known if size == -1 else size for size in sizes)
-    refuse_unless(-1 not in sizes and known == count, f"{count} elements do not fit {shown(sizes)}", slot)
+    if -1 in sizes or known != count:
+        raise RefusedError(f"{count} elements do not fit {shown(sizes)}", slot, known // count if count else 0)
     return tuple(sizes)
 
 

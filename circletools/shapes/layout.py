@@ -36,7 +36,7 @@ def reshape(call: Call) -> Sequence[Shape]:
     except RefusedError as error:
         unused = None if given or len(call) < 2 else call.values[1]
         if unused is not None and unused.dtype == np.int32:  # XNNPACK takes a shape of any rank
-            raise DoubtfulError(error.reason) from error
+            raise DoubtfulError(error.reason, times=error.times) from error
         raise
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from math import isqrt
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from circletools.soundness.whole import Whole
 
 _MOST_OPERATORS = 1 << 14  # each takes about 30 us
 _OTHER_SIZE = 256  # tried for dynamic dimensions; many models need a multiple of a power of two
+_MOST_SIZES = 4  # of those with which a RESHAPE has as many elements as it needs
 
 
 def shape_findings(model: Model) -> Iterator[Finding]:
@@ -32,13 +34,17 @@ def shape_findings(model: Model) -> Iterator[Finding]:
     if model.format != "tflite" or not 0 < len(model.operator_columns.tables) <= _MOST_OPERATORS:
         return
     found, _ = _refused(model, None)
-    larger, shapes = _refused(model, _OTHER_SIZE) if found else (found, {})
+    times = {root for one in found.values() for root in (one.times, isqrt(one.times)) if root > 1}
+    others = [_refused(model, size) for size in (_OTHER_SIZE, *sorted(times)[:_MOST_SIZES])] if found else []
     for (subgraph, operator), error in found.items():
         graph = model_graph(model).graphs[subgraph]
         made = graph.results.values[slice(*graph.results.splits[operator : operator + 2].tolist())].tolist()
         if isinstance(error, WindowError):
             continue  # reported as a finding of its own
-        if (subgraph, operator) in larger or all(shapes.get((subgraph, tensor)) is None for tensor in made):
+        if all(
+            (subgraph, operator) in refused or all(shapes.get((subgraph, tensor)) is None for tensor in made)
+            for refused, shapes in others
+        ):
             name = graph.operators.code_names[operator]
             doubt = isinstance(error, DoubtfulError)
             end = "a kernel may compute something else" if doubt else "LiteRT's kernel refuses that"

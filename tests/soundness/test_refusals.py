@@ -19,6 +19,8 @@ from circletools.soundness.refusals import refusals
 from tests.kit.build import Build, Code, Graph, Table
 from tests.kit.soundness_support import Change
 
+Numbers = tuple[int, ...]
+
 
 def padded(change: Change) -> bytes:
     build = Build()
@@ -181,3 +183,17 @@ def test_each_program_has_rules_of_its_own(
     assert {program for program, findings in found.items() if findings} == refusing
     for name, worker in workers.items():
         assert (worker.loads(path).status == "ok") == (name not in refusing), name
+
+
+@pytest.mark.parametrize(
+    ("sizes", "target", "fits"),
+    [((-1, 4), (6, 4), True), ((-1, -1), (3, 12), True), ((1, 4), (1, 6), False), ((-1, 4), (1, 6), False)],
+)
+def test_a_reshape_that_fits_after_a_resize_is_accepted(sizes: Numbers, target: Numbers, fits: bool) -> None:
+    build = Build()
+    graph = build.graph()
+    first = graph.tensor("x", tuple(map(abs, sizes)), shape_signature=sizes)
+    shape = graph.constant("shape", np.array(target, np.int32))
+    graph.ends([first], [graph.compute("RESHAPE", [first, shape], "y", target)])
+    with ct.open(build.to_bytes()) as model:
+        assert (refusals(model, ("litert",)) == {"litert": []}) == fits
