@@ -50,9 +50,7 @@ def track_origins(
     """
     if tag:
         if output is not None or in_place or form == "json" or replace or strict:
-            raise ct.UsageError(
-                "--tag only writes a copy of BEFORE to AFTER", hint="leave out OUT and the other options"
-            )
+            raise ct.UsageError("--tag only copies BEFORE to AFTER", hint="leave out OUT and the other options")
         rewrite(before, after, False, ct.origins.tag, dry=dry_run)
         return
     if before == after == "-":

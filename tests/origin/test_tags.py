@@ -120,4 +120,4 @@ def test_the_command_writes_tags_and_reads_them(tmp_path: Path) -> None:
     assert names(out.read_bytes()) == names(before.read_bytes())
     assert run("check", out).status == 0
     ran = run("track-origins", before, tagged, out, "--tag")
-    assert (ran.status, "--tag only writes a copy of BEFORE to AFTER" in ran.err) == (2, True)
+    assert (ran.status, "--tag only copies BEFORE to AFTER" in ran.err) == (2, True)
