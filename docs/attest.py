@@ -190,6 +190,8 @@ class File:
             if b"PK\5\6" in self.data[-65557:]:
                 raise SystemExit("the archive cannot be read") from None
             return
+        if sum(info.compress_size for info in archive.infolist()) > len(self.data):
+            raise SystemExit("files of the archive overlap")
         at = archive.start_dir
         for info in archive.infolist():
             lengths = struct.unpack_from("<3H", self.data, at + 28)

@@ -65,7 +65,7 @@ class _Parts:
                 message = f"a {name} has a {what} that the {model.format} schema does not know"
                 hint = "the file was written with a newer schema; a digest would leave it out"
                 raise ModelFormatError(message, hint=hint)
-        self.charge = model.wire.budget.tally("all uses of large custom options")
+        self.charge = model.wire.budget.tally("large custom options and files of the archive")
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead, _UNLESS_EMPTY)
         self.values: dict[tuple[int, int], bytes] = {}
         self.options: dict[bytes, bytes] = {}  # -> the options without a program's position
@@ -124,6 +124,7 @@ class _Parts:
         for label, (file, record) in zip(_numbered(file.name for file, _ in files), files, strict=True):
             if file.reason not in ("", PACKED):
                 raise ModelFormatError(file.reason, location=f"files[{label}]")
+            self.charge(file.end - file.head)
             head = memory[file.head : file.start]
             kept = record[:12] + record[16:42] + record[46:]  # without its time, and its position
             yield f"files[{label}]", digest(kept, bytes(head[:10]) + bytes(head[14:]), memory[file.start : file.end])

@@ -143,7 +143,8 @@ def strided_slice(call: Call) -> Sequence[Shape]:
     try:
         return [empty(shape)[index].shape]
     except IndexError as error:
-        raise RefusedError(f"the slice exceeds {shown(shape)}") from error
+        kind = DoubtfulError if len(index) > len(shape) else RefusedError  # LiteRT ignores the rest
+        raise kind(f"the slice exceeds {shown(shape)}") from error
 
 
 def pad(call: Call) -> Sequence[Shape]:
