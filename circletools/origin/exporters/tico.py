@@ -121,12 +121,10 @@ class _Log:
         return [*(earlier for one in of_weights for earlier in self.folded.get(one, ())), *found]
 
     def root(self, node: Any) -> Root | None:
-        while node is not None:
-            root = root_of(node, self.calls)
-            if root is not None:
-                return root
-            node = self.replaced.get(node)
-        return None
+        root = None
+        while node is not None and root is None:
+            root, node = root_of(node, self.calls), self.replaced.get(node)
+        return root
 
     def origins(self, binary: bytes) -> Origins:
         """Return the origins of the converted model."""
@@ -187,7 +185,8 @@ def name_moved(
         FULLY_CONNECTED "a" -> MUL "b", "a" also read elsewhere  FULLY_CONNECTED "a", FULLY_CONNECTED "b"
         ADD "a" -> TRANSPOSE "b"                                 ADD "b"
 
-    An operator without an origin gets those on the chain from its name's value to the first operator of its code.
+    An operator without an origin gets those on the chain from its name's value to the first operator of its code. One
+    that an activation was fused into has the activation's name, and so its origin.
     """
     named = {name: index for index, name in enumerate(before.operators.first_result_names)}
     names, codes = after.operators.first_result_names, before.operators.code_names
@@ -209,3 +208,5 @@ def name_moved(
             if codes[chain[0]] == code:
                 operators[index] = found
             chain = feeding(before, before.operands.of(chain[0]))
+        if index not in behind and at >= 0 and LAYOUT_CODES.isdisjoint((code, codes[at])):
+            operators[index] |= origins.get(at, UNKNOWN)
