@@ -143,7 +143,7 @@ def resolved(sizes: Sequence[int], count: int, slot: int | None = None) -> Shape
     if list(sizes).count(-1) == 1 and known and count % known == 0:
         return tuple(count // known if size == -1 else size for size in sizes)
     if -1 in sizes or known != count:
-        raise RefusedError(f"{count} elements do not fit {shown(sizes)}", slot, known // count if count else 0)
+        raise RefusedError(f"{count} elements do not fit {shown(sizes)}", slot, max(known // max(count, 1), 0))
     return tuple(sizes)
 
 

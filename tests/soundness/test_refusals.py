@@ -187,7 +187,7 @@ def test_each_program_has_rules_of_its_own(
 
 @pytest.mark.parametrize(
     ("sizes", "target", "fits"),
-    [((-1, 4), (6, 4), True), ((-1, -1), (3, 12), True), ((1, 4), (1, 6), False), ((-1, 4), (1, 6), False)],
+    [((-1, 4), (6, 4), True), ((-1, -1), (3, 12), True), ((1, 4), (1, 6), False), ((-1, 4), (1, -6), False)],
 )
 def test_a_reshape_that_fits_after_a_resize_is_accepted(sizes: Numbers, target: Numbers, fits: bool) -> None:
     build = Build()
