@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from circletools import runtimes
+from circletools.affinity.capability.file import load_capability
+from circletools.affinity.capability.table import why_not
 from circletools.affinity.findings import affinity_findings
 from circletools.asking import as_file, operators_of
 from circletools.findings import Finding, Findings, against
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
-from circletools.model.verify import breaks_graph, check_model, is_dangling, is_index
+from circletools.model.verify import breaks_graph, check_model, findings_at, is_dangling, is_index
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import Origins, origins_in
 from circletools.outputs.analysis import output_findings
@@ -70,6 +75,7 @@ def check(
     replaced = tuple(f"subgraphs[{index}]." for index in _replaced(graph)) if "litert" in for_ else ()
     pairs = zip(findings, asked, strict=True)
     findings = Findings(found if found.location.startswith(replaced) else one for found, one in pairs)
+    findings += _wrong_results(graph) if "onert" in for_ else ()
     if with_:
         unknown = unreadable or any(one.severity != "info" for one in origins)
         sources = None if unknown else origins_in(graph)
@@ -88,6 +94,18 @@ def _replaced(model: ModelGraph) -> set[int]:
         taken |= graph.called(own)
         others |= graph.called(graph.callees.keys() - own)
     return taken - others
+
+
+def _wrong_results(model: ModelGraph) -> Iterator[Finding]:
+    """Yield the operators for which onert computes wrong values, according to its capability table."""
+    table = load_capability("onert-cpu")
+    for one in model.graphs:
+        wrong = {at: why for at, why in enumerate(why_not(table, one)) if why is not None and why.wrong}
+
+        def message(row: int, codes: Sequence[str] = one.operators.code_names, wrong: Any = wrong) -> str:
+            return f"onert runs {codes[row]} wrongly, if at all: {wrong[row].reason}; {wrong[row].remedy}"
+
+        yield from findings_at("WRONG_RESULT", np.array([*wrong], np.int64), one.place, message, "error")
 
 
 def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:

@@ -103,6 +103,14 @@ def split_v(call: Call) -> Sequence[Shape]:
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
 
 
+def select(call: Call) -> list[Shape]:
+    """Return the shape of both values; the condition has that shape too, or one value (for each row)."""
+    condition, shape = call.shape(), call.one_shape(1)
+    fits = condition in (shape, shape[:1], ())
+    refuse_unless(fits, f"the condition {shown(condition)} does not match {shown(shape)}")
+    return [shape]
+
+
 def slice_(call: Call) -> Sequence[Shape]:
     """The slice from begin with the given size; -1 means up to the end."""
     shape, begin, size = call.shape(), call.numbers(1, 1), call.numbers(2, 1)

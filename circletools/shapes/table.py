@@ -66,7 +66,7 @@ RULES: dict[str, Rule] = {
     "RNN": windows.recurrent(2, (1, 4)),
     "SCATTER_ND": layout.scatter_nd,
     "SEGMENT_SUM": lambda call: [(call.numbers(1)[-1] + 1, *call.shape()[1:])],
-    "SELECT": lambda call: [call.one_shape(1)],
+    "SELECT": layout.select,
     "SHAPE": lambda call: [(len(call.shape()),)],
     "SLICE": layout.slice_,
     "SPACE_TO_BATCH_ND": layout.space_to_batch,

@@ -84,11 +84,13 @@ def check_found(_: Path) -> Found:
     build = Build()
     graph = build.graph()
     x, weights = graph.tensor("x", (1, 2, 2, 1)), graph.constant("w", floats(1, 4, 3, 1))
-    options = {"padding": "VALID", "stride_w": 1, "stride_h": 1}
-    graph.operator("CONV_2D", [x, weights], [graph.tensor("y", (1, 1, 1, 1))], "Conv2DOptions", **options)
+    graph.operator(
+        "CONV_2D", [x, weights], [graph.tensor("y", (1, 1, 1, 1))], padding="VALID", stride_w=1, stride_h=1
+    )
     graph.ends([x], [2])
-    with ct.open(build.to_bytes()) as model:
-        yield from ct.check(model, for_=("litert",))
+    for data, program in ((build.to_bytes(), "litert"), (bytes_of("tflite/dynamic_shape"), "onert")):
+        with ct.open(data) as model:
+            yield from ct.check(model, for_=(program,))
     build = Build()
     build.graph()
     build.code(Code("FULLY_CONNECTED", 12))

@@ -43,7 +43,8 @@ _KEYS = (
     "unread",
     "float_model",
 )
-_RULE_KEYS = ("operators", "without", "when", "needs", "reason", "remedy", "known", "probes")
+_RULE_KEYS = ("operators", "without", "when", "needs", "reason", "remedy", "known", "probes", "wrong")
+_PAIR_KEYS = ("first", "then", "through", "link", "reason", "remedy", "wrong")
 FORM_KEYS = (
     *("types", "inputs", "min_inputs", "max_inputs", "outputs", "min_outputs", "max_outputs"),
     *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "where", "unpacks"),
@@ -165,7 +166,7 @@ class _Reader:
             for code, forms in self._object(top["operators"], "operators").items()
         }
         device, runtime, method = (self._text(top.get(key, ""), key) for key in ("device", "runtime", "method"))
-        measured = self._measured(top["measured"]) if "measured" in top else None
+        measured = self._groups(self._list(top["measured"], "measured"), "measured") if "measured" in top else None
         name = device or self._name.removesuffix(".json")
         context, rules = self._several(top, "context", self._pair), self._several(top, "rules", self._rule)
         unread = {
@@ -175,10 +176,13 @@ class _Reader:
         floats = self._text(top.get("float_model", ""), "float_model")
         return Capability(name, operators, runtime, method, measured, context, rules, unread, floats)
 
-    def _measured(self, value: Any) -> dict[str, tuple[Form, ...]]:
+    def _flag(self, value: Mapping[str, Any], key: str, place: str, default: bool = False) -> bool:
+        return self._typed(value.get(key, default), bool, f"{place}.{key}", "true or false")
+
+    def _groups(self, entries: list[Any], place: str) -> dict[str, tuple[Form, ...]]:
         found: dict[str, list[Form]] = {}
-        for index, entry in enumerate(self._list(value, "measured")):
-            for name, forms in self._group(entry, f"measured[{index}]").items():
+        for index, entry in enumerate(entries):
+            for name, forms in self._group(entry, f"{place}[{index}]").items():
                 found.setdefault(name, []).extend(forms)
         return {name: tuple(forms) for name, forms in found.items()}
 
@@ -210,20 +214,25 @@ class _Reader:
         reason, remedy = (self._text(rule.get(key, ""), f"{place}.{key}") for key in ("reason", "remedy"))
         if not reason and not needs:
             self._fail(place, "needs a reason, or forms in `needs`")
-        probes = self._typed(rule.get("probes", 0), int, f"{place}.probes", "a whole number")
-        known = self._typed(rule.get("known", True), bool, f"{place}.known", "true or false")
-        return Rule(codes, without, when, needs, reason, remedy, known, probes)
+        known, wrong = self._flag(rule, "known", place, True), self._flag(rule, "wrong", place)
+        return Rule(codes, without, when, needs, reason, remedy, known, wrong)
 
     def _pair(self, value: Any, place: str) -> ContextRule:
-        rule = self._object(value, place, ("first", "then", "link", "reason", "remedy"))
+        rule = self._object(value, place, _PAIR_KEYS)
         link = rule.get("link", "feeds")
         if link not in _LINKS:
             self._fail(f"{place}.link", f"must be one of {', '.join(_LINKS)}")
-        first, then = (self._group(rule.get(side), f"{place}.{side}") for side in ("first", "then"))
-        words = {"reason": "refused together", "remedy": ""} | rule
-        return ContextRule(
-            first, then, link, *(self._text(words[key], f"{place}.{key}") for key in ("reason", "remedy"))
+        first, then, through = (
+            self._groups(side, f"{place}.{key}") if isinstance(side, list) else self._group(side, f"{place}.{key}")
+            for key, side in (
+                ("first", rule.get("first")),
+                ("then", rule.get("then")),
+                ("through", rule.get("through", [])),
+            )
         )
+        words = {"reason": "refused together", "remedy": ""} | rule
+        reason, remedy = (self._text(words[key], f"{place}.{key}") for key in ("reason", "remedy"))
+        return ContextRule(first, then, link, reason, remedy, self._flag(rule, "wrong", place), through)
 
     def _code(self, code: str, place: str) -> str:
         if code != ANY and not code.startswith("CUSTOM:") and code not in _codes():
@@ -251,7 +260,7 @@ class _Reader:
             self._bounds(form, "rank", place, 0),
             self._bounds(form, "version", place, 1),
             self._open(form, place),
-            self._typed(form.get("unpacks", False), bool, f"{place}.unpacks", "true or false"),
+            self._flag(form, "unpacks", place),
             {
                 name: self._option(name, allowed, f"{place}.options.{name}")
                 for name, allowed in self._object(form.get("options", {}), f"{place}.options").items()

@@ -127,7 +127,8 @@ class Rule:
 
     It applies to operators with a code in `codes`, but not in `without`, that match the form `when`. Of these, it
     refuses those that match none of the forms `needs`, or all of them if `needs` is empty. If not `known`, the device
-    was not tested with these operators. `probes` is the number of tests on which the rule is based.
+    was not tested with these operators. If `wrong`, the device runs them, but computes
+    wrong values.
     """
 
     codes: frozenset[str]
@@ -137,7 +138,7 @@ class Rule:
     reason: str
     remedy: str
     known: bool
-    probes: int
+    wrong: bool
 
     def concerns(self, code: str) -> bool:
         """Return whether the rule applies to an operator code; `CUSTOM:*` matches every custom operator."""
@@ -158,19 +159,25 @@ Side = Mapping[str, tuple[Form, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ContextRule:
-    """`then` is refused if it reads an output of `first` (feeds) or a tensor that `first` also reads (shares)."""
+    """`then` is refused if it reads an output of `first` (feeds) or a tensor that `first` also reads (shares).
+
+    An operator of `through` that reads such a tensor stands for `first` itself if it has one of these forms, or reads
+    no other tensors.
+    """
 
     first: Side
     then: Side
     link: Link
     reason: str
-    remedy: str = ""
+    remedy: str
+    wrong: bool
+    through: Side
 
 
 def in_context(
     rules: Iterable[ContextRule], facts: Graph, on_side: Callable[[Side], NDArray[np.bool_]]
-) -> Iterator[tuple[int, str, str]]:
-    """Yield operators that a rule refuses, with reason and remedy; `on_side` finds the operators of a side."""
+) -> Iterator[tuple[int, str, ContextRule]]:
+    """Yield the operators that a rule refuses, with the reason and the rule; `on_side` finds operators of a side."""
     slots = facts.operands
     readers = np.repeat(np.arange(len(facts)), np.diff(slots.splits))
     for rule in rules:
@@ -179,9 +186,23 @@ def in_context(
         among = first[uses.operators]
         owners = np.full(len(facts.values) + 1, -1, np.int64)  # the last row stands for omitted inputs
         owners[uses.values[among]] = uses.operators[among]
+        if rule.through and among.any():
+            then[_passing(rule.through, facts, on_side(rule.through), owners)] = False
         others = owners[slots.values]
         found = np.flatnonzero(then[readers] & (others >= 0) & (others != readers))
         indices, at = np.unique(readers[found], return_index=True)
         for index, other in zip(indices.tolist(), others[found[at]].tolist(), strict=True):
             words = f"reads {what} of operator {other}, {facts.operators.code_names[other]}: {rule.reason}"
-            yield index, words, rule.remedy
+            yield index, words, rule
+
+
+def _passing(through: Side, facts: Graph, fits: NDArray[np.bool_], owners: NDArray[np.int64]) -> list[int]:
+    """Return the operators that pass a property on, and make the owners of their inputs those of their outputs."""
+    slots = facts.operands.lists(), facts.results.lists()
+    found = []
+    for index, (name, operands, results) in enumerate(zip(facts.operators.code_names, *slots, strict=True)):
+        mine = owners[operands] if name in through else np.empty(0)
+        if mine.size and mine.max() >= 0 and (fits[index] or mine.min() >= 0):
+            owners[results] = mine.max()
+            found.append(index)
+    return found

@@ -41,13 +41,15 @@ class Refusal(Attributes):
 
     `measured` is false if the device was never tested with such an operator, and so may accept it; callers that need
     a yes or no count it as refused. If the reason is the program's own message, `conditions` are the unmet conditions
-    in the table; `remedy` is a change that helps, if the table has one.
+    in the table; `remedy` is a change that helps, if the table has one. If `wrong`, the device runs the operator,
+    but computes wrong values.
     """
 
     reason: str
     measured: bool = True
     conditions: str = ""
     remedy: str = ""
+    wrong: bool = False
 
     def __str__(self) -> str:
         """Return the reason, marked as a guess if it was not measured."""
@@ -90,7 +92,7 @@ class Capability(Attributes):
     def terms(self) -> dict[str, tuple[Term, ...]]:
         """The options and tensor properties, besides types and ranks, that the forms of each code read."""
         named: dict[str, set[Term]] = {}
-        sides = (side for rule in self.context for side in (rule.first, rule.then))
+        sides = (side for rule in self.context for side in (rule.first, rule.then, rule.through))
         for table in (self.operators, self.measured or {}, *sides):
             for code, forms in table.items():
                 named.setdefault(code, set()).update(term for form in forms for term in form.terms)
@@ -176,8 +178,8 @@ def why_not(capability: Capability, facts: Graph, constants: Sequence[int] = ())
 
     for index in _unread(capability.unread, facts, reasons):
         reasons[index] = None
-    for index, reason, remedy in in_context(capability.context, facts, on_side):
-        reasons[index] = reasons[index] or Refusal(reason, remedy=remedy)
+    for index, reason, rule in in_context(capability.context, facts, on_side):
+        reasons[index] = reasons[index] or Refusal(reason, remedy=rule.remedy, wrong=rule.wrong)
     return reasons
 
 
@@ -248,7 +250,7 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
         return Refusal(untried(broken or [], rule.reason), measured=False)
     shown = re.sub(r", not [^;]+", "", conditions) if "must be one of" in rule.reason else conditions
     reason = ": ".join(filter(None, (rule.reason.rstrip(".") if conditions else rule.reason, shown)))
-    return Refusal(reason, conditions=conditions or rule.reason, remedy=rule.remedy)
+    return Refusal(reason, conditions=conditions or rule.reason, remedy=rule.remedy, wrong=rule.wrong)
 
 
 def _is_unseen(broken: Sequence[str] | None, operator: OperatorTraits) -> bool:
