@@ -113,7 +113,7 @@ def _archive(bundle: Source, members: list[Member], member: Member, data: Range)
         if other is member:
             directory[line + 16 : line + 28] = check
             directory[line + 8] &= ~8
-        elif other in later:
+        elif other.head >= member.end:
             _U4.pack_into(directory, line + 42, other.head + moved - shift)
     _U4.pack_into(directory, end - start + 16, start + moved - shift)
     assert len(local) >= LOCAL_BYTES

@@ -29,6 +29,7 @@ Place = tuple[int, int]
 """A subgraph index and an operator index."""
 
 _MOST_KINDS = 64
+_MOST_ROWS = 10_000  # placing them takes three seconds
 _FINER = 3  # a mean resolves differences smaller than a step of the clock
 _NEAR = 0.1  # of the longer time: times closer than this change order between recordings of a model
 _TRIMMED = 10  # one in this many executions is dropped at each end, at least one if there are three
@@ -167,6 +168,7 @@ class Join:
             if kind in ("operator", "delegate") and not (trace.averaged and run.subgraph != first):
                 executions.setdefault((run.subgraph, run.execution), []).append(at)
         known: dict[int, Delegates] = {}
+        different = 0
         found: dict[tuple[int, tuple[Row, ...]], list[tuple[Place, ...]]] = {}
         places: dict[int, tuple[Place, ...]] = {}
         for (subgraph, _), members in executions.items():
@@ -177,6 +179,9 @@ class Join:
             if (subgraph, rows) not in found:
                 if subgraph not in known:
                     known[subgraph] = Delegates(self._model.graphs[subgraph])
+                different += len(rows)
+                if different > _MOST_ROWS:
+                    raise InvalidInputError(f"executions with delegates have over {_MOST_ROWS:,} different rows")
                 every = known[subgraph].operators_of(rows)
                 shared = {id(some): some for some in every}
                 placed = {key: tuple((subgraph, operator) for operator in some) for key, some in shared.items()}
