@@ -1,4 +1,4 @@
-"""The FlatBuffers encoding as bytes, columns and an overlay, without knowledge of models.
+"""The FlatBuffers encoding: reading it in columns and writing changed files, independently of what a model is.
 
 Format: https://flatbuffers.dev/internals/
 """

@@ -1,4 +1,4 @@
-"""The columnar reader: fields of many tables at once, bounds-checked on the whole array.
+"""The columnar reader: it reads a field of many tables at once, and checks the bounds of a whole array.
 
 A Python loop over generated accessors costs microseconds per field. Here the unit is *all tables of one type*: their
 positions are an array, one gather reads all vtables, and one gather reads one field of all tables.
@@ -24,12 +24,12 @@ from circletools.errors import EditError, ModelFormatError
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
 REPEATS, REPEATED_BYTES = 2, 8 << 20  # limit of repeated reads: this many times the file, plus this many bytes
-OBJECT_BYTES = 256  # bytes charged for each further reference to a table, which may become a Python object
-SUBGRAPH_BYTES = 32 << 10  # and for each further reference to a subgraph, which is processed again
+OBJECT_BYTES = 256  # bytes charged for each repeated reference to a table, which may become a Python object
+SUBGRAPH_BYTES = 32 << 10  # and for each repeated reference to a subgraph, which is processed again
 
 
 class Budget:
-    """The budget of an open file, charged by all its readers and for everything built from it.
+    """The limit on repeated reads of an open file, shared by all its readers and by everything built from it.
 
     Each reader may read as many bytes as the file has; any more are repeated reads of shared objects.
     """
@@ -41,7 +41,7 @@ class Budget:
         self._repeated: dict[str, int] = {}
 
     def charge(self, what: str, count: int) -> None:
-        """Charge a reader's total of `count` bytes; the same reader is charged only once.
+        """Charge `count` bytes, the total of one reader; the same reader is charged only once.
 
         Raises ModelFormatError if all readers together exceed the budget.
         """
@@ -85,15 +85,15 @@ def too_large() -> EditError:
 
 
 def places_in_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the index of each element in its row, for consecutive rows of these lengths."""
+    """Return the index of each element within its row, for consecutive rows of these lengths."""
     ends = np.cumsum(counts)
     return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
 
 
 def row_numbers(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number consecutive rows of these lengths: equal rows of integers have equal numbers.
+    """Number consecutive rows of integers, which have these lengths: equal rows get equal numbers.
 
-    Rows of one length are compared by a hash, and then with the first row of the same hash.
+    Rows of the same length are compared by hash, and then with the first row that has this hash.
     """
     found, used = np.zeros(len(counts), np.int64), 0
     starts, order = np.cumsum(counts) - counts, np.argsort(counts, kind="stable")
@@ -112,19 +112,19 @@ def row_numbers(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.int
 
 
 def number_together(columns: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
-    """Number the rows of integer columns: equal rows have equal numbers."""
+    """Number the rows of integer columns: equal rows get equal numbers."""
     table = np.column_stack(columns)
     return row_numbers(table.ravel(), np.full(len(table), table.shape[1]))
 
 
 def grouped(size: int, keys: NDArray[np.int64], items: list[T]) -> list[list[T]]:
-    """Return the items of each key from 0 to `size` - 1; `keys` are in ascending order."""
+    """Return a list of the items for each key from 0 to `size` - 1; `keys`, one per item, are in ascending order."""
     bounds = np.searchsorted(keys, np.arange(size + 1)).tolist()
     return [items[start:end] for start, end in pairwise(bounds)]
 
 
 class Wire:
-    """The bytes of a file. `size` is their number, `limit` the end of the part with FlatBuffers objects."""
+    """The bytes of a file. `size` is their number, `limit` the end of the part that can hold FlatBuffers objects."""
 
     __slots__ = ("address", "budget", "data", "limit", "memory", "size")
 
@@ -142,7 +142,7 @@ class Wire:
         width = dtype.itemsize
         if positions.size == 0:
             return np.zeros(positions.shape, dtype)
-        bits = int(np.bitwise_or.reduce(positions, axis=None))  # negative if one of the positions is
+        bits = int(np.bitwise_or.reduce(positions, axis=None))  # negative if any position is
         if bits < 0 or positions.max() > self.limit - width:
             bad = (positions < 0) | (positions > self.limit - width)
             raise ModelFormatError(f"a {width}-byte value lies outside the flatbuffer", offset=int(positions[bad][0]))
@@ -150,7 +150,7 @@ class Wire:
             aligned = self.data[: self.limit // width * width].view(dtype)
             values: NDArray[Any] = aligned.take(positions >> width.bit_length() - 1)
             return values
-        # A view with an element at every byte: indexing it reads unaligned values without copying the file.
+        # A view in which an element starts at every byte: it reads unaligned values without copying the file.
         every_byte = np.ndarray((self.limit - width + 1,), dtype, cast(Any, self.memory), 0, (1,))
         return every_byte[positions]
 
@@ -205,12 +205,12 @@ class Vectors:
         return positions
 
     def check_total(self) -> Vectors:
-        """Return the vectors, charged to the budget of the file. Raises ModelFormatError."""
+        """Charge the vectors to the budget of the file, and return them. Raises ModelFormatError."""
         self.wire.budget.charge(self.what, int(self.count.sum()) * self.dtype.itemsize)
         return self
 
     def flat(self) -> NDArray[Any]:
-        """Return the elements of all rows, concatenated; `splits` has the row bounds."""
+        """Return the elements of all rows, concatenated; `splits` returns the row bounds."""
         return self.wire.gather(self.element_positions(), self.dtype)
 
     def lists(self) -> list[list[Any]]:
@@ -223,12 +223,12 @@ class Vectors:
         return np.concatenate(([0], np.cumsum(self.count)))
 
     def rows_where(self, mask: Mask) -> NDArray[np.int64]:
-        """Return, once each, the rows that have a true element in `mask`, a mask over `flat()`."""
+        """Return the rows that have a true element in `mask` (a mask over `flat()`), each row once."""
         return np.unique(np.searchsorted(self.splits(), np.flatnonzero(mask), "right") - 1)
 
 
 class Tables:
-    """All tables of one type at given positions, with their vtables checked."""
+    """Tables of one type at given positions; their vtables have been checked."""
 
     __slots__ = ("_vectors", "at", "type", "vtable", "vtable_bytes", "wire")
 
@@ -271,12 +271,12 @@ class Tables:
         return self.type.by_name[name]
 
     def has(self, name: str) -> NDArray[np.bool_]:
-        """Return which tables have the field in the file."""
+        """Return a mask of the tables that have the field in the file."""
         written: NDArray[np.bool_] = self.slot_positions(self.field(name).slot) != 0
         return written
 
     def scalars(self, name: str) -> NDArray[Any]:
-        """Return a scalar field of every table, the schema's default where it is absent."""
+        """Return a scalar field of every table, with the schema's default where it is absent."""
         field = self.field(name)
         return self.wire.gather_present(self.slot_positions(field.slot), field.dtype, field.default)
 
@@ -321,14 +321,14 @@ class Tables:
         return found
 
     def children(self, name: str, schema: Schema) -> tuple[Tables, Vectors]:
-        """Return the tables in a field that is a vector of tables, row by row, and the vectors."""
+        """Return the tables in a vector-of-tables field, row by row, and the vectors."""
         vectors = self.vectors(name)
         at = vectors.element_positions()
         target = schema.tables[str(self.field(name).target)]
         return Tables(self.wire, target, at + self.wire.gather(at, OFFSET)), vectors
 
     def child(self, name: str, schema: Schema) -> tuple[Tables, NDArray[np.int64]]:
-        """Return the tables that a table field refers to, and the rows that have the field."""
+        """Return the tables in a table field, and the rows that have the field."""
         targets = self.targets(name)
         rows = np.flatnonzero(targets)
         return Tables(self.wire, schema.tables[str(self.field(name).target)], targets[rows]), rows
@@ -345,7 +345,7 @@ def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any], what: str
 
 
 def unknown_slots(tables: Tables) -> NDArray[np.bool_]:
-    """Return which tables have a field that is not in the schema."""
+    """Return a mask of the tables that have a field outside the schema."""
     unknown = np.zeros(len(tables), np.bool_)
     known_bytes = 4 + 2 * tables.type.slots
     long = np.flatnonzero(tables.vtable_bytes > known_bytes + 1)

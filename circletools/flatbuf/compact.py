@@ -1,10 +1,10 @@
 """Write a minimal flatbuffer: only reachable objects, with equal values written once.
 
-Like the walk, this works on all tables of one type at once. Tables with the same fields share a vtable and are
-adjacent, so one assignment writes a field of all of them. The order makes every reference point forward: header,
-vtables, then for each type (users before used) its tables and their vectors of references, and finally strings and
-vectors of scalars. Within these groups, objects are in the order in which a walk from the root reaches them, so the
-result does not depend on the layout of the old file:
+Like the walk in `verify`, this works on all tables of one type at once. Tables with the same fields share a vtable
+and are adjacent, so one assignment writes a field in all of them. The order makes every reference point forward:
+header, vtables, then for each type (before those it refers to) its tables and their vectors of references, and
+finally strings and vectors of scalars. Within these groups, objects are in the order in which a walk from the root
+reaches them, so the result does not depend on the layout of the old file:
 
     [root offset, identifier][vtables]([tables of a type][their vectors of references])*[strings, vectors]
 """
@@ -37,7 +37,7 @@ from circletools.flatbuf.verify import Reachable
 
 _HEADER_BYTES = 8
 _COUNT_BYTES = 4
-_STREAMED_BYTES = 1 << 16  # longer data stays a range of the file and is not read into memory
+_STREAMED_BYTES = 1 << 16  # longer data is kept as a range of the file and not read into memory
 
 Chunk = bytes | tuple[int, int]
 """Bytes, or a range (start, end) of the old file."""
@@ -46,7 +46,7 @@ Chunk = bytes | tuple[int, int]
 def compact(
     wire: Wire, schema: Schema, reachable: Reachable, file_offsets: FileOffsets, moved: int
 ) -> Iterator[Chunk]:
-    """Yield the chunks of the minimal flatbuffer. Positions in the file (see `Overlay`) are moved by `moved` bytes.
+    """Yield the chunks of the minimal flatbuffer. Positions in the file (see `Overlay`) grow by `moved` bytes.
 
     All fields must be in the schema (`is_known`). Raises EditError if the result would exceed 2 GiB.
     """
@@ -59,7 +59,7 @@ def is_known(schema: Schema, reachable: Reachable) -> bool:
 
 
 def unknown_in(schema: Schema, tables: Tables) -> str:
-    """Return what is not in the schema: "field", the name of a union with an unknown member, or an empty string."""
+    """Return "field" for a field outside the schema, else the name of a union field with an unknown member, or ""."""
     found = ["field"] if unknown_slots(tables).any() else []
     for item in (item for item in tables.type.fields if item.kind == "union"):
         codes = np.unique(tables.union_codes(item)[tables.has(item.name)]).tolist()
@@ -69,7 +69,7 @@ def unknown_in(schema: Schema, tables: Tables) -> str:
 
 @dataclass(slots=True)
 class _Group:
-    """Tables of one type with the same fields: `rows` of the type's tables, and the new position of the first."""
+    """Tables of one type with the same fields: their `rows` in the type's tables, and the first's new position."""
 
     rows: NDArray[np.int64]
     fields: list[tuple[Field, int]]  # each with its offset in the table
@@ -84,7 +84,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Leaf:
-    """A string or vector of scalars: its element count, and its bytes in the old file, or `data`."""
+    """A string or vector of scalars: its element count, and its bytes, either in the old file or as `data`."""
 
     count: int
     start: int
@@ -131,7 +131,7 @@ class _Compaction:
         yield from self.write_leaves(end, order)
 
     def arrange(self, tables: Tables, order: NDArray[np.int64]) -> None:
-        """Group the tables of a type, and follow their references, in the order of the walk."""
+        """Group the tables of a type and follow their references in the order of the walk."""
         name = tables.type.name
         self.groups[name] = list(self.group(tables, order))
         ordered = tables.take(order)
@@ -162,7 +162,7 @@ class _Compaction:
             yield member, present & (codes == code)
 
     def group(self, tables: Tables, order: NDArray[np.int64]) -> Iterator[_Group]:
-        """Split the tables of a type by their sets of fields."""
+        """Split the tables of a type into groups with the same set of fields."""
         present = np.zeros(len(tables), np.int64)
         for item in tables.type.fields:
             present |= (tables.slot_positions(item.slot) != 0).astype(np.int64) << item.slot
@@ -214,7 +214,7 @@ class _Compaction:
         return bytes(data) if length <= blake2b.MAX_DIGEST_SIZE else blake2b(data).digest()
 
     def place_leaves(self, at: int) -> list[int]:
-        """Place every leaf; small leaves fill the gaps in front of aligned ones. Return their order."""
+        """Place every leaf; small leaves fill the padding in front of aligned ones. Return the leaf order."""
         fillers: defaultdict[int, list[int]] = defaultdict(list)
         aligned, plain = [], []
         for index, leaf in enumerate(self.leaf_list):
@@ -289,7 +289,7 @@ class _Compaction:
         return self.new_at[name][np.searchsorted(self.tables[name].at, old)]
 
     def moved_targets(self, tables: Tables, item: Field) -> Positions:
-        """Return the new positions of the targets of a reference field, for tables that all have it."""
+        """Return the new positions of the targets of a reference field; all the tables must have it."""
         old, key = tables.targets(item.name), (tables.type.name, item.name)
         if key in self.leaves:
             return np.array(self.leaf_at, np.int64)[_looked_up(*self.leaves[key], old)]
@@ -326,7 +326,7 @@ def _first_met(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _looked_up(keys: Positions, values: NDArray[np.int64], wanted: Positions) -> NDArray[np.int64]:
-    """Return the value of each wanted key."""
+    """Return the value of each `wanted` key."""
     order = np.argsort(keys)
     return values[order][np.searchsorted(keys[order], wanted)]
 

@@ -1,11 +1,11 @@
 """Compare two flatbuffers table by table, driven by the schema, so no field is forgotten.
 
 Like the reader, this works in columns: matched tables of one type are compared field by field, all rows at once, and
-only differing rows are examined one by one. The caller's `Rules` match the elements of vectors of tables and
-interpret numbers; without a rule, elements are matched by index and numbers compared by value.
+only rows that differ are examined one by one. The caller's `Rules` match the elements of vectors of tables and
+interpret numbers; without a rule, elements are matched by index and numbers are compared by value.
 
-An absent number equals the schema's default, as for readers. An absent vector, string or table differs from an empty
-one.
+An absent number equals the schema's default, which is what readers see. An absent vector, string or table differs
+from an empty one.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from circletools.flatbuf.schema import OFFSET, Field, Schema
 
 Rows = NDArray[np.int64]
 Elements = tuple[Rows, Rows]
-"""The row and index of each element of some vectors."""
+"""The row of each element of some vectors, and its index within the row."""
 
 Kind = Literal["added", "removed", "changed", "moved"]
 Place = Callable[[int], tuple[str, str]]
 
 
 class Difference(NamedTuple):
-    """One difference. `path` is the place in the first file, `path_after` in the second.
+    """One difference. `path` is the location in the first file, `path_after` the one in the second.
 
-    An added object has a path only in the second file, a removed one only in the first; both fields then hold that
-    path. Values are plain (numbers, text, lists, dicts); None means absent.
+    An added object exists only in the second file and a removed one only in the first; both fields then hold its path
+    there. Values are plain (numbers, text, lists, dicts); None means absent.
     """
 
     kind: Kind
@@ -48,7 +48,7 @@ class Difference(NamedTuple):
 class Pairs:
     """Tables of one type: row i of `before` is matched with row i of `after`; `place(i)` returns both paths.
 
-    `owners` has the table that owns each row, which is of another type, for rules that need it.
+    `owners` are the tables (of another type) that contain each row, for rules that need them.
     """
 
     before: Tables
@@ -69,10 +69,10 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules beyond the schema, by (table type, field).
+    """Rules in addition to the schema, by (table type, field).
 
-    `fields` has functions that compare a field. `numbers` has functions that translate the numbers of a field before
-    the comparison; arguments: pairs, the row of each number, the numbers before, the numbers after.
+    `fields` has functions that compare a field. `numbers` has functions that translate a field's numbers before they
+    are compared. Their arguments: the pairs, the row of each number, the numbers before, the numbers after.
     """
 
     fields: Mapping[tuple[str, str], Callable[[Pairs], Iterator[Difference]]]
@@ -83,7 +83,7 @@ class Rules:
 
 @dataclass(slots=True)
 class Comparison:
-    """Compares tables of two files. `unknown` collects paths of fields that are in neither schema."""
+    """Compares tables of two files. `unknown` collects the paths of fields that neither schema has."""
 
     before: Schema
     after: Schema
@@ -130,7 +130,7 @@ class Comparison:
     # ------------------------------------------------------------------ strings and vectors of numbers
 
     def vectors(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
-        """Yield the differences in a string, or in a vector of numbers."""
+        """Yield the differences in a field that is a string or a vector of numbers."""
         before, after, old, new = _vectors(pairs, item, item.element)
         one_sided = (before == 0) != (after == 0)
         resized = one_sided | (old.count != new.count)
@@ -148,7 +148,7 @@ class Comparison:
                 yield _changed(there, *(values[index].item() for values in elements))
 
     def _translated(self, pairs: Pairs, item: Field, old: Vectors, new: Vectors, equal_length: Mask) -> Mask:
-        """Return whether vectors of equal length differ, if their numbers must be translated first."""
+        """Return a mask of the vectors that differ after their numbers are translated; the lengths are equal."""
         differs = np.zeros(len(equal_length), np.bool_)
         rows = np.flatnonzero(equal_length)
         if rows.size:
@@ -222,7 +222,7 @@ class Comparison:
     def elements(
         self, pairs: Pairs, name: str, before: Elements, after: Elements, owners: tuple[Rows, Rows] | None = None
     ) -> Iterator[Difference]:
-        """Yield the differences between vectors of tables in the same rows, whose elements are matched."""
+        """Match the elements of vectors of tables in the same rows, and yield the differences."""
         if not before[0].size:
             return
         place = pairs.place
@@ -257,7 +257,7 @@ class Comparison:
             yield Difference(kind, path, path, None if added else value, value if added else None)
 
     def _unknown(self, pairs: Pairs) -> Iterator[Difference]:
-        """Compare the presence of fields outside the schema; their contents are unknown."""
+        """Compare only the presence of fields outside the schema, since their contents are unknown."""
         most = max(int(tables.vtable_bytes.max(initial=0)) for tables in (pairs.before, pairs.after))
         for slot in range(min(pairs.before.type.slots, pairs.after.type.slots), (most - 4) // 2):
             old, new = (
@@ -286,7 +286,7 @@ def _below(place: tuple[str, str], name: str) -> tuple[str, str]:
 def _whole(
     place: tuple[str, str], item: Field, before: tuple[Vectors, bool], after: tuple[Vectors, bool], row: int
 ) -> Difference:
-    """Return the difference between two whole vectors; for long ones, the first difference."""
+    """Return the difference between two vectors as a whole; for long vectors, only the first difference."""
     values = [shortened(vectors, row, item) if present else None for vectors, present in (before, after)]
     if isinstance(values[0], dict) and isinstance(values[1], dict):
         index = first_difference(before[0], after[0], row)

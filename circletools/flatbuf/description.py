@@ -1,4 +1,4 @@
-"""Tables as plain values, for human readers and JSON: the fields that are present, and the length of long vectors."""
+"""Tables as plain values, for people and for JSON: the fields that are present; of long vectors, only the length."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from circletools.flatbuf.schema import Field, Schema
 
 Leaf = Callable[[Tables, Field], list[Any]]
 SHOWN_ELEMENTS = 16
-"""Longer vectors are described by their length."""
+"""Only the length of longer vectors is given."""
 
 _SHOWN_CHARACTERS = 1000
 
 
 def described(tables: Tables, schema: Schema, leaf: Leaf | None = None) -> list[dict[str, Any]]:
-    """Return each table as a dict of the fields that are present.
+    """Return each table as a dict of its present fields.
 
-    Without `leaf`, a union member gets a field `type`, and long vectors and vectors of tables become their `count`.
-    With `leaf`, union codes are ordinary fields, and `leaf` converts scalars, strings and vectors. Raises
+    Without `leaf`, a union member gets an entry `type`, and long vectors and vectors of tables are replaced by their
+    `count`. With `leaf`, union codes are ordinary fields, and `leaf` converts scalars, strings and vectors. Raises
     ModelFormatError if tables are shared more often than the size of the file justifies.
     """
     repeated = len(tables) - len(np.unique(tables.at))
@@ -65,9 +65,9 @@ def _union(tables: Tables, item: Field, schema: Schema, leaf: Leaf | None) -> li
 
 
 def union_members(tables: Tables, item: Field, schema: Schema) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the member of a union field for each table, and the members' names; unknown codes count as members.
+    """Return the member code of a union field for each table, and the members' names; unknown codes count as members.
 
-    The only member of a table field is its type.
+    A table field is treated as a union with one member.
     """
     if item.kind == "table":
         return np.zeros(len(tables), np.int64), [str(item.target)]
@@ -80,7 +80,7 @@ def union_members(tables: Tables, item: Field, schema: Schema) -> tuple[NDArray[
 
 
 def shortened(vectors: Vectors, row: int, item: Field) -> Any:
-    """Return a string or vector of numbers; of a long vector, only its `count`."""
+    """Return a string or a vector of numbers; for a long vector, only its `count`."""
     count = int(vectors.count[row])
     if item.kind == "string":
         raw = vectors.row(row)[:_SHOWN_CHARACTERS].tobytes().decode("utf-8", "surrogateescape")

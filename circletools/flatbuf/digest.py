@@ -28,11 +28,11 @@ def digest(*parts: bytes | memoryview) -> bytes:
 
 @dataclass(slots=True)
 class Digests:
-    """Digests of the tables of a file that passed `walk`.
+    """Computes digests of the tables of a file that has passed `walk`.
 
-    Fields in `left_out` are ignored, those in `unless_empty` only if they are vectors with elements; `instead` has
-    functions that replace the values of others, such as indices of objects outside these tables. A field that
-    contains the schema's default counts as absent.
+    Fields in `left_out` are ignored, and those in `unless_empty` are ignored if they are vectors with elements;
+    `instead` has functions that replace the values of other fields, such as indices of objects outside these tables.
+    A field that contains the schema's default counts as absent.
     """
 
     wire: Wire
@@ -72,7 +72,7 @@ class Digests:
         return found
 
     def _value(self, name: str, item: Field, at: int, offsets: Mapping[int, int]) -> bytes | memoryview | None:
-        """Return the value of a field, or None for the default."""
+        """Return the value of a field, or None if it is the default."""
         position = at + offsets[item.slot]
         if item.kind == "scalar":
             raw = bytes(self.memory[position : position + item.width])
@@ -99,7 +99,7 @@ class Digests:
 
 
 def equal_rows(tables: Tables, schema: Schema, rows: Positions, others: Positions) -> list[bool]:
-    """Return whether tables have the content of others, pair by pair."""
+    """Return for each pair of tables whether their contents are equal."""
     found = Digests(tables.wire, schema, (), lambda *_: None)
     first, second = ([found.table(tables.type.name, int(at)) for at in tables.at[one]] for one in (rows, others))
     return [one == other for one, other in zip(first, second, strict=True)]

@@ -1,8 +1,8 @@
-"""Unknown fields, which are copied if they cannot be references.
+"""Fields outside the schema, which are copied if they cannot be references.
 
-A field of at least four bytes could be a reference. It is not a reference if the bytes, read as an offset, lead
-outside the file, to an odd position, into the middle of another object, or to bytes that form neither a table nor a
-vector. A field that is not a reference does not depend on its position, so it can be copied.
+A field of at least four bytes could be a reference. It is not one if its bytes, read as an offset, lead outside the
+file, to a misaligned position, into the middle of another object, or to bytes that form neither a table nor a vector.
+A field that is not a reference does not depend on its position, so it can be copied.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The fields of one vtable: (slot, offset, end) of unknown ones, (offset, end) of known ones; table size."""
+    """The fields of one vtable: (slot, offset, end) of unknown and (offset, end) of known ones; the table's size."""
 
     unknown: tuple[tuple[int, int, int], ...]
     known: tuple[tuple[int, int], ...]
@@ -56,8 +56,8 @@ class _Form:
 class Inert:
     """Finds unknown fields that cannot be references.
 
-    The file must have passed `walk`, which returned `reachable`. An earlier edit wrote everything before `base`; no
-    unknown field refers to that part.
+    The file must have passed `walk`, which returned `reachable`. Everything before `base` was written by an earlier
+    edit; no unknown field refers to that part.
     """
 
     def __init__(self, wire: Wire, schema: Schema, reachable: Callable[[], Reachable], base: int = 0) -> None:
@@ -74,7 +74,7 @@ class Inert:
         data = bytearray(self._memory[at + start : at + end])
         for first, last in form.known:
             if start < last <= end:
-                # Padding with which the bytes before it cannot form a reference.
+                # These bytes and those before them do not form a valid reference.
                 data[first - start : last - start] = b"\xff" * (last - first)
         slots = tuple((slot, offset - start) for slot, offset, _ in form.unknown)
         return Carried(bytes(data), slots, form.alignment, (at + start) % form.alignment)
@@ -119,7 +119,7 @@ class Inert:
         starts, ends = self._spans
         index = int(np.searchsorted(starts, target))
         if index and int(ends[index - 1]) > target:
-            return True  # in the middle of something
+            return True  # in the middle of an object
         if index < len(starts) and int(starts[index]) == target:
             return False
         room = int(starts[index]) if index < len(starts) else limit
@@ -135,12 +135,12 @@ class Inert:
 
     @cached_property
     def _spans(self) -> tuple[Positions, Positions]:
-        """The start positions of objects, ascending, and for each the largest end of the objects up to it."""
+        """The start positions of all objects, ascending, and for each the largest end among the objects up to it."""
         starts: list[Positions] = []
         ends: list[Positions] = []
         for tables in self._reachable().tables.values():
             size = self._wire.gather(tables.vtable + 2, np.dtype("<u2"))
-            starts += [tables.at, tables.vtable - 1]  # no reference leads to a vtable
+            starts += [tables.at, tables.vtable - 1]  # no reference points to a vtable
             ends += [tables.at + size, tables.vtable + tables.vtable_bytes]
             for item in tables.type.fields:
                 if item.kind in ("string", "vector") and not item.deprecated:
@@ -156,8 +156,8 @@ class Inert:
 
 
 def unknown_field(table: str, at: int, schema_format: str) -> EditError:
-    """Return the error for a field that cannot be copied."""
+    """Return the error for an unknown field that could be a reference."""
     return EditError(
         f"{table} at byte {at} has a field that the {schema_format} schema does not know",
-        hint="it could be a reference; a newer version of circletools may know it",
+        hint="it could be a reference; a newer version of circletools may know the field",
     )

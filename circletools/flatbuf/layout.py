@@ -1,4 +1,4 @@
-"""The layout of a table: field offsets and vtable."""
+"""The layout of a table: its vtable and the offsets of its fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from circletools.flatbuf.schema import Field
 
 _I4, _U2 = Struct("<i"), Struct("<H")
-DATA_ALIGNMENT = 16  # of byte vectors of at least this length; the schemas require force_align: 16
+DATA_ALIGNMENT = 16  # for byte vectors of at least this length; the schemas declare force_align: 16
 
 
 def align(position: int, alignment: int) -> int:
@@ -19,12 +19,12 @@ def align(position: int, alignment: int) -> int:
 
 
 def data_alignment(length: int) -> int:
-    """Return the alignment for a byte vector of `length`: 16, or less for a shorter one."""
+    """Return the alignment for a byte vector of `length` bytes: 16, or less for a shorter vector."""
     return next(alignment for alignment in (DATA_ALIGNMENT, 8, 4, 1) if length >= alignment or alignment == 1)
 
 
 def field_offsets(memory: memoryview, at: int) -> dict[int, int]:
-    """Return the offsets of the fields of the table at `at`, by slot; its vtable must lie in the file."""
+    """Return the offsets of the fields of the table at `at`, by slot; the whole vtable must lie in the file."""
     vtable = at - _I4.unpack_from(memory, at)[0]
     slots = _U2.unpack_from(memory, vtable)[0] // 2 - 2
     entries = unpack_from(f"<{slots}H", memory, vtable + 4) if slots > 0 else ()
@@ -39,7 +39,7 @@ def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int,
     order = sorted(fields, key=lambda item: (-item.width, item.slot))
     placed, end = [], 4
     while order:
-        # Take the first field that needs no padding here, else the widest one.
+        # Take the first field that needs no padding here, or else the widest one.
         item = next((item for item in order if end % item.width == 0), order[0])
         order.remove(item)
         end = align(end, item.width)

@@ -40,7 +40,7 @@ def _bytes_of(vectors: Vectors, rows: NDArray[np.int64]) -> Vectors:
 
 
 def _small(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
-    """Compare non-empty rows of equal lengths."""
+    """Compare rows of equal, non-zero lengths."""
     if not len(before.count):
         return np.zeros(0, np.bool_)
     unequal: NDArray[np.bool_] = np.logical_or.reduceat(before.flat() != after.flat(), before.splits()[:-1])

@@ -1,11 +1,11 @@
 """A file with replaced parts: new tables that refer to old tables in place.
 
 A changed table is opened, that is, copied with references to the same children. Each table above it, up to the root,
-is opened too (path copying, as in a persistent tree). Everything else stays untouched in its place.
+is opened too (path copying, as in a persistent tree). Everything else stays untouched where it is.
 
-A file that was edited before begins with a prefix (see `prefix`). That prefix is not kept: `settle` copies the live
-objects out of it, and drops objects that equal those of the original file. The output depends only on the result, not
-on the edits that led to it; undoing all edits gives the original file.
+If the file has been edited before, it begins with a prefix (see `prefix`), which is not kept: `settle` copies the
+live objects out of it, and drops objects that equal those of the original file. The output depends only on the
+result, not on the edits that led to it; undoing all edits gives the original file.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 from circletools.flatbuf.verify import check_header
 
 FileOffsets: TypeAlias = Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]]
-# The value of a field of a new table. An int is the position of an existing object; bytes are a raw scalar, a string
-# or a vector of scalars, according to the field; a list is a vector of tables, a tuple a vector of strings.
+# The value of a field of a new table: an int is the position of an existing object; bytes are a raw scalar, a string
+# or a vector of scalars, depending on the field; a list is a vector of tables, and a tuple is a vector of strings.
 References: TypeAlias = "list[int | NewTable]"
 Value: TypeAlias = "int | bytes | NewTable | References | tuple[bytes, ...]"
 FieldValue: TypeAlias = "float | str | bytes | ArrayLike | NewTable | None"
@@ -34,7 +34,7 @@ FieldValue: TypeAlias = "float | str | bytes | ArrayLike | NewTable | None"
 
 @dataclass(eq=False, slots=True)
 class NewTable:
-    """A table to be written: slot -> value. A field without a slot here is absent in the file.
+    """A table to be written: slot -> value. A field whose slot is missing here is absent in the file.
 
     `carried` holds the unknown fields.
     """
@@ -48,7 +48,7 @@ class NewTable:
         return self.fields.get(self.type.by_name[name].slot)
 
     def set(self, name: str, value: FieldValue) -> None:
-        """Set a field to a number, text, numbers or a table, according to its kind; None removes it.
+        """Set a field to a number, text, numbers or a table, depending on its kind; None removes the field.
 
         Raises UsageError if the field cannot hold the number, or the text cannot be encoded.
         """
@@ -66,7 +66,7 @@ class NewTable:
                 raise UsageError(f"{self.type.name}.{name} cannot hold this: {error}") from error
 
     def share(self, name: str, other: NewTable) -> None:
-        """Refer to the same object as `other`, or to none if `other` refers to none."""
+        """Make a field refer to the same object as in `other`, or to none if `other` refers to none."""
         self.set(name, None)
         if (value := other[name]) is not None:
             self.fields[self.type.by_name[name].slot] = value
@@ -101,7 +101,7 @@ class Overlay:
         self.base: int = base
         self.file_offsets: FileOffsets = file_offsets
         self._inert = inert
-        self.moves: bool = False  # whether an opened table contains a position in the file
+        self.moves: bool = False  # whether an opened table contains a file position
         self._opened: dict[tuple[str, int], NewTable] = {}
         self._settled: dict[int, int | NewTable] = {}  # id of a table -> its settled form
         self.root: NewTable = self.open(schema.root, root)
@@ -109,8 +109,8 @@ class Overlay:
     def open(self, type_name: str, at: int) -> NewTable:
         """Return the existing table at `at` as a new one that refers to the same children.
 
-        The same table gives the same object, so shared tables stay shared. Raises EditError if an unknown field could
-        be a reference, since it could not be carried over.
+        Opening the same table again returns the same object, so shared tables stay shared. Raises EditError if an
+        unknown field could be a reference, since it could not be carried over.
         """
         known = self._opened.get((type_name, at))
         if known is None:
@@ -142,7 +142,7 @@ class Overlay:
         return copy
 
     def references(self, table: NewTable, name: str) -> References:
-        """Return a new table's vector of tables, as a list that can be changed."""
+        """Return a vector of tables of a new table, as a list that can be changed."""
         item = table.type.by_name[name]
         value = table.fields.get(item.slot, 0)
         if not isinstance(value, list):
@@ -163,14 +163,14 @@ class Overlay:
         return table
 
     def own(self, references: References, type_name: str, index: int) -> NewTable:
-        """Return an unshared element, open for changes: in a file, several elements can be the same table."""
+        """Return an element as a table of its own, open for changes: in a file, several elements can be one table."""
         table = references[index]
         if isinstance(table, int):
             table = references[index] = self.copy(type_name, table)
         return table
 
     def below(self, table: NewTable, name: str, type_name: str) -> NewTable | None:
-        """Return the table that a field refers to, copied if it is in the file; None if there is none."""
+        """Return the table that a field refers to, or None; a table in the file is copied."""
         known = table[name]
         assert known is None or isinstance(known, int | NewTable)
         return self.copy(type_name, known) if isinstance(known, int) else known
@@ -181,7 +181,7 @@ class Overlay:
         return b"" if value is None else self._data(value, table.type.by_name[name])
 
     def settle(self) -> NewTable | None:
-        """Return the root to write: live objects are copied out of the old prefix, unchanged objects are dropped.
+        """Return the root to write: live objects are copied out of the old prefix, and unchanged ones are dropped.
 
         Returns None if everything equals the original file, so no prefix is needed. The overlay is not changed.
         """
@@ -212,7 +212,7 @@ class Overlay:
             comparable = item.kind != "union" or twin.get(item.type_slot) == fields.get(item.type_slot)
             settled = self._settle_field(value, item, there if comparable and isinstance(there, int) else 0)
             if settled == [] and not there:
-                del fields[item.slot]  # the vector has become empty again
+                del fields[item.slot]  # the vector is empty again
             else:
                 fields[item.slot] = settled
         same = original and fields == twin and value.carried == before.carried

@@ -4,12 +4,12 @@ A FlatBuffers reference only points forward, so new objects are written *before*
 
     [root offset, identifier, marker, new objects][the old file]
 
-`flatbuffers.Builder` counts offsets from the end of its output. The old file follows that end, so an object at
-position p in it has the offset -p. The length of the prefix is a multiple of 64, so everything in the old file keeps
-its alignment. For a large file it is a multiple of 4096, so a copy-on-write file system can share blocks; for a huge
-file, of 1 MiB, because a page cache with large folios copies a third faster between equally aligned positions
-(measured on ext4: 0.30 s per GiB instead of 0.43 s). Close to 2 GiB, if there is no room for such a multiple, the
-next smaller one is used.
+`flatbuffers.Builder` counts offsets back from the end of its output. The old file begins there, so an object at its
+position p has the offset -p. The length of the prefix is a multiple of 64, so everything in the old file keeps its
+alignment. For a large file it is a multiple of 4096, so a copy-on-write file system can share blocks; for a huge
+file, a multiple of 1 MiB, because a page cache with large folios copies a third faster between equally aligned
+positions (measured on ext4: 0.30 s per GiB instead of 0.43 s). If such a multiple would exceed 2 GiB, the next
+smaller one is used.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ MARKER = b"CIRTOOL1"
 
 _HEADER_BYTES, _MARKER_BYTES = 8, 16
 _LEAST_ALIGNMENT = 64
-_ALIGNMENTS = ((512 << 20, 1 << 20), (16 << 20, 4096), (0, _LEAST_ALIGNMENT))  # (old file's bytes, multiple of)
-_DATA_ALIGNMENT = 16  # of byte vectors: the schemas have force_align: 16, which the Python generator ignores
+_ALIGNMENTS = ((512 << 20, 1 << 20), (16 << 20, 4096), (0, _LEAST_ALIGNMENT))  # (least old size, multiple)
+_DATA_ALIGNMENT = 16  # for byte vectors: the schemas declare force_align: 16, which the Python generator ignores
 
 
 def find_base(wire: Wire, schema: Schema) -> int:
@@ -76,7 +76,7 @@ def _written(overlay: Overlay, root: NewTable, alignment: int) -> bytes:
 
 
 class _Writer:
-    """Writes a settled overlay, children first, by ascending slot, so equal trees give equal bytes."""
+    """Writes a settled overlay, children first and slots in ascending order, so equal trees give equal bytes."""
 
     def __init__(self, overlay: Overlay, shift: int, alignment: int) -> None:
         self.overlay, self.shift, self.alignment = overlay, shift, alignment
@@ -123,7 +123,7 @@ class _Writer:
         return at
 
     def start(self, table: NewTable) -> None:
-        """Begin a table; the bytes of unknown fields are at its end."""
+        """Begin a table; the bytes of unknown fields go at its end."""
         builder, carried = self.builder, table.carried
         if carried is None:
             builder.StartObject(table.type.slots)
@@ -137,7 +137,7 @@ class _Writer:
             builder.current_vtable[slot] = builder.Offset() - offset
 
     def place(self, raw: bytes) -> None:
-        """Prepend bytes, for which `Prep` has made room."""
+        """Prepend bytes for which `Prep` has made room."""
         head = self.builder.Head() - len(raw)
         self.builder.head = head
         self.builder.Bytes[head : head + len(raw)] = raw
@@ -152,7 +152,7 @@ class _Writer:
     def reference(self, table: NewTable, item: Field) -> int:
         value = table.fields[item.slot]
         if isinstance(value, int):
-            return self.overlay.base - value  # the offset of an object of the old file
+            return self.overlay.base - value  # the offset of an object in the old file
         if isinstance(value, NewTable):
             return self.table(value)
         if isinstance(value, list | tuple):

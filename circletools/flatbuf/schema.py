@@ -19,7 +19,7 @@ SchemaName = Literal["circle", "tflite", "debug_metadata", "etdump", "tflite_met
 Kind = Literal["scalar", "string", "table", "vector", "union"]
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {
-    "bool": np.dtype("u1"),  # a byte; anything but 0 is true
+    "bool": np.dtype("u1"),  # one byte; anything but 0 is true
     "int8": np.dtype("i1"),
     "uint8": np.dtype("u1"),
     "int16": np.dtype("<i2"),
@@ -31,7 +31,7 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
     "float32": np.dtype("<f4"),
     "float64": np.dtype("<f8"),
 }
-_NAMED_BY = {"vector": "element", "table": "type", "union": "union"}  # the kind of a field's value or of its target
+_NAMED_BY = {"vector": "element", "table": "type", "union": "union"}  # the kind of a field's value or target
 OFFSET = np.dtype("<u4")
 """The encoding of a reference in a table or vector."""
 
@@ -55,7 +55,7 @@ class Field:
 
     @property
     def width(self) -> int:
-        """The size of the field in its table, in bytes, which is also its alignment in the file."""
+        """The size of the field within its table in bytes, which is also its alignment in the file."""
         return self.dtype.itemsize if self.kind == "scalar" else OFFSET.itemsize
 
     @property
@@ -96,7 +96,7 @@ class Schema:
         return {known: value for value, known in self.enums[enum].items()}[name]
 
     def member(self, owner: TableType, field: Field, code: int) -> str:
-        """Return the table type for a union code. Raises EditError for an unknown code."""
+        """Return the table type for a union's member code. Raises EditError for an unknown code."""
         member = self.unions[str(field.target)].get(code)
         if member is None:
             raise EditError(f"{owner.name}.{field.name} has the unknown union code {code}")
@@ -125,7 +125,7 @@ def _field(description: Mapping[str, Any]) -> Field:
 
 
 def table_type(name: str, slots: int, fields: Sequence[Field]) -> TableType:
-    """Return a table type with these fields, which must be in ascending order of slots."""
+    """Return a table type with these fields, which must be in ascending slot order."""
     return TableType(
         name,
         slots,
@@ -155,7 +155,7 @@ def schema_document(name: str) -> dict[str, Any]:
     """Return the contents of schema/<name>.json."""
     try:
         text = resources.files("circletools.schema").joinpath(f"{name}.json").read_text(encoding="utf-8")
-    except ModuleNotFoundError:  # in a checkout that is not installed, the folder is next to the package
+    except ModuleNotFoundError:  # in a checkout, the folder is next to the package
         text = (Path(__file__).parents[2] / "schema" / f"{name}.json").read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(text)
     return document
@@ -191,7 +191,7 @@ def format_of(identifier: bytes) -> Literal["circle", "tflite"] | None:
 
 
 # --- the targets of the schema's integers: tensors, buffers, subgraphs, ...; schema/roles.json has all fields -
-# An integer is a plain number, or has a role. Code that checks, moves or compares indices looks up the fields here.
+# An integer field is a plain number or has a role. Code that checks, moves or compares indices uses the roles.
 
 
 RoleKind = Literal[
@@ -204,7 +204,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The target of an index field; a value in `none` refers to nothing.
+    """What an index field refers to; a value in `none` refers to nothing.
 
     A subgraph that is a `pattern` is not executed: runtimes recognize it by its operators.
     """
@@ -242,9 +242,9 @@ def keys_with_role(*kinds: RoleKind) -> frozenset[Key]:
 
 @cache
 def types_below(schema: Schema, kinds: frozenset[RoleKind]) -> Mapping[str, frozenset[str]]:
-    """For each table type, return the types that it reaches, itself included, that have fields with such a role."""
+    """Return, for each table type, the types with such fields that it reaches (including itself)."""
     below: dict[str, frozenset[str]] = {}
-    for name in reversed(schema.order):  # types come before those that they refer to
+    for name in reversed(schema.order):  # a type comes before those that it refers to
         table_type = schema.tables[name]
         own = {name} if fields_with_role(table_type, *kinds) else set[str]()
         below[name] = frozenset(

@@ -1,11 +1,11 @@
-"""Write a flatbuffer that contains, of another one, only the objects that a tree of tables refers to.
+"""Write a flatbuffer with only those objects of another one that a tree of tables refers to.
 
 The tree consists of `Altered` tables. Each represents a table of the old file (or none) with some fields replaced;
-all other fields are copied, with everything they refer to. An object with several references to it is copied once.
+all other fields are copied, with everything they refer to. An object referred to several times is copied once.
 
-The file is written from its end to its start, as by `flatbuffers.Builder`: a reference only points forward, so its
-target is written first. Places are therefore distances from the end. The inline bytes of a table are copied, and the
-references in them are updated; large vectors of scalars stay ranges of the old file.
+Like `flatbuffers.Builder`, this writes the file from its end to its start: a reference only points forward, so its
+target is written first. A "place" is therefore a distance from the end. The inline bytes of a table are copied, and
+the references in them are updated; large vectors of scalars stay ranges of the old file.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 _U2, _I4, _U4 = Struct("<H"), Struct("<i"), Struct("<I")
 _HEADER_BYTES, _LARGEST_ALIGNMENT = 8, 16
 _MAX_DEPTH = 128
-_STREAMED_BYTES = 1 << 16  # longer data is not copied through memory
+_STREAMED_BYTES = 1 << 16  # longer data is not copied into memory
 _SMALL_BYTES = 64  # equal data up to this length is written once
 
 
 @dataclass(eq=False, slots=True)
 class Altered:
-    """The table of the old file at `at` (0: none) with some fields replaced, by slot; None removes a field.
+    """The table of the old file at `at` (0: none) with the fields in these slots replaced; None removes a field.
 
     A value is the position of an object of the old file, the bytes of a scalar, a string or a vector of scalars, a
     table, or the tables of a vector.
@@ -57,12 +57,12 @@ class _Form:
     size: int
     alignment: int
     placed: Sequence[tuple[Field, int]]  # each with its offset in the table, ascending
-    unknown: bool = False  # whether the table has fields that no schema knows
+    unknown: bool = False  # whether the table has fields outside the schema
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The policy for copies whose indices do not change: unknown fields are kept, and positions are moved."""
+    """The policy for copies in which indices stay the same: unknown fields are kept, and file positions are moved."""
 
     inert: Inert
     file_offsets: FileOffsets
@@ -72,8 +72,8 @@ class Keep:
 def transplant(wire: Wire, schema: Schema, root: Altered, keep: Keep | None = None) -> list[Chunk]:
     """Return the flatbuffer with this root table; its length is a multiple of 16.
 
-    The old file must have passed `walk`. Raises EditError if an unknown field of a copied table could be a reference,
-    or (without `keep`) an index, and if the flatbuffer would reach 2 GiB.
+    The old file must have passed `walk`. Raises EditError if an unknown field of a copied table could be a reference
+    or (without `keep`) an index, or if the flatbuffer would reach 2 GiB.
     """
     return _Writer(wire, schema, keep).write(root)
 
@@ -109,7 +109,7 @@ class _Writer:
     # ------------------------------------------------------------------ bytes, last first
 
     def put(self, data: bytes | bytearray) -> int:
-        """Prepend bytes; return their place."""
+        """Prepend these bytes; return their place."""
         self.chunks.append(bytes(data))
         self.size += len(data)
         return self.size
@@ -123,7 +123,7 @@ class _Writer:
     # ------------------------------------------------------------------ tables
 
     def table(self, table_type: TableType, at: int) -> int:
-        """Copy a table with everything that it refers to; return its place."""
+        """Copy a table and everything that it refers to; return its place."""
         known = self.known.get((table_type.name, at))
         if known is None:
             self.depth += 1
@@ -141,7 +141,7 @@ class _Writer:
         return self.fresh(table_type, table.fields)
 
     def carried(self, table_type: TableType, at: int, changes: Mapping[int, Value]) -> int:
-        """Write a table of the old file with its old layout, unless the changes add or remove fields."""
+        """Write a table of the old file in its old layout, unless the changes add or remove fields."""
         form = self.form(table_type, at)
         fields: dict[int, Value] = {}
         if form.unknown and self.keep:
@@ -253,7 +253,7 @@ class _Writer:
         return bytes(self.memory[start:end])
 
     def span(self, at: int, width: int) -> tuple[int, int]:
-        """Return the start and end of a vector's elements, checked here since the walk skips deprecated fields."""
+        """Return the start and end of a vector's elements, after checking them: the walk skips deprecated fields."""
         length = 0 if at + 4 > self.wire.limit else _U4.unpack_from(self.memory, at)[0] * width
         if at + 4 + length > self.wire.limit:
             raise ModelFormatError("a vector or string ends outside the file", offset=at)
@@ -324,7 +324,7 @@ def _is_default(item: Field, value: Value) -> bool:
 
 
 def _form(table_type: TableType, vtable: bytes) -> _Form:
-    """Read a vtable. Raises EditError for fields that overlap."""
+    """Read a vtable. Raises EditError if fields overlap."""
     placed: list[tuple[Field, int]] = []
     unknown: list[int] = []
     for slot in range(len(vtable) // 2 - 2):

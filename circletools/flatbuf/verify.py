@@ -1,8 +1,8 @@
-"""Walk all reachable objects by the schema, and check them like the official C++ verifier.
+"""Walk all reachable objects by the schema, and check them as the official C++ verifier does.
 
-The walk is a worklist of table type -> positions. The schema's types form a DAG, so processing users first visits
-each distinct table once, however often it is shared. The official verifier visits a table once per reference, and
-gives up after a certain number of visits; the walk counts visits as weights, so that the verdicts agree.
+The walk keeps a worklist: table type -> positions. The schema's types form a DAG; a type is processed before those it
+refers to, so each table is visited once, however often it is shared. The official verifier visits a table once per
+reference, and gives up after a certain number of visits; the walk counts visits as weights, so the verdicts agree.
 
 Rules: flatbuffers/include/flatbuffers/verifier.h, version 2.0.8.
 """
@@ -27,19 +27,19 @@ _U2 = np.dtype("<u2")
 
 
 class _Edges(NamedTuple):
-    """References to tables of one type: their targets, numbers of visits, and own positions."""
+    """References to tables of one type: their targets, their numbers of visits, and where the references are."""
 
     at: Positions
     visits: NDArray[np.float64]
     parent: str
     parent_rows: NDArray[np.int64]
     field: str
-    elements: NDArray[np.int64] | None  # the index in the vector, if the reference is in one
+    elements: NDArray[np.int64] | None  # the index in the vector, if the reference is in a vector
 
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """The result of the walk: each distinct table once, by type, and the end of the last reachable object.
+    """The result of the walk: the distinct tables by type, and the end of the last reachable object.
 
     `visits` counts tables as the official verifier does, once per reference; `places` counts them by type.
     `described` has the total bytes of tables with their vtables, by type, and of strings and vectors, by type and
@@ -76,15 +76,15 @@ def walk(wire: Wire, schema: Schema) -> Reachable:
 
 
 class _Outside(NamedTuple):
-    """Objects that end at `ends`, some of them perhaps outside the file."""
+    """Objects that end at `ends`; some may lie outside the file."""
 
     message: str
     ends: Positions
 
     def hint(self, size: int) -> str | None:
-        """Return a hint with the original file size if an object ends outside the file, but below the 2 GiB limit."""
+        """Return a hint about the original size if an object ends outside the file but below the 2 GiB limit."""
         needed = int(self.ends.max())
-        return f"truncated? it has {size:,} bytes, and needs at least {needed:,}" if size < needed < 1 << 31 else None
+        return f"truncated? it has {size:,} bytes but needs at least {needed:,}" if size < needed < 1 << 31 else None
 
 
 class _Walk:
@@ -175,7 +175,7 @@ class _Walk:
         self.pending.setdefault(target, []).append(edges)
 
     def queue_union(self, tables: Tables, field: Field, edges: _Edges) -> None:
-        """Queue each member by its code; unknown codes are ignored, as in the official verifier."""
+        """Queue each member of a union by its code; unknown codes are ignored, as in the official verifier."""
         rows = edges.parent_rows
         codes = tables.union_codes(field)[rows]
         members = self.schema.unions[str(field.target)]
@@ -186,7 +186,7 @@ class _Walk:
                 self.queue(members[code], some)
 
     def check_vectors(self, owner: str, field: Field, rows: NDArray[np.int64], targets: Positions) -> Vectors:
-        """Check headers and ends of the vectors at `targets`."""
+        """Check the headers and ends of the vectors at `targets`."""
         limit = self.wire.limit
         good = (targets & 3 == 0) & (targets <= limit - 4)
         outside = _Outside("a vector is misaligned or outside the file", targets + 4)
@@ -218,7 +218,7 @@ class _Walk:
         if total * OFFSET.itemsize > max(self.wire.size, OFFSET.itemsize * MAX_TABLES):
             raise ModelFormatError(f"vectors overlap: {total} elements do not fit into the file", location=field.name)
         positions = vectors.element_positions()
-        # Unlike a field's offset, an element's offset is not checked itself; its target table is.
+        # Unlike the offset in a field, that in an element is not checked itself; its target table is.
         at_elements = positions + self.wire.gather(positions, OFFSET)
         visits, parents = np.repeat(weights, vectors.count), np.repeat(edges.parent_rows[first], vectors.count)
         elements = places_in_rows(vectors.count)
@@ -237,7 +237,7 @@ class _Walk:
         rows: Positions | None = None,
         field: str = "",
     ) -> None:
-        """Raise ModelFormatError for the first row for which `good` is false."""
+        """Raise ModelFormatError for the first row in which `good` is false."""
         if good.all():
             return
         index = int(np.argmin(good))
@@ -267,7 +267,7 @@ def _distinct(at: Positions, visits: NDArray[np.float64]) -> tuple[Positions, ND
     steps = np.diff(at)
     if (steps > 0).all():
         return at, np.arange(len(at)), visits
-    if (steps < 0).all():  # the usual order, since a builder writes from the end of the file
+    if (steps < 0).all():  # the usual order: a builder writes a file from its end
         return at[::-1], np.arange(len(at))[::-1], visits[::-1]
     distinct, first, inverse = np.unique(at, return_index=True, return_inverse=True)
     return distinct, first, np.bincount(inverse, visits, len(distinct)).astype(np.float64)

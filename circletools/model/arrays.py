@@ -13,7 +13,7 @@ from circletools.flatbuf.schema import Schema
 from circletools.model.sizes import MOST_DIMENSIONS, element_count
 from circletools.model.views import Tensor
 
-_MOST_DENSE = 1 << 31  # elements; a small file can describe a sparse tensor of any size
+_MOST_DENSE = 1 << 31  # in elements: a small file can describe a sparse tensor of any size
 DTYPES = {
     "BOOL": "?",
     "INT8": "i1",
@@ -30,7 +30,7 @@ DTYPES = {
     "COMPLEX64": "<c8",
     "COMPLEX128": "<c16",
 }
-"""The tensor types that are stored in a file as numpy stores them."""
+"""The tensor types that a file and NumPy store in the same way."""
 _PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4}
 _FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # numpy lacks these types
 
@@ -38,7 +38,7 @@ _FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # num
 def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -> NDArray[Any]:
     """Return a tensor's values as a read-only array; `data` are its bytes, `tables` contains only its table.
 
-    Raises UsageError if numpy cannot represent the type, ModelFormatError if data, shape and sparsity disagree.
+    Raises UsageError if NumPy cannot represent the type, ModelFormatError if data, shape and sparsity disagree.
     """
     place = f"subgraphs[{tensor.subgraph}].tensors[{tensor.index}]"
     compressed = "compression_type" in tables.type.by_name and tables.scalars("compression_type").any()
@@ -65,7 +65,7 @@ def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -
 
 
 def _values(kind: str, data: memoryview, count: int) -> NDArray[Any] | None:
-    """Return the elements as a flat array, or None if `data` does not have `count` elements."""
+    """Return the elements as a flat array, or None if `data` does not hold `count` elements."""
     if kind == "STRING":
         return _strings(bytes(data), count)
     if kind in _PACKED_BITS:
@@ -74,7 +74,7 @@ def _values(kind: str, data: memoryview, count: int) -> NDArray[Any] | None:
     if len(data) != count * dtype.itemsize:
         return None
     raw = np.frombuffer(data, dtype)
-    if kind == "BOOL":  # a byte other than 0 or 1 would become a bool that equals neither
+    if kind == "BOOL":  # a byte other than 0 or 1 would become a bool that is neither True nor False
         numbers = raw.view(np.uint8)
         return raw if not (numbers > 1).any() else numbers != 0
     return _floats(kind, raw) if kind in _FLOATS else raw
@@ -94,7 +94,7 @@ def _floats(kind: str, raw: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _unpacked(data: memoryview, count: int, bits: int, *, signed: bool) -> NDArray[Any] | None:
-    """Return numbers packed into bytes, the first in the lowest bits."""
+    """Unpack numbers from bytes, in which the first number has the lowest bits."""
     each = 8 // bits
     if len(data) != -(-count // each):
         return None
@@ -106,7 +106,7 @@ def _unpacked(data: memoryview, count: int, bits: int, *, signed: bool) -> NDArr
 
 
 def _strings(data: bytes, count: int) -> NDArray[Any] | None:
-    """Return strings, stored as count, start of each, end of the last, and all bytes (`string_util.h`)."""
+    """Return strings, stored as a count, the start of each, the end of the last, and all bytes (`string_util.h`)."""
     head = np.frombuffer(data, "<i4", min(len(data) // 4, count + 2)).astype(np.int64)
     if len(head) < count + 2 or head[0] != count or head[1] < 4 * len(head) or head[-1] > len(data):
         return None
@@ -133,10 +133,10 @@ _DENSE, _SPARSE = 0, 1
 
 
 def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
-    """Return how many elements of a sparse tensor are stored according to its sparsity, or the error in the sparsity.
+    """Return how many elements of a sparse tensor are stored according to its sparsity, or an error in the sparsity.
 
-    The levels are walked in storage order: a dense level multiplies the number by its size; a sparse level has as
-    many elements as indices, which its segments divide into groups.
+    The levels are processed in storage order: a dense level multiplies the number by its size; a sparse level has one
+    element per index, and its segments divide the indices into groups.
     """
     sparsity, _ = tensor.child("sparsity", schema)
     order, levels = sparsity.vectors("traversal_order"), sparsity.children("dim_metadata", schema)[0]
@@ -187,7 +187,7 @@ def sparse_coordinates(tensor: Tables, schema: Schema) -> list[NDArray[np.int64]
 
 
 def _numbers(level: Tables, name: str, schema: Schema) -> NDArray[np.int64] | None:
-    """Return the numbers of a level, or None."""
+    """Return a level's numbers, or None if there are none."""
     field = level.field(name)
     member = schema.unions[str(field.target)].get(int(level.union_codes(field)[0]))
     target = level.targets(name)

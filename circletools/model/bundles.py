@@ -1,8 +1,8 @@
 """Models in bundles: `.task` of MediaPipe (a ZIP archive of uncompressed files), `.litertlm` of LiteRT-LM (sections).
 
-The member's name follows the bundle's, as in `face.task!face_detector.tflite`: a file of the archive, or a section by
-its number or `model_type`. A member is mapped in place; nothing is ever decompressed. Formats: APPNOTE.TXT of PKWARE,
-4.3.7; schema/litertlm.json, for a header that begins at byte 32 and whose end is stored at byte 24.
+A member's name follows the bundle's, as in `face.task!face_detector.tflite`: it is a file in the archive, or a
+section's number or `model_type`. A member is mapped in place; nothing is ever decompressed. Formats: APPNOTE.TXT of
+PKWARE, 4.3.7; schema/litertlm.json, for a header that begins at byte 32 and whose end is stored at byte 24.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _MOST = 65535
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file of an archive, or a section: its bytes `start` to `end` in the bundle, and the position of its entry.
+    """A file in an archive, or a section: its bytes `start` to `end` in the bundle, and the position of its entry.
 
-    `entry`: the position of its directory record in an archive, whose positions count from `shift`; or the positions
-    of a section's two offsets. `reason`: why the member cannot be read; empty if it can.
+    `entry`: the position of its record in an archive's directory, whose positions count from `shift`; or the
+    positions of a section's two offsets. `reason`: why the member cannot be read; empty if it can.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Member:
 
 
 def bundle_members(memory: memoryview) -> list[Member]:
-    """Return the members of a bundle; empty for other files. Raises ModelFormatError for a broken bundle."""
+    """Return the members of a bundle, none for other files. Raises ModelFormatError for a broken bundle."""
     if bytes(memory[:8]) == _MAGIC:
         return list(_sections(memory))
     if bytes(memory[:4]) == LOCAL:
@@ -93,7 +93,7 @@ def open_member(name: str) -> Source | None:
 
 
 def find_member(members: list[Member], bundle: str, words: str) -> Member:
-    """Return a member by name, or a section by number. Raises UsageError, InvalidInputError."""
+    """Return the member with this name, or the section with this number. Raises UsageError, InvalidInputError."""
     if not members:
         raise InvalidInputError("it is not a bundle: neither .task nor .litertlm", location=bundle)
     same = [member for member in members if member.name == words]
@@ -107,7 +107,7 @@ def find_member(members: list[Member], bundle: str, words: str) -> Member:
 
 
 def archive_files(memory: memoryview) -> Iterator[tuple[Member, bytes]]:
-    """Yield the files of an archive at the end of `memory`, if there is one, with their records in its directory.
+    """Yield the files of an archive, if `memory` ends with one, with their records in its directory.
 
     Raises ModelFormatError for a broken archive.
     """
@@ -119,7 +119,7 @@ def archive_files(memory: memoryview) -> Iterator[tuple[Member, bytes]]:
         return
     start, entries, recorded, comment = directory
     if END in comment:
-        raise ModelFormatError("the archive has a second end in its comment", hint="programs take either of them")
+        raise ModelFormatError("the archive's comment contains a second end", hint="programs may use either of them")
     place = start
     for name, entry in entries:
         method, flags = _U2.unpack_from(entry, 10)[0], _U2.unpack_from(entry, 8)[0]
@@ -131,7 +131,7 @@ def archive_files(memory: memoryview) -> Iterator[tuple[Member, bytes]]:
         data = head + LOCAL_BYTES
         named = memory[data : data + len(name)] == name
         if not (0 <= head <= start - LOCAL_BYTES and memory[head : head + 4] == LOCAL and named):
-            reason = "the archive's directory points elsewhere"
+            reason = "the archive's directory points to another place"
         else:
             data += sum(_U2.unpack_from(memory, head + at)[0] for at in (26, 28))
             if data + packed > start:
@@ -145,7 +145,7 @@ def _sections(memory: memoryview) -> Iterator[Member]:
         raise ModelFormatError("the bundle is truncated")
     end = _U8.unpack_from(memory, _HEADER_END)[0]
     if not HEADER_BYTES + 8 <= end <= len(memory):
-        raise ModelFormatError(f"the header ends at byte {end}, and the file at {len(memory)}", offset=_HEADER_END)
+        raise ModelFormatError(f"the header ends at byte {end} but the file at {len(memory)}", offset=_HEADER_END)
     wire, schema = Wire(memory[HEADER_BYTES:end]), load_schema("litertlm")
     root = Tables(wire, schema.tables[schema.root], np.array([wire.one(0, np.dtype("<u4"))], np.int64))
     metadata, _ = root.child("section_metadata", schema)
@@ -163,7 +163,7 @@ def _sections(memory: memoryview) -> Iterator[Member]:
         named = (at for at in range(splits[index], splits[index + 1]) if keys[at] == b"model_type")
         name = next((values[at] for at in islice(named, 1) if at in values), "") or str(index)
         outside = not end <= begins[index] <= ends[index] <= len(memory)
-        reason = "its section lies outside the file, or in the header" if outside else ""
+        reason = "its section lies outside the file or in the header" if outside else ""
         entry = int(places[0][index]), int(places[1][index])
         yield Member(
             name, "model" if kind == MODEL else "section", begins[index], ends[index], begins[index], entry, reason

@@ -1,4 +1,4 @@
-"""The tables of a model, and their fields as arrays: all tensors and all operators, subgraph by subgraph."""
+"""The tables of a model, and their fields as arrays: all tensors and operators, subgraph by subgraph."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Indices = NDArray[np.int32]
 Mentions = Iterable[tuple[NDArray[np.int64], int]]
 
 MOST_SUBGRAPHS = 1_500
-"""The limit exists since every subgraph costs a fixed amount of time."""
-_DIMENSION = 8  # bytes charged for each dimension of a tensor in a place where the tensor occurs
-_OPERAND_TIMES = 15  # further bytes charged for an operand, since it becomes Python objects in many lists
+"""The most subgraphs a model may have here, since each costs a fixed amount of time."""
+_DIMENSION = 8  # bytes charged for each dimension of a tensor, every time the tensor is used
+_OPERAND_TIMES = 15  # more bytes charged for an operand, since it becomes Python objects in many lists
 
 
 class _Columns:
@@ -48,8 +48,8 @@ class TensorColumns(_Columns):
     def names(self) -> list[bytes]:
         """The names, as bytes in the file. Raises ModelFormatError.
 
-        Tensors are used through indices, so a long name or shape may appear in very many places of the output. All
-        these uses are charged to the budget here, once, on behalf of all readers.
+        Tensors are used by index, so a long name or shape may appear very often in the output. All these uses are
+        charged to the budget here, once, on behalf of all readers.
         """
         lengths = self.tables.vectors("name").count
         whole, shown = int(lengths.sum()), lengths + _DIMENSION * self.shapes.count
@@ -70,12 +70,12 @@ class TensorColumns(_Columns):
 
     @cached_property
     def variable(self) -> NDArray[np.uint8]:
-        """Whether the runtime keeps a tensor's value between runs, for each tensor (0: no)."""
+        """For each tensor, whether the runtime keeps its value between runs (0: no)."""
         return self.tables.scalars("is_variable")
 
     @cached_property
     def signed(self) -> NDArray[np.bool_]:
-        """Whether each tensor has a shape signature."""
+        """For each tensor, whether it has a shape signature."""
         return self.tables.has("shape_signature")
 
     @cached_property
@@ -85,7 +85,7 @@ class TensorColumns(_Columns):
 
     @cached_property
     def shape_signatures(self) -> Vectors:
-        """The shape signature of each tensor, empty if it has none."""
+        """The shape signature of each tensor; empty if it has none."""
         return self.tables.vectors("shape_signature")
 
 
@@ -94,7 +94,7 @@ class OperatorColumns(_Columns):
 
     @cached_property
     def code_indices(self) -> NDArray[np.uint32]:
-        """The index into the operator code list of each operator."""
+        """The index of each operator's code in the operator code list."""
         return self.tables.scalars("opcode_index")
 
     @cached_property
@@ -109,14 +109,14 @@ class OperatorColumns(_Columns):
 
     @cached_property
     def first_outputs(self) -> NDArray[np.int64]:
-        """The tensor index of output 0 of each operator, -1 if it has none."""
+        """The tensor index of each operator's output 0; -1 if it has no outputs."""
         return np.nan_to_num(self.outputs.element(0), nan=-1).astype(np.int64)
 
 
 class ModelColumns(Attributes):
     """A model's tables by type; `Model` adds views of single objects.
 
-    `root` is the Model table, of length 1. Everything is read at first use and then cached.
+    `root` is the Model table, of length 1. Everything is read on first use and then cached.
     """
 
     def __init__(self, wire: Wire, schema: Schema, root: Tables) -> None:
@@ -133,9 +133,9 @@ class ModelColumns(Attributes):
     def root(self) -> Tables:
         """The Model table (of length 1), from which all reading starts. Raises ModelFormatError.
 
-        The described data is charged to the budget here, once for all readers: since objects may be shared, a small
-        file can describe gigabytes. Buffer data, in the flatbuffer or after it, counts once for each range of the
-        file, since readers read each range once.
+        The data that the tables describe is charged to the budget here, once for all readers: since objects may be
+        shared, a small file can describe gigabytes. Buffer data, in the flatbuffer or after it, counts once for each
+        range of the file, since readers read each range once.
         """
         found = self.reachable
         whole = sum(size for what, size in found.described.items() if what != "Buffer.data")
@@ -147,7 +147,7 @@ class ModelColumns(Attributes):
         return self._root
 
     def _data_bytes(self, buffers: Tables) -> int:
-        """Return the bytes of buffer data, each range of the file counted once."""
+        """Return the number of bytes of buffer data; each range of the file counts once."""
         inside, far, sizes = buffers.vectors("data"), buffers.scalars("offset"), buffers.scalars("size")
         end = np.uint64(self.wire.size)
         behind = (far > 1) & (far <= end) & (sizes <= end - np.minimum(far, end))
@@ -165,7 +165,7 @@ class ModelColumns(Attributes):
         tables, _ = self.root.children("operator_codes", self.schema)
         old = tables.scalars("deprecated_builtin_code").astype(np.int64)
         new = tables.scalars("builtin_code").astype(np.int64)
-        # Codes from 127 on only fit the new field, which old files lack; Circle-specific codes are negative.
+        # Codes from 127 on fit only into the new field, which old files lack; Circle-specific codes are negative.
         negative = (np.minimum(old, new) < 0) & (self.format == "circle")
         codes = np.where(negative, np.minimum(old, new), np.maximum(old, new)).tolist()
         names = self.schema.enums["BuiltinOperator"]
@@ -221,7 +221,7 @@ class ModelColumns(Attributes):
 
     @property
     def callees(self) -> dict[int, dict[int, list[int]]]:
-        """The subgraphs in options of If, While, CallOnce, composites etc., by subgraph and operator.
+        """The subgraphs in operators' options (If, While, CallOnce, composites etc.), by subgraph and operator.
 
         Raises ModelFormatError.
         """
@@ -263,13 +263,13 @@ class ModelColumns(Attributes):
 
     @cached_property
     def _code_names(self) -> list[str]:
-        """The code name of each operator of all subgraphs, empty if the code does not exist."""
+        """The code name of each operator of all subgraphs; empty if the code does not exist."""
         names = [*(code.name for code in self.operator_codes), ""]
         indices = self.operator_columns.code_indices
         return [names[index] for index in np.minimum(indices, len(names) - 1).tolist()]
 
     def output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
-        """Return the names of the output tensors of each operator of a subgraph; -1 has the empty name.
+        """Return the names of the output tensors of each operator of a subgraph; for -1, the name is empty.
 
         Raises ModelFormatError if a tensor does not exist.
         """
@@ -288,7 +288,7 @@ class ModelColumns(Attributes):
 def _rows(
     tensors: NDArray[Any], subgraphs: NDArray[np.int64], firsts: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the rows of tensors, given by subgraph and index, without those that do not exist."""
+    """Return the rows of tensors that are given by subgraph and index, without those that do not exist."""
     here = (subgraphs >= 0) & (subgraphs < len(firsts))
     indices, owners = tensors[here].astype(np.int64), subgraphs[here]
     there = (indices >= 0) & (indices < counts[owners])

@@ -16,7 +16,7 @@ DEBUG_METADATA = "debug_metadata"
 
 
 class DebugMetadata:
-    """The debug metadata of the first conversion: `subgraphs` has a table for each subgraph that it describes."""
+    """The debug metadata of the first conversion; `subgraphs` has a table for each subgraph that it describes."""
 
     def __init__(self, data: memoryview) -> None:
         """Read the top-level tables. Raises ModelFormatError if there are none."""
@@ -24,7 +24,7 @@ class DebugMetadata:
         root = self.table(self.schema.root, self.wire.one(0, np.dtype("<u4")))
         conversions, _ = root.children("debug_metadata", self.schema)
         if not len(conversions):
-            raise ModelFormatError("it describes no conversion")
+            raise ModelFormatError("it does not describe a conversion")
         self.conversion = conversions.take(slice(0, 1))
         self.subgraphs, _ = self.conversion.children("subgraphs_debug_metadata", self.schema)
 

@@ -2,7 +2,8 @@
 
 A part is a tensor with its data, an operator with its code, a subgraph without its tensors and operators, a
 signature, a metadata entry with its value, a file of the archive after the flatbuffer, or the rest of the model.
-docs/digest.md defines the digested bytes. Other data after the flatbuffer, to which no table refers, is in no part.
+docs/digest.md defines the digested bytes. Other data after the flatbuffer, to which no table refers, belongs to no
+part.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _LEFT_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class ContentDigests(Attributes):
-    """The digest of a model, and of each of its parts by path: 32 hexadecimal digits each."""
+    """The digests of a model and, by path, of each of its parts: 32 hexadecimal digits each."""
 
     format: str
     digest: str
@@ -43,7 +44,7 @@ class ContentDigests(Attributes):
 def content_digests(model: Model) -> ContentDigests:
     """Return the digests of a model's contents.
 
-    Raises ModelFormatError for a broken model, and if a table has an unknown field, which a digest would omit.
+    Raises ModelFormatError if the model is broken, or if a table has an unknown field, which a digest would omit.
 
     >>> with ct.open("in.tflite") as model, ct.open("compacted.tflite") as other:
     ...     assert ct.digests(model).digest == ct.digests(other).digest
@@ -68,7 +69,7 @@ class _Parts:
         self.charge = model.wire.budget.tally("large custom options and files of the archive")
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead, _UNLESS_EMPTY)
         self.values: dict[tuple[int, int], bytes] = {}
-        self.options: dict[bytes, bytes] = {}  # -> the options without a program's position
+        self.options: dict[bytes, bytes] = {}  # -> the options without the position of a compiled program
         self.programs: dict[int, bytes] = {}
         self.large: dict[int, memoryview] = {}
         memory, options = model.wire.memory, model.operator_columns.tables.vectors("custom_options")
@@ -126,11 +127,11 @@ class _Parts:
                 raise ModelFormatError(file.reason, location=f"files[{label}]")
             self.charge(file.end - file.head)
             head = memory[file.head : file.start]
-            kept = record[:12] + record[16:42] + record[46:]  # without its time, and its position
+            kept = record[:12] + record[16:42] + record[46:]  # without its time and its position
             yield f"files[{label}]", digest(kept, bytes(head[:10]) + bytes(head[14:]), memory[file.start : file.end])
 
     def value(self, buffer: int) -> bytes:
-        """Return the digest of a buffer's data; a missing one differs from an empty one."""
+        """Return the digest of a buffer's data; missing data differs from empty data."""
         buffers = self.model.buffers
         if not 0 <= buffer < len(buffers):
             return digest()
@@ -146,7 +147,7 @@ class _Parts:
 
 
 def metadata_labels(model: Model) -> Iterator[tuple[str, Metadata]]:
-    """Yield the metadata entries, each with a unique name: the second entry `note` is `note#2`.
+    """Yield the metadata entries, each with a unique name: the second entry called `note` is `note#2`.
 
     A `#` in a name is doubled.
     """

@@ -1,4 +1,4 @@
-"""Data outside the flatbuffer, located by positions in the *file*, which an edit changes.
+"""Data outside the flatbuffer. It is located by positions in the *file*, which change in an edit.
 
     Buffer.offset, size                               large constants
     Operator.large_custom_options_offset, _size       large custom options
@@ -28,7 +28,7 @@ _UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OverflowError, struc
 
 @dataclass(frozen=True, slots=True)
 class ExternalData:
-    """File ranges of one kind of data, for `rows` of the buffers, or of the operators of all subgraphs."""
+    """The file ranges of one kind of data, for `rows` of the buffers or of the operators of all subgraphs."""
 
     kind: str
     rows: NDArray[np.int64]
@@ -58,7 +58,7 @@ def external_data(model: Model) -> Iterator[ExternalData]:
 
 
 def external_ranges(model: Model) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return the start and end of each piece of external data in the file, by kind and row."""
+    """Return where each piece of external data starts and ends in the file, by kind and row."""
     return {
         (data.kind, row): (start, start + size)
         for data in external_data(model)
@@ -88,10 +88,10 @@ def _move_bytecode(options: bytes, distance: int) -> bytes | None:
     if place is None:
         return None
     moved = bytearray(options)
-    # LiteRT gives the position eight bytes, so it can be filled in once the layout is known.
+    # LiteRT stores the position in eight bytes, so that it can be filled in once the layout is known.
     fields: Any = flexbuffers.GetRoot(moved).AsMap
     if not fields[_BYTECODE_OFFSET].MutateInt(place[0] + distance):
-        raise EditError("the custom options have no room for the new offset of the compiled program")
+        raise EditError("the custom options have too little room for the new offset of the compiled program")
     return bytes(moved)
 
 
@@ -100,11 +100,11 @@ FILE_OFFSETS: Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]] = {
     ("Operator", "large_custom_options_offset"): _move_position,
     ("Operator", "custom_options"): _move_bytecode,
 }
-"""By table type and field, a function that moves the position in the field's bytes, or returns None without one."""
+"""By table type and field, a function that moves the position in the field's bytes; it returns None without one."""
 
 
 def buffer_sizes(model: Model) -> NDArray[np.int64]:
-    """Return the size of each buffer's data, in or outside the flatbuffer, -1 if it has none."""
+    """Return the size of each buffer's data, inside or outside the flatbuffer; -1 if it has none."""
     sizes: NDArray[np.int64] = model.buffers.data.count.copy()
     sizes[sizes == 0] = -1
     for data in external_data(model):

@@ -1,4 +1,4 @@
-"""Every index in a model, in columns: its target, path and subgraph.
+"""All indices in a model, in columns: what they refer to, their paths and their subgraphs.
 
 schema/roles.json lists the fields that are indices. The walk descends from the root through the table types that lead
 to these fields, all tables of one level at once. A shared table is visited once for each path to it, since the same
@@ -26,7 +26,7 @@ class Level:
     """Tables at the end of one path of fields from the root: those that a field of the tables in `parent` refers to.
 
     For a vector field, `counts` has the length of each vector; otherwise `chosen` has the rows of `parent` with this
-    field and a member of this type. `subgraphs` has the subgraph of each table, or is None outside of subgraphs.
+    field and a member of this type. `subgraphs` has the subgraph of each table; it is None outside subgraphs.
     """
 
     tables: Tables
@@ -54,12 +54,12 @@ class Level:
         return f"{above}.{here}" if above else here
 
     def way(self, row: int) -> list[tuple[str, Level, int]]:
-        """Return the levels from the root down to this one, each with the field and row that lead to it."""
+        """Return the levels from the root down to this one, each with the field and the row that lead to it."""
         above = [] if self.parent is None else self.parent.way(int(self.rows[row]))
         return [*above, (self.field, self, row)]
 
     def rows_of(self, name: str) -> Rows | None:
-        """Return, for each row, the row of its ancestor of type `name` (or the row itself); None if there is none."""
+        """Return each row's ancestor of type `name` (possibly itself), or None if no level above has this type."""
         if self.tables.type.name == name:
             return np.arange(len(self.tables))
         above = None if self.parent is None else self.parent.rows_of(name)
@@ -68,7 +68,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Indices:
-    """One field of all tables of a level: its values, concatenated, and for a vector the number in each table."""
+    """One field of all tables of a level: its values, concatenated, and for a vector the lengths."""
 
     role: Role
     level: Level
@@ -78,18 +78,18 @@ class Indices:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The table type and the field."""
+        """The type of the table, and the field."""
         return self.level.tables.type.name, self.field.name
 
     @cached_property
     def rows(self) -> Rows:
-        """The row of each value in `level`."""
+        """The row in `level` of each value."""
         count = np.arange(len(self.level.tables))
         return count if self.counts is None else np.repeat(count, self.counts)
 
     @property
     def subgraphs(self) -> Rows | None:
-        """The subgraph of each value, None outside of subgraphs."""
+        """The subgraph of each value; None outside subgraphs."""
         owners = self.level.subgraphs
         return owners if owners is None or self.counts is None else np.repeat(owners, self.counts)
 
@@ -101,7 +101,7 @@ class Indices:
 
 
 def model_indices(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
-    """Yield the indices of these kinds, from the root down, by ascending slot, after checking the structure.
+    """Check the structure, then yield the indices of these kinds from the root down, by ascending slot.
 
     Raises ModelFormatError for a broken structure.
     """
@@ -109,7 +109,7 @@ def model_indices(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
 
 
 def indices_as_read(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
-    """Do the same as `model_indices`, but check the structure only where the indices are stored.
+    """Do the same as `model_indices`, but check the structure only where indices are stored.
 
     Raises ModelFormatError if it is broken there.
     """
@@ -117,7 +117,7 @@ def indices_as_read(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
 
 
 def _from_root(model: Model, kinds: Sequence[RoleKind], present: frozenset[str]) -> Iterator[Indices]:
-    """Yield the indices below the root; tables of types that are not `present` are skipped."""
+    """Yield the indices below the root, skipping tables whose types are not `present`."""
     below = types_below(model.schema, frozenset(kinds))
     leading = frozenset(name for name, types in below.items() if not present.isdisjoint(types))
     yield from _below(model, Level(model.root), kinds, leading)
@@ -143,7 +143,7 @@ def _indices(level: Level, item: Field, role: Role) -> Indices:
 
 
 def _children(model: Model, level: Level, item: Field, leading: frozenset[str]) -> Iterator[Level]:
-    """Yield the tables that a field refers to; for a union, grouped by type."""
+    """Yield the tables that a field refers to, grouped by type if it is a union."""
     tables, schema = level.tables, model.schema
     if item.kind == "vector":
         children, counts = _elements(model, level, item)
@@ -176,7 +176,7 @@ def _elements(model: Model, level: Level, item: Field) -> tuple[Tables, Rows]:
 
 
 def _subgraphs(level: Level, children: Tables, counts: Rows) -> Rows | None:
-    """Return the subgraph of each table: a SubGraph is its own, a signature has the one it refers to."""
+    """Return the subgraph of each table: a SubGraph's is itself, a signature's is the one it refers to."""
     if children.type.name == "SubGraph":
         return np.arange(len(children))
     if children.type.name == "SignatureDef":

@@ -1,6 +1,6 @@
-"""Integer keys to align two models: equal objects have equal keys.
+"""Integer keys for aligning two models: equal objects have equal keys.
 
-Interned numbers are exact. Mixed numbers are 64-bit hashes: collisions affect alignments, never comparisons.
+Keys from `Interning` are exact. Others are 64-bit hashes: a collision affects alignments, never comparisons.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def _scramble(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def spread(column: NDArray[Any] | int) -> NDArray[np.uint64]:
-    """Return a column of integers, prepared for `further`."""
+    """Return a column of integers as the keys with which `further` starts."""
     values = np.atleast_1d(column)
     return _scramble(values.astype(np.uint64 if values.dtype == np.uint64 else np.int64).view(np.uint64))
 
 
 def further(keys: NDArray[np.uint64], column: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the keys of rows extended by one column."""
+    """Return the keys of rows that are extended by one column."""
     return _scramble(keys * np.uint64(31) + column)
 
 
@@ -62,7 +62,7 @@ def mixed(*columns: NDArray[Any] | int) -> NDArray[np.uint64]:
 
 
 def row_keys(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a key for each row of elements, by the elements and their order; the rows are concatenated."""
+    """Return a key for each row from its elements and their order; the rows are concatenated."""
     splits = np.concatenate(([0], np.cumsum(counts)))
     keys = mixed(flat, places_in_rows(counts))
     sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(keys, dtype=np.uint64)))
@@ -70,7 +70,7 @@ def row_keys(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.uint64
 
 
 def alone_in_both(before: NDArray[Any], after: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of keys that occur exactly once in both."""
+    """Return the positions of the keys that occur exactly once on both sides."""
     sides = []
     for keys in (before, after):
         values, first, counts = np.unique(keys, return_index=True, return_counts=True)
@@ -80,7 +80,7 @@ def alone_in_both(before: NDArray[Any], after: NDArray[Any]) -> tuple[NDArray[np
 
 
 def sample_keys(data: NDArray[np.uint8], start: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a key for each range of bytes, made from its length and from bytes sampled at even distances."""
+    """Return a key for each range of bytes, from its length and evenly spaced sample bytes."""
     keys = np.zeros(len(start), np.uint64)
     spread = np.arange(_SAMPLES)
     for first in range(0, len(start), _ROWS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""A model in its file: views by index, created on demand, and columns over all subgraphs."""
+"""A model in a file: views by index, created on demand, and columns over all subgraphs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from circletools.storage.files import Source, open_source
 from circletools.wording import AnsweringType, BufferIndex, Items
 
 # --- recognize files of other formats by their first bytes or archive members, and suggest a remedy -----------
-# The first bytes are those in the formats' documents. ONNX and TensorFlow write protobufs, without a magic number,
+# The first bytes are from the formats' documents. ONNX and TensorFlow write protobufs without a magic number
 # that begin with field 1, the version: 1 in a SavedModel, 3 or more in a current ONNX model.
 
 
 _HEAD_BYTES, _TAIL_BYTES = 512, 1 << 16
-_EXPORT = "export that with litert-torch (TFLite) or TICO (Circle)"
+_EXPORT = "export it with litert-torch (TFLite) or TICO (Circle)"
 _UNPACK = "unpack it, and use a model in it"
 _UNPACK_LM = "unpack it with litert-lm-peek, and use a model in it"
 _CONVERT_ONNX = "convert it with onnx2tf (TFLite) or one-import-onnx (Circle)"
@@ -38,10 +38,10 @@ _UNCOMPRESS = "decompress it first"
 _CONVERT = "convert it with tf.lite.TFLiteConverter"
 _BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
     (rb"LITERTLM", "a bundle for LiteRT-LM (.litertlm)", _UNPACK_LM),
-    (rb"GGUF", "a GGUF model (llama.cpp)", f"start from the PyTorch model: {_EXPORT}"),
+    (rb"GGUF", "a GGUF model (llama.cpp)", f"go back to the PyTorch model and {_EXPORT}"),
     (rb"\x89HDF\r\n\x1a\n", "an HDF5 file, an old format of Keras models", _CONVERT),
     (rb"\x80[\x02-\x05]", "a pickle, an old format of PyTorch models", f"load it in PyTorch, then {_EXPORT}"),
-    (rb".{4}ET\d\d", "an ExecuTorch program (.pte)", f"start from the PyTorch model: {_EXPORT}"),
+    (rb".{4}ET\d\d", "an ExecuTorch program (.pte)", f"go back to the PyTorch model and {_EXPORT}"),
     (rb".{4}\0{4}\{\"", "weights in safetensors", f"load them into the PyTorch model, then {_EXPORT}"),
     (rb"\x1f\x8b", "a file compressed with gzip", _UNCOMPRESS),
     (rb"\x28\xb5\x2f\xfd", "a file compressed with zstd", _UNCOMPRESS),
@@ -49,10 +49,10 @@ _BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
     (rb"BZh\d1AY", "a file compressed with bzip2", _UNCOMPRESS),
     (rb".{257}ustar", "a tar archive", _UNPACK),
     (rb"version https://git-lfs", "a git-lfs pointer", "fetch the file with `git lfs pull`"),
-    (rb"\s*<(?i:!doctype html|html)", "a web page", "download the file itself; a link may lead to a page about it"),
+    (rb"\s*<(?i:!doctype html|html)", "a web page", "download the file itself; the link may lead to a page about it"),
     (rb"\s*<\?xml.*<net", "an OpenVINO model (.xml)", "use the model that it was converted from"),
     (rb"\s*[\[{]\s*[\"{]", "JSON", "name the model that it describes"),
-    (rb"[\t\n\r -~]*(unsigned char|uint8_t)\b", "a C array", "write its bytes to a file, as with `xxd -r -p`"),
+    (rb"[\t\n\r -~]*(unsigned char|uint8_t)\b", "a C array", "convert it to a binary file, as `xxd -r -p` does"),
     (rb"\x08\x01\x12", "a TensorFlow SavedModel", _CONVERT),
     (rb"\x08[\x03-\x20][\x12\x1a\x22\x28\x32\x3a\x42]", "an ONNX model", _CONVERT_ONNX),
 )  # fmt: skip
@@ -65,10 +65,10 @@ _MEMBERS: tuple[tuple[bytes, str, str], ...] = (
 
 
 def foreign_format(data: memoryview) -> tuple[str, str] | None:
-    """Return the format of a file and a remedy, or None for an unknown format."""
+    """Return the name of a file's format and a remedy, or None if the format is unknown."""
     head = bytes(data[:_HEAD_BYTES])
     if head.startswith(b"PK\x03\x04"):
-        names = head + bytes(data[-_TAIL_BYTES:])  # the list of members is at the end of the file
+        names = head + bytes(data[-_TAIL_BYTES:])  # the list of members is near the end of the file
         found = next(((what, how) for name, what, how in _MEMBERS if re.search(name, names)), None)
         return found or ("a ZIP archive", _UNPACK)
     matching = ((what, how) for beginning, what, how in _BEGINNINGS if re.match(beginning, head, re.DOTALL))
@@ -79,7 +79,7 @@ def foreign_format(data: memoryview) -> tuple[str, str] | None:
 class Model(ModelColumns, metaclass=AnsweringType):
     """A TFLite or Circle model; use `open_model`. All members raise ModelFormatError if the file is broken.
 
-    Data is read at first use, and reading never copies the file. `walk()` checks the whole file.
+    Data is read on first use, and the file is never copied. `walk()` checks the whole file.
     """
 
     def __init__(self, source: Source) -> None:
@@ -123,7 +123,7 @@ class Model(ModelColumns, metaclass=AnsweringType):
         self.close()
 
     def close(self) -> None:
-        """Close the file; views and arrays still in use keep its mapping alive."""
+        """Close the file; views and arrays that are still in use keep it mapped."""
         self.source.close()
 
     @cached_property
@@ -138,12 +138,12 @@ class Model(ModelColumns, metaclass=AnsweringType):
 
     @cached_property
     def subgraphs(self) -> Rows[Subgraph]:
-        """The subgraphs; the first is the main one."""
+        """The subgraphs; the first is the main subgraph."""
         return Rows(len(self.subgraph_tables), lambda index: Subgraph(self, index, lambda: self.buffers))
 
     @cached_property
     def buffers(self) -> Buffers:
-        """The buffers; the first is the empty sentinel."""
+        """The buffers; the first is always empty and stands for "no data"."""
         return Buffers(self)
 
     @cached_property
@@ -190,7 +190,7 @@ class Model(ModelColumns, metaclass=AnsweringType):
 
 
 def _models_in(source: Source) -> str:
-    """Return the names of the models in a bundle; empty if the file is not a bundle, or broken."""
+    """Return the names of the models in a bundle; none if the file is broken or not a bundle."""
     try:
         members = bundle_members(source.octets)
     except ModelFormatError:

@@ -20,13 +20,13 @@ OPTION_ENUMS = {
     "weights_format": "FullyConnectedOptionsWeightsFormat",
     "kernel_type": "LSTMKernelType",
 }
-"""The enum types of option fields; a field is not listed if its name is that of another enum in the format."""
+"""The enum types of option fields; a field whose name also stands for another enum in the format is not listed."""
 
 
 def enum_of(path: str) -> str:
     """Return the enum type of a field, such as `subgraphs[0].tensors[1].type`; empty if it has none."""
     owner, _, field = path.rpartition(".")
-    if field == "type" and "tensors[" not in owner.rpartition(".")[2]:  # options use this name for another enum
+    if field == "type" and "tensors[" not in owner.rpartition(".")[2]:  # options have other enums of this name
         return ""
     if any(name == field and role.kind == "tensor_type" for (_, name), role in load_roles().items()):
         return "TensorType"
@@ -34,7 +34,7 @@ def enum_of(path: str) -> str:
 
 
 def enum_of_field(table: str, field: str) -> str:
-    """Return the enum type of a field of an options table; empty if none is known."""
+    """Return the enum type of an options table's field; empty if none is known."""
     role = load_roles().get((table, field))
     return "TensorType" if role is not None and role.kind == "tensor_type" else OPTION_ENUMS.get(field, "")
 
@@ -43,7 +43,7 @@ OPTION_FIELDS = ("builtin_options", "builtin_options_2")
 
 
 def options_of(operators: Tables, name: str, schema: Schema) -> NDArray[np.float64]:
-    """Return an option of each operator, 0 if its options table has no field with this name."""
+    """Return an option of each operator; 0 if its options table has no field with this name."""
     values = np.zeros(len(operators))
     for field in OPTION_FIELDS:
         for rows, chosen in union_tables(operators, field, schema):
@@ -57,7 +57,7 @@ def options_of(operators: Tables, name: str, schema: Schema) -> NDArray[np.float
 def union_tables(owners: Tables, field: str, schema: Schema) -> Iterator[tuple[NDArray[np.int64], Tables]]:
     """Yield the tables of known types that a union field refers to, type by type, with the rows that have them."""
     if field not in owners.type.by_name:
-        return  # Circle has only one union of options
+        return  # Circle has only one options union
     members, targets = owners.union_codes(owners.field(field)), owners.targets(field)
     for member in np.unique(members[targets != 0]).tolist():
         table = schema.tables.get(schema.unions[str(owners.field(field).target)].get(member, ""))
@@ -77,7 +77,7 @@ def named_options(operators: Tables, schema: Schema) -> list[dict[str, Any]]:
 
 
 def named_fields(tables: Tables, schema: Schema) -> list[dict[str, Any]]:
-    """Return the plain fields of each table by name: numbers, bools, strings, lists of numbers, members of enums."""
+    """Return the plain fields of each table by name: numbers, bools, strings, lists of numbers, and enum members."""
     columns = {field.name: _column(tables, field, schema) for field in tables.type.fields if _is_plain(field)}
     return [{name: column[row] for name, column in columns.items()} for row in range(len(tables))]
 
@@ -93,14 +93,14 @@ def _column(tables: Tables, field: Field, schema: Schema) -> list[Any]:
         vectors = tables.vectors(field.name)
         return [vectors.row(row).tolist() for row in range(len(tables))]
     values = tables.scalars(field.name)
-    if values.dtype == np.uint8:  # no table of options or details has unsigned numbers of 8 or 16 bits
+    if values.dtype == np.uint8:  # no table of options or details has unsigned 8-bit or 16-bit numbers
         return list((values != 0).tolist())
     members = schema.enums.get(enum_of_field(tables.type.name, field.name), {})
     return [members.get(value, value) for value in values.tolist()]
 
 
 def text_number(text: bytes) -> float:
-    """Return the number that represents an option's string; never 0."""
+    """Return a number that represents an option's string; it is never 0."""
     return float(int.from_bytes(blake2b(text, digest_size=6).digest(), "big")) if text else 0.0
 
 
@@ -123,6 +123,6 @@ def quantizations(tensors: Tables, schema: Schema) -> dict[int, Quantization]:
             tuple(highest.row(row).tolist()),
             *details.get(row, ("", {})),
         )
-        if quantization.scale or quantization.minimum or quantization.kind:  # converters write empty tables too
+        if quantization.scale or quantization.minimum or quantization.kind:  # converters also write empty tables
             found[owner] = quantization
     return found

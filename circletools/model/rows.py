@@ -60,7 +60,7 @@ class Rows(Attributes, Sequence[_Row]):
         picked = range(len(self))[index]
         return self._make(picked) if isinstance(picked, int) else Items(map(self._make, picked))
 
-    if not TYPE_CHECKING:  # a type checker reports these before the program runs
+    if not TYPE_CHECKING:  # a type checker reports these errors before the program runs
         __contains__ = refuse_words(Sequence.__contains__)
         index, count = refuse_words(Sequence.index), refuse_words(Sequence.count)
 
@@ -70,7 +70,7 @@ class Rows(Attributes, Sequence[_Row]):
         return f"<{counted(len(self), 'item')}: {', '.join(shown)}>"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return each item as a dict of plain values, for example for `pandas.DataFrame`."""
+        """Return each item as a dict of plain values, as `pandas.DataFrame` takes them."""
         return [item.to_row() for item in self]
 
     def _repr_html_(self) -> str:
@@ -89,7 +89,7 @@ class Subgraph(Attributes):
 
     @cached_property
     def name(self) -> str:
-        """The subgraph's name, often empty."""
+        """The subgraph's name, which is often empty."""
         return text(self._table.strings("name")[0])
 
     @cached_property
@@ -188,7 +188,7 @@ class Subgraph(Attributes):
         return Items(self.operators[index] for index in self._users[0][tensor])
 
     def has_data(self, tensor: int) -> bool:
-        """Return whether the file contains values of a tensor."""
+        """Return whether the file contains a tensor's values."""
         buffer, outside = self.tensors[tensor].buffer, self._outside(tensor)
         if not outside and buffer >= max(len(self._buffers()), 1):
             location = f"subgraphs[{self.index}].tensors[{tensor}]"
@@ -228,7 +228,7 @@ class Subgraph(Attributes):
 
     @cached_property
     def _users(self) -> tuple[Items[list[int]], ...]:
-        """The operators that read and that produce each tensor, without duplicates."""
+        """The operators that read each tensor, and those that produce it, without duplicates."""
         columns, count = self.columns.operator_columns, len(self.tensors)
         rows = columns.rows_of(self.index)
         found = []
@@ -241,7 +241,7 @@ class Subgraph(Attributes):
 
 
 class Buffers(Rows[Buffer]):
-    """The buffers of a model, and their columns; the first is the empty sentinel."""
+    """The buffers of a model, and their columns; buffer 0 is always empty and stands for "no data"."""
 
     def __init__(self, model: ModelColumns) -> None:
         self._memory = model.wire.memory
@@ -255,27 +255,27 @@ class Buffers(Rows[Buffer]):
 
     @cached_property
     def offsets(self) -> NDArray[np.uint64]:
-        """The file position of data outside the flatbuffer; 0 and 1 mean none."""
+        """The file position of each buffer's data outside the flatbuffer; 0 and 1 mean none."""
         return self.tables.scalars("offset")
 
     @cached_property
     def external(self) -> NDArray[np.bool_]:
-        """Whether each buffer has its data outside the flatbuffer."""
+        """For each buffer, whether its data is outside the flatbuffer."""
         return self.offsets > 1
 
     @cached_property
     def sizes(self) -> NDArray[np.uint64]:
-        """The number of bytes outside the flatbuffer."""
+        """The number of bytes of each buffer outside the flatbuffer."""
         return self.tables.scalars("size")
 
     @cached_property
     def filled(self) -> NDArray[np.bool_]:
-        """Whether each buffer has data, in or outside the flatbuffer."""
+        """For each buffer, whether it has data inside or outside the flatbuffer."""
         filled: NDArray[np.bool_] = (self.data.count > 0) | (self.external & (self.sizes > 0))
         return filled
 
     def place(self, index: int) -> tuple[int, int]:
-        """Return the start and size of a buffer's data in the file; several buffers may share the data."""
+        """Return the start and size of a buffer's data in the file; buffers may share data."""
         if self.external[index]:
             return int(self.offsets[index]), int(self.sizes[index])
         return int(self.data.start[index]), int(self.data.count[index])

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from circletools.flatbuf.columns import Vectors
 
 MOST_DIMENSIONS = 32
-"""NumPy 1's maximum, which therefore limits values here; kernels accept fewer."""
-_LARGEST = 1 << 62  # a hostile shape must not become infinite
+"""The most dimensions that NumPy 1 supports, and thus the limit for values here; kernels accept fewer."""
+_LARGEST = 1 << 62  # so that a hostile shape does not become infinite
 
 
 def size_bytes(type_name: str, shape: Sequence[int], signature: Sequence[int] = ()) -> int | None:
-    """Return the bytes of a tensor's value, None if the shape or element size is unknown."""
+    """Return the number of bytes of a tensor's value, or None if its shape or element size is unknown."""
     bits = element_bits(type_name)
     if bits is None or any(size < 0 for size in (*shape, *signature)):
         return None
@@ -34,7 +34,7 @@ def element_count(shape: Iterable[int]) -> int:
 def least_bytes(
     shapes: Vectors, signatures: Vectors, kinds: NDArray[np.int8], types: Mapping[int, str]
 ) -> NDArray[np.float64]:
-    """Return the bytes of each tensor's value; a dynamic dimension counts as 1, an unknown type as 0 bytes.
+    """Return the number of bytes of each tensor's value; a dynamic dimension counts as 1, an unknown type as 0 bytes.
 
     `kinds` holds the tensors' type numbers, `types` the names of the types.
     """
@@ -42,7 +42,7 @@ def least_bytes(
     some_kinds, which = np.unique(kinds, return_inverse=True)
     bits = np.array([element_bits(types.get(kind, "")) or 0 for kind in some_kinds.tolist()], np.float64)[which]
     some = np.flatnonzero(shapes.count)
-    with np.errstate(over="ignore", invalid="ignore"):  # infinity x 0 counts as 0
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity times 0 counts as 0
         if some.size:
             bits[some] *= np.multiply.reduceat(sizes, shapes.splits()[some])
         return np.minimum(np.ceil(np.nan_to_num(bits, nan=0.0, posinf=np.inf) / 8), _LARGEST)
@@ -59,6 +59,6 @@ def closed_sizes(shapes: Vectors, signatures: Vectors) -> NDArray[np.float64]:
 
 
 def element_bits(type_name: str) -> int | None:
-    """Return the bits of an element of a type, None if unknown."""
+    """Return the number of bits of an element of this type, or None if unknown."""
     width = re.fullmatch(r"(?:U?INT|B?FLOAT|COMPLEX)(\d+)", type_name)
     return 8 if type_name == "BOOL" else int(width[1]) if width else None

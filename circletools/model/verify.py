@@ -1,7 +1,7 @@
-"""The semantic check: whether every index in a well-formed file is in range.
+"""The semantic check: whether all indices in a well-formed file are in range.
 
-`circletools.flatbuf.verify` checks that every reference stays inside the file; this module checks every *index*, for
-all subgraphs at once. schema/roles.json lists the index fields and their targets.
+`circletools.flatbuf.verify` checks that every reference stays inside the file; this module checks every *index*, in
+all subgraphs at once. schema/roles.json lists the index fields and what they refer to.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def findings_at(
     message: Callable[[int], str],
     severity: Severity = "warning",
 ) -> Iterator[Finding]:
-    """Yield a finding for each of the first 20 rows, and one with the number of further rows."""
+    """Yield a finding for each of the first 20 rows, and one with the number of remaining rows."""
     for row in rows[:SHOWN].tolist():
         yield Finding(code, severity, place(row), message(row))
     if len(rows) > SHOWN:
-        yield Finding(code, severity, place(int(rows[SHOWN])), f"and {len(rows) - SHOWN} more like the last one")
+        yield Finding(code, severity, place(int(rows[SHOWN])), f"and {len(rows) - SHOWN} more of the same kind")
 
 
 _INDEX, _EXTERNAL = "INDEX_OUT_OF_RANGE", "EXTERNAL_DATA_OUTSIDE_FILE"
@@ -59,16 +59,16 @@ def check_model(model: Model) -> Findings:
 def check_indices(model: Model) -> list[Finding]:
     """Return an `INDEX_OUT_OF_RANGE` finding for each index that is out of range.
 
-    The severity is `warning`: LiteRT refuses most of these models, but onert, which follows the index, runs some.
+    The severity is `warning`: LiteRT refuses most of these models, but onert, which uses the index anyway, runs some.
     """
     _ = model.reachable  # the structure
     return _checked(model, model_indices(model, *_INDICES, "debug_metadata"))
 
 
 def check_indices_as_read(model: Model) -> list[Finding]:
-    """Do the same as `check_indices`, without debug metadata, and check the structure only where indices are stored.
+    """Do the same as `check_indices`, but without debug metadata.
 
-    Raises ModelFormatError if it is broken there.
+    The structure is checked only where indices are stored. Raises ModelFormatError if it is broken there.
     """
     return _checked(model, indices_as_read(model, *_INDICES))
 
@@ -79,12 +79,12 @@ def _checked(model: Model, found: Iterable[Indices]) -> list[Finding]:
 
 
 def is_index(finding: Finding) -> bool:
-    """Return whether a finding is about an out-of-range index other than one into debug metadata."""
+    """Return whether a finding is about an out-of-range index, except into debug metadata."""
     return finding.code == _INDEX and not finding.location.endswith("debug_metadata_index")
 
 
 def breaks_graph(finding: Finding) -> bool:
-    """Return whether a finding is about an out-of-range index in a subgraph, not in a signature or in metadata."""
+    """Return whether a finding is about an out-of-range index in a subgraph (not in a signature or metadata)."""
     return is_index(finding) and finding.location.startswith("subgraphs[") and "external_" not in finding.location
 
 
@@ -94,7 +94,7 @@ def is_dangling(finding: Finding) -> bool:
 
 
 class _Bounds:
-    """The number of objects that each kind of index can refer to."""
+    """The number of objects to which each kind of index can refer."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -119,7 +119,7 @@ class _Bounds:
             yield from _check(indices, limit)
 
     def _check_identifiers(self, indices: Indices) -> Iterator[Finding]:
-        """Check that the external buffers that tensors refer to by id exist."""
+        """Check that the external buffers whose ids tensors contain exist."""
         values = indices.values
         if not values.any():
             return
@@ -135,7 +135,7 @@ class _Bounds:
         yield from findings_at(_INDEX, bad, indices.place, message)
 
     def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
-        """Check the indices into the debug metadata, if these exist and can be read."""
+        """Check the indices into the debug metadata, if there are any and the metadata can be read."""
         described = self.described
         if described is None:
             return
@@ -149,7 +149,7 @@ class _Bounds:
 
 
 def _count(model: Model, name: str) -> int:
-    """Return the length of a vector of the root, 0 if the format lacks it."""
+    """Return the length of a vector of the root; 0 if the format lacks the vector."""
     return int(model.root.vectors(name).count[0]) if name in model.root.type.by_name else 0
 
 
@@ -171,10 +171,10 @@ def _described(model: Model) -> NDArray[np.int64] | None:
 
 
 def _check_external(model: Model) -> Iterator[Finding]:
-    """Check that data outside the flatbuffer lies inside the file."""
+    """Check that data outside the flatbuffer is inside the file."""
     splits, limit = model.operator_columns.splits, model.wire.size
     for data in external_data(model):
-        end = data.offsets.astype(np.float64) + data.sizes  # in floats, so that hostile values cannot wrap around
+        end = data.offsets.astype(np.float64) + data.sizes  # as floats, so that hostile values cannot wrap around
 
         def place(row: int, data: ExternalData = data) -> str:
             index = int(data.rows[row])

@@ -35,7 +35,7 @@ class OperatorCode(Attributes):
         return self.name == other if isinstance(other, str) else NotImplemented
 
     def __hash__(self) -> int:
-        """Return the hash of the name, since a code equals its name."""
+        """Return the hash of the name, since a code is equal to its name."""
         return hash(self.name)
 
 
@@ -44,8 +44,9 @@ class Quantization(Attributes):
     """The quantization of a tensor: value = (number - zero_point) * scale.
 
     There is one scale and zero point for all elements, or one for each index of the dimension `axis`. `minimum` and
-    `maximum` are the observed range, often empty. `kind` names the table of other details (`BlockwiseQuantization`),
-    or is empty; `details` has their fields, of which `scales` and `zero_points` are tensor indices.
+    `maximum` are the observed range, and often empty. `kind` names the table with other details
+    (`BlockwiseQuantization`), or is empty; `details` has its fields, in which `scales` and `zero_points` are tensor
+    indices.
     """
 
     scale: tuple[float, ...]
@@ -64,7 +65,7 @@ class Quantization(Attributes):
 
 
 class SubgraphContext(Protocol):
-    """The subgraph of an operator or tensor: reads data that is not stored in the view."""
+    """The subgraph of an operator or tensor, which reads the data that is not stored in the view."""
 
     def options_of(self, operator: int) -> Mapping[str, Any]:
         """Return the options of an operator."""
@@ -79,14 +80,14 @@ class SubgraphContext(Protocol):
         """Return the operators that read a tensor."""
 
     def has_data(self, tensor: int) -> bool:
-        """Return whether the file has values of a tensor."""
+        """Return whether the file contains a tensor's values."""
 
     def array_of(self, tensor: int) -> NDArray[Any]:
         """Return the values of a tensor."""
 
 
 class _Placed(Attributes):
-    """A view that `attach` binds to its subgraph; an unbound view lacks everything that is read from the subgraph."""
+    """A view that `attach` binds to its subgraph; an unbound view cannot return what is read from the subgraph."""
 
     __slots__ = ("_context",)
     _context: SubgraphContext
@@ -104,12 +105,12 @@ class Operator(_Placed):
     outputs: tuple[int, ...]
 
     def __repr__(self) -> str:
-        """Show the index, the code and the tensors."""
+        """Show the index, the code and the tensor indices."""
         return f"<Operator {self.index} {self.code.name} {list(self.inputs)} -> {list(self.outputs)}>"
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The options, by name; enums as their members' names. Custom operators have no named options."""
+        """The options by name, with enum values as names. Custom operators have no named options."""
         return self._context.options_of(self.index)
 
     def to_row(self) -> dict[str, Any]:
@@ -128,7 +129,7 @@ class Operator(_Placed):
 @explained
 @dataclass(frozen=True, slots=True, repr=False)
 class Tensor(_Placed):
-    """A tensor. `type` is the enum name; `shape_signature` has -1 for unknown sizes, and is None if absent."""
+    """A tensor. `type` is the enum name; `shape_signature` has -1 for unknown sizes and is None if absent."""
 
     subgraph: int
     index: int
@@ -150,7 +151,7 @@ class Tensor(_Placed):
 
     @property
     def quantization(self) -> Quantization | None:
-        """The quantization, None if the tensor is not quantized."""
+        """The quantization, or None if the tensor is not quantized."""
         return self._context.quantization_of(self.index)
 
     @property
@@ -173,7 +174,7 @@ class Tensor(_Placed):
 
         INT2, INT4 and UINT4 become bytes, BFLOAT16 and FLOAT8 become float32, STRING becomes objects of bytes, and
         sparse tensors become dense. Quantized numbers are returned unchanged. Raises UsageError if there are no
-        values (most tensors are computed) or numpy lacks the type, ModelFormatError if data and shape disagree.
+        values (most tensors are computed) or NumPy lacks the type, ModelFormatError if data and shape disagree.
         """
         return self._context.array_of(self.index)
 
@@ -210,7 +211,7 @@ def attach(view: _View, context: SubgraphContext) -> _View:
 
 @dataclass(frozen=True, slots=True)
 class Buffer(Attributes):
-    """A buffer. `data` is a view of the file; `external`: it lies outside the flatbuffer."""
+    """A buffer. `data` is a view of the file; `external` means that it lies outside the flatbuffer."""
 
     index: int
     data: memoryview

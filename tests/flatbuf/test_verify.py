@@ -77,7 +77,7 @@ def test_a_reference_out_of_the_file_is_told_with_path_and_offset(slot: int, fie
     error = refusal(put_u32(data, at, len(data)))
     assert (error.location, error.offset) == (f"{OPERATOR}.{field}", at)
     assert error.message == f"a reference leads outside the file at byte {at}"
-    assert error.hint == f"truncated? it has {len(data):,} bytes, and needs at least {at + len(data) + 1:,}"
+    assert error.hint == f"truncated? it has {len(data):,} bytes but needs at least {at + len(data) + 1:,}"
 
 
 @pytest.mark.parametrize("model", ["tflite/if_cond", "circle/diamond", "tflite/cnn_int8"])

@@ -92,7 +92,7 @@ def test_a_program_moves_and_what_else_the_options_say_stays() -> None:
 
 def test_a_position_without_room_for_another_is_refused() -> None:
     options = flexbuffers.Dumps({"bytecode_offset": 100, "bytecode_size": 1})
-    with pytest.raises(EditError, match="have no room"):
+    with pytest.raises(EditError, match="have too little room"):
         FILE_OFFSETS["Operator", "custom_options"](options, 64)
     assert flexbuffers.Loads(FILE_OFFSETS["Operator", "custom_options"](options, 1))["bytecode_offset"] == 101
 
