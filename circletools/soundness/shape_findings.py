@@ -34,7 +34,8 @@ def shape_findings(model: Model) -> Iterator[Finding]:
     if model.format != "tflite" or not 0 < len(model.operator_columns.tables) <= _MOST_OPERATORS:
         return
     found, _ = _refused(model, None)
-    times = {root for one in found.values() for root in (one.times, isqrt(one.times)) if root > 1}
+    times = {one.times for one in found.values()}
+    times = {root for one in times for root in (one, isqrt(one)) if root > 1 and one in (root, root * root)}
     others = [_refused(model, size) for size in (_OTHER_SIZE, *sorted(times)[:_MOST_SIZES])] if found else []
     for (subgraph, operator), error in found.items():
         graph = model_graph(model).graphs[subgraph]
