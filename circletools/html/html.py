@@ -39,7 +39,7 @@ def page_html(document: Mapping[str, Any]) -> bytes:
         "document": json.dumps(document, allow_nan=False, separators=(",", ":")).translate(_ESCAPES),
     }
     pieces = _asset("page.html").split("@@")
-    return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces)).encode()
+    return b"".join((parts.pop(piece) if place % 2 else piece).encode() for place, piece in enumerate(pieces))
 
 
 def _printable(name: str) -> str:
