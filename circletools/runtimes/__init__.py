@@ -1,6 +1,6 @@
 """Installed runtimes and compilers, each of which runs in a separate process.
 
-The code that starts processes is imported at first use, since most commands start none.
+The code that starts processes is imported on first use, since most commands start none.
 """
 
 from circletools.lazy import lazy_exports

@@ -1,8 +1,8 @@
-"""Time chains of models that run one after another in one process, each in its runtime.
+"""Time chains of models that run one after another in one process, each model in its own runtime.
 
-The clock stops while other processes have the processors. Other slowdowns come and go, so chains take turns, in this
-and the opposite order, to be slowed equally. Turns in which the processor itself was slow are discarded and, for a
-limited time, repeated.
+The clock stops while other processes use the processors. Other slowdowns come and go, so the chains take turns, in
+alternating order, to be slowed equally. Turns in which the processor itself was slow are discarded and, for a limited
+time, repeated.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from circletools.runtimes.protocol import Array, ChainsRequest, Step, Timed
 from circletools.runtimes.running import Running, words_of
 
 _WARM_TURNS, _LEAST_TURNS, _MOST_TURNS = 3, 7, 1000
-_PATIENCE = 10.0  # while the processor is slow, up to this multiple of the requested seconds may pass
+_PATIENCE = 10.0  # if the processor is slow, timing may take up to this multiple of the requested seconds
 _TURN_S = 0.001
 """The shortest duration of a turn: a faster chain runs several times in it."""
 Seconds = NDArray[np.float64]
 Durations = list[float]
-"""The seconds that copying inputs, running, and copying outputs took."""
+"""The seconds taken by copying inputs, by running, and by copying outputs."""
 
 
 class _StoppedError(Exception):
-    """A step does not run: the reason, and the indices of its chain and of the step."""
+    """A step does not run; the arguments are the reason, and the indices of its chain and of the step."""
 
 
 def measure(request: ChainsRequest, pace: Pace) -> Timed:
@@ -71,7 +71,7 @@ def _measure(request: ChainsRequest, clock: Clock, pace: Pace) -> Timed:
 
 
 class _Turns:
-    """Chains that run one after another, and their seconds by turn, step and action."""
+    """Chains that take turns, and their seconds by turn, step and action."""
 
     def __init__(self, chains: list[list[_Loaded]], known: list[dict[str, Array]], clock: Clock) -> None:
         """Store the loaded steps, and the known tensors of each chain by name."""
@@ -118,7 +118,7 @@ class _Loaded:
         self.take(known, Clock(""))
 
     def take(self, known: dict[str, Array], clock: Clock) -> Durations:
-        """Run once with the tensors known by name, and add the outputs to them."""
+        """Run once with `known` tensors, by name, and add the outputs to them."""
         durations: Durations = self._try(partial(self._take, known, clock))
         return durations
 

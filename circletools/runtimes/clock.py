@@ -1,8 +1,8 @@
 """A clock that stops while the process is ready to run but waits for a processor.
 
-Linux counts that time for each thread (`schedstat`: time on a processor, time waiting for one, slices). On other
-systems, the clock is an ordinary one. The clock cannot detect another virtual machine on the same core, which can
-take a third of its speed for seconds; `Pace` can.
+Linux counts that time for each thread (`schedstat`: time on a processor, time waiting for one, time slices). On other
+systems, this is an ordinary clock. The clock cannot detect another virtual machine on the same core, which can take
+away a third of its speed for seconds; `Pace` can.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NEAR = 1.15
 
 
 class Clock:
-    """Measures the time of calls; call `watch` when new threads have been started."""
+    """Measures the time of calls; call `watch` after new threads have started."""
 
     def __init__(self, folder: str = _THREADS) -> None:
-        """Watch the existing threads; `folder` has a subfolder for each thread."""
+        """Watch the existing threads; `folder` contains a subfolder for each of them."""
         self._folder = folder
         self._files: dict[str, int] = {}
         self._waited_ns: dict[str, int] = {}
@@ -59,7 +59,7 @@ class Clock:
 
     def _seconds_waited(self) -> float:
         for thread, file in self._files.items():
-            with suppress(OSError, ValueError, IndexError):  # a thread that ended no longer waits
+            with suppress(OSError, ValueError, IndexError):  # a thread that has ended no longer waits
                 self._waited_ns[thread] = int(read_at(file, 128, 0).split()[1])
         return sum(self._waited_ns.values()) / 1e9
 
@@ -71,7 +71,7 @@ class Clock:
 
 
 class Pace:
-    """Stores the best time of a small loop, and checks whether the processor is still as fast."""
+    """Keeps the best time of a small loop, and checks whether the processor is still as fast."""
 
     def __init__(self) -> None:
         """Start without a best time."""

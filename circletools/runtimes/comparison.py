@@ -10,7 +10,7 @@ from circletools.runtimes.protocol import Array
 
 
 def same(first: Sequence[Array], second: Sequence[Array]) -> str | None:
-    """Return None if two lists of arrays are equal in every bit, else a description of the first difference."""
+    """Return None if two lists of arrays are equal in every bit, or else a description of the first difference."""
     if len(first) != len(second):
         return f"{len(first)} and {len(second)} outputs"
     for index, (one, two) in enumerate(zip(first, second, strict=True)):

@@ -48,7 +48,7 @@ def make_input(seed: int, place: int | str, dtype: np.dtype[Any], shape: Sequenc
 def filled(
     given: Sequence[Array | None] | None, make: Make, forms: Iterable[tuple[Any, Iterable[int]]]
 ) -> list[Array]:
-    """Return inputs of these types and shapes, generated if not given. Raises RefusedError for a wrong number."""
+    """Return inputs of these types and shapes, generated if not given. Raises RefusedError for a wrong count."""
     ends = [(np.dtype(kind), tuple(shape)) for kind, shape in forms]
     values = [None] * len(ends) if given is None else given
     if len(values) != len(ends):
@@ -65,6 +65,6 @@ def read_inputs(path: str | os.PathLike[str]) -> dict[str, Array]:
             return {name: found[name] for name in found.files}
     except MemoryError:
         raise
-    except Exception as error:  # whatever the parsers for ZIP, deflate and headers raise
+    except Exception as error:  # the parsers for ZIP, deflate and headers raise all kinds of errors
         message = f"not an .npz file of input arrays: {error}"
         raise InvalidInputError(message, location=os.fspath(path), hint="numpy.savez writes them") from error

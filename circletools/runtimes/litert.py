@@ -1,6 +1,6 @@
 """LiteRT's interpreter: with XNNPACK, its default delegate, or with its own kernels alone.
 
-XNNPACK fuses operators, so its results depend on where a model is cut; the variants `builtin` and `reference` compute
+XNNPACK fuses operators, so its results change where a model is split; the variants `builtin` and `reference` compute
 operators one by one. Importing this module imports the runtime, which is an optional package.
 """
 
@@ -39,7 +39,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return the operators that XNNPACK takes in the execution plan; the others run on LiteRT's own kernels.
+    """Return the operators of the execution plan that XNNPACK takes; the others run on LiteRT's own kernels.
 
     The delegate chooses operators even if tensors cannot be allocated.
     """
@@ -57,7 +57,7 @@ def placement(request: Request) -> Verdict:
 
 
 def _not_delegated(found: Sequence[Placed], words: str) -> tuple[Placed, ...]:
-    """Return the operators that the delegate chose, without the one that it then failed to prepare."""
+    """Return the operators that the delegate chose, except the one that it then failed to prepare."""
     named = _FAILED.search(words)
     if named is None:
         return tuple(found)
@@ -76,7 +76,7 @@ def profile(request: Request) -> Recorded:
 
 
 class Running:
-    """A model that is ready to run, with given inputs, or inputs of the model's shapes if None."""
+    """A model that is ready to run, with the given inputs or, if None, with inputs of the model's shapes."""
 
     def __init__(self, variant: str, model: str, given: Sequence[Array | None] | None, make: Make) -> None:
         """Load the model; without `given`, all inputs are generated. Raises one of `FAILURES`."""
@@ -93,7 +93,7 @@ class Running:
     def feed(self, inputs: Sequence[Array]) -> None:
         """Copy the inputs to the runtime."""
         for place, value in zip(self._places, inputs, strict=True):
-            # The binding misreads a string array without dimensions.
+            # The Python binding misreads a string array without dimensions.
             is_text = value.dtype == object and not value.ndim
             self._interpreter.set_tensor(place, value.astype("S") if is_text else value)
 

@@ -1,4 +1,4 @@
-"""LiteRT's C interface (litert/c/litert_profiler.h, litert_compiled_model.h): the Python one has no profiler."""
+"""LiteRT's C interface (litert/c/litert_profiler.h, litert_compiled_model.h); the Python one has no profiler."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _CPU = c_int(1)
 _WRITE = c_int(1)
 _DTYPES = {1: "float32", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 8: "complex64", 9: "int8"}
 _DTYPES |= {10: "float16", 11: "float64", 12: "complex128", 13: "uint64", 16: "uint32", 17: "uint16"}
-"""numpy's names for TfLiteType, whose numbers LiteRtElementType uses."""
+"""NumPy's names for the members of TfLiteType, whose numbers LiteRtElementType uses too."""
 
 _MOST_DIMENSIONS = 8
 _NO_DELETER = CFUNCTYPE(None, c_void_p)(lambda _: None)
 
 
 class _TensorType(Structure):
-    """`LiteRtRankedTensorType`: element type, rank with a strides flag, dimensions; padded."""
+    """`LiteRtRankedTensorType`: element type, rank with a flag for strides, dimensions; with padding."""
 
     _fields_ = (
         ("element_type", c_int),
@@ -67,7 +67,7 @@ class _Event(Structure):
 
 
 class LiteRt:
-    """The library; a failing call raises RefusedError."""
+    """The library; a call that fails raises RefusedError."""
 
     def __init__(self) -> None:
         spec = importlib.util.find_spec("ai_edge_litert")
@@ -78,7 +78,7 @@ class LiteRt:
         self._kept: list[object] = []
 
     def __call__(self, name: str, *arguments: object) -> None:
-        """Call a function, given by its name without `LiteRt`."""
+        """Call a function; its name is given without `LiteRt`."""
         status = getattr(self._library, f"LiteRt{name}")(*arguments)
         if status:
             raise RefusedError(f"LiteRt{name} fails with status {status}")
@@ -90,13 +90,13 @@ class LiteRt:
         return handle
 
     def add_options(self, options: c_void_p, identifier: bytes, text: bytes) -> None:
-        """Add options of a kind, encoded as TOML text, as the library does."""
+        """Add options of one kind, encoded as TOML text, as the library itself does."""
         self._kept.append(create_string_buffer(text))
         self("AddOpaqueOptions", options, self.make("CreateOpaqueOptions", identifier, self._kept[-1], _NO_DELETER))
 
 
 class Profiled:
-    """The first signature of a model, compiled by LiteRT with its profiler."""
+    """The first signature of a model, compiled by LiteRT with the profiler on."""
 
     def __init__(self, model: str, variant: str) -> None:
         """Compile the model. Raises RefusedError."""
@@ -114,7 +114,7 @@ class Profiled:
     def events(self, given: Sequence[Sequence[Array]] | None, make: Make, runs: int) -> list[dict[str, Any]]:
         """Run the model, and return the recorded events. Raises RefusedError.
 
-        Run `n` uses inputs `given[n]`, cyclically; without `given`, generated ones.
+        Run `n` uses the inputs `given[n]`, cyclically; without `given`, inputs are generated.
         """
         lite, inputs = self.lite, self._ends[0]
         sets = given or [[make(place, dtype, shape) for place, (_, dtype, shape) in enumerate(inputs)]]
@@ -156,7 +156,7 @@ def _buffers(lite: LiteRt, environment: c_void_p, model: c_void_p, compiled: c_v
         tensor_type = _TensorType()
         lite("GetRankedTensorType", tensor, byref(tensor_type))
         rank = tensor_type.rank & 0x7F
-        for at in range(rank):  # a dynamic dimension counts as 1, as converters write it for the interpreter
+        for at in range(rank):  # a dynamic dimension counts as 1, which is what converters write for the interpreter
             tensor_type.dimensions[at] = max(1, tensor_type.dimensions[at])
         needs = lite.make(f"GetCompiledModel{kind}BufferRequirements", compiled, c_size_t(0), c_size_t(position))
         buffer = lite.make("CreateManagedTensorBufferFromRequirements", environment, byref(tensor_type), needs)

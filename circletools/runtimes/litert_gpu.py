@@ -1,8 +1,8 @@
-"""LiteRT's GPU delegate: runs a model on the GPU alone, with the system's Vulkan or OpenCL.
+"""LiteRT's GPU delegate, which runs a model on the GPU alone, with the system's Vulkan or OpenCL.
 
-LiteRT's C interface accepts additional accelerators: one that takes no operators (the spy), applied after the GPU's,
-sees which operators the GPU took (see `plan`). Values come from the Python interface. Importing this module imports
-the runtime, which is an optional package.
+LiteRT's C interface accepts additional accelerators: one that takes no operators (the spy) is applied after the
+GPU's, and sees which operators the GPU took (see `plan`). Values come from the Python interface. Importing this
+module imports the runtime, which is an optional package.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NOISE = re.compile(r"^(?:INFO:|WARNING: \[|WARNING: Logging|Warning: max|[IW]\d
 
 
 def loads(request: Request) -> Verdict:
-    """Return whether all operators run on the GPU; a refusal lists the device of each operator."""
+    """Return whether all operators run on the GPU; if not, the verdict lists the device of each operator."""
     try:
         _compile(request.model, _GPU)
     except RefusedError as error:
@@ -57,7 +57,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return the operators that the GPU takes if the CPU may run the others, and its reasons for refusals."""
+    """Return the operators that the GPU takes if the CPU may run the others, and the GPU's reasons for refusals."""
     since = mark()
     found = placed(_compile(request.model, _CPU | _GPU), _DEVICES)
     text = printed(since)
@@ -123,7 +123,7 @@ def _environment() -> tuple[Any, c_void_p, Spy]:
     if not files:
         raise NoDeviceError("this package of LiteRT has no GPU accelerator")
     for accelerator in files:
-        ctypes.CDLL(str(accelerator))  # the library searches for it by its bare name
+        ctypes.CDLL(str(accelerator))  # the library looks for it by its file name alone
     library, environment, spy = ctypes.CDLL(str(folder / "libLiteRt.so")), c_void_p(), Spy()
     _call(library, "LiteRtCreateEnvironment", 0, None, byref(environment))
     _register(library, environment, spy)
@@ -175,4 +175,4 @@ def _register(library: Any, environment: c_void_p, spy: Spy) -> None:
 
 
 _KEPT: list[object] = []
-"""Objects that the library still refers to."""
+"""Objects to which the library still refers."""

@@ -1,4 +1,4 @@
-"""onert: load and compile models, and run them with inputs and outputs that the caller binds.
+"""onert: it loads and compiles models, and runs them with inputs and outputs that the caller binds.
 
 Importing this module loads the runtime's library, which comes with an optional package.
 """
@@ -25,12 +25,12 @@ from circletools.runtimes.running import run_with, words_of
 
 FAILURES = (StatusError, KeyError, ValueError, RefusedError)
 
-# Some shapes are known only after the run, and a declared shape can be wrong.
+# Some shapes are known only after the run, and a shape in the file can be wrong.
 _OPEN_OUTPUT_BYTES = 1 << 24
 _LEAST_OUTPUT_BYTES = 1 << 16
 # Bytes that a runtime leaves untouched must not look like a plausible zero.
 _UNWRITTEN = b"\xa5"
-_FEWEST_BYTES = 4  # unlikely to occur as values
+_FEWEST_BYTES = 4  # so many such bytes are unlikely to be values
 _OPERATION = re.compile(r"Unsupported operation: (\w+)|NYI for operation '(\w+)'")
 
 
@@ -38,7 +38,7 @@ def bind_outputs(session: Session) -> list[Bound]:
     """Bind sufficiently large outputs; return their buffers."""
     buffers: list[Bound] = []
     for position, info in enumerate(session.infos("output")):
-        # A dynamic shape has a -1, or no dimensions at all, like a scalar.
+        # A dynamic shape contains -1 or has no dimensions at all, like a scalar's.
         is_open = info.rank == 0 or -1 in info.shape()
         size = _OPEN_OUTPUT_BYTES if is_open else max(_size(info), _LEAST_OUTPUT_BYTES)
         buffers.append((ctypes.c_char * size).from_buffer(bytearray(_UNWRITTEN * size)))
@@ -85,11 +85,11 @@ def loads(request: Request) -> Verdict:
 
 
 placement = loads
-"""Ask as `loads` does: all operators run or none; a refusal names at most the first unsupported one."""
+"""The same as `loads`: either all operators run or none; a refusal names at most the first unsupported one."""
 
 
 def called(request: Request) -> Verdict:
-    """Return whether outputs that the runtime allocates (as for onert's Python package) equal those a caller binds.
+    """Return whether outputs that the runtime allocates (as onert's Python package wants) equal those a caller binds.
 
     If the model does not run with bound outputs, nothing is compared.
     """
@@ -109,10 +109,10 @@ def called(request: Request) -> Verdict:
 
 
 def profile(request: Request) -> Recorded:
-    """Run a model with onert's tracing; the file `trace.chrome.json` is complete when the process has ended."""
+    """Run a model with onert's tracing; the file `trace.chrome.json` is complete once the process has ended."""
     folder = mkdtemp()
     settings = {"TRACING_MODE": "1", "WORKSPACE_DIR": folder, "NUM_THREADS": "1"}
-    os.environ |= settings  # a session reads the environment when it is created
+    os.environ |= settings  # a session reads the environment variables when it is created
     begun, given = perf_counter(), request.inputs[0] if request.inputs else None
     try:
         running = Running(request.variant, request.model, given, partial(make_input, request.seed))
@@ -158,7 +158,7 @@ class Running:
         """Copy the inputs to the runtime."""
         for buffer, value in zip(self._bound, inputs, strict=True):
             if value.nbytes > len(buffer):
-                raise RefusedError(f"an input has {value.nbytes} bytes, not {len(buffer)} as in the first run")
+                raise RefusedError(f"an input has {value.nbytes} bytes, but had {len(buffer)} in the first run")
             ctypes.memmove(buffer, np.ascontiguousarray(value).ctypes.data, value.nbytes)
 
     def run(self) -> None:

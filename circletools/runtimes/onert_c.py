@@ -39,13 +39,13 @@ _STATUS: Final = (
     "DEPRECATED_API",
 )
 _DTYPES = ("float32", "int32", "uint8", "bool", "uint8", "int64", "int8", "int16")
-"""The dtype of each `NNFW_TYPE`; the first uint8 is quantized."""
+"""The dtype of each `NNFW_TYPE`; the first uint8 is the quantized one."""
 
 Bound = Array[c_char]
 
 
 class TensorInfo(Structure):
-    """`nnfw_tensorinfo` with extra room: the runtime writes `rank` dimensions, although the struct has room for 6."""
+    """`nnfw_tensorinfo` with extra room: the runtime writes `rank` dimensions, although the struct only holds 6."""
 
     _fields_ = (("dtype", c_int32), ("rank", c_int32), ("dims", c_int32 * 32))
 
@@ -54,7 +54,7 @@ class TensorInfo(Structure):
         return tuple(self.dims[: self.rank])
 
     def numpy(self) -> np.dtype[Any]:
-        """Return the dtype. Raises KeyError for a type that the interface does not have."""
+        """Return the dtype. Raises KeyError for a type outside `DTYPES`."""
         return np.dtype(dict(enumerate(_DTYPES))[self.dtype])
 
 
@@ -86,7 +86,7 @@ CAN_ALLOCATE: Final = hasattr(_LIBRARY, _GET_OUTPUT)
 class Session:
     """One `nnfw_session`; bound buffers stay alive as long as the session.
 
-    Once `prepare` has failed, the session can only be closed: any other call crashes.
+    After `prepare` has failed, a session can only be closed; any other call crashes.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Session:
         self._check("create_session", byref(self._handle))
 
     def __call__(self, name: str, *arguments: object) -> None:
-        """Call a function of the session, given by its name without `nnfw_`. Raises StatusError."""
+        """Call a function of the session; its name is given without `nnfw_`. Raises StatusError."""
         self._check(name, self._handle, *arguments)
 
     @staticmethod
@@ -118,7 +118,7 @@ class Session:
         return found
 
     def fix_shapes(self, shapes: Sequence[tuple[int, ...]]) -> None:
-        """Give the inputs these shapes; call this before `prepare`."""
+        """Set the shapes of the inputs; call this before `prepare`."""
         for position, (info, shape) in enumerate(zip(self.infos("input"), shapes, strict=True)):
             if info.shape() != shape:
                 info.rank = len(shape)

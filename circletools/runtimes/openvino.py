@@ -1,4 +1,4 @@
-"""OpenVINO: the conversion of a TFLite model, and a device's compiler.
+"""OpenVINO: it converts a TFLite model, and compiles it for a device.
 
 Importing this module imports the runtime, which is an optional package.
 """
@@ -30,7 +30,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return the operators that a device takes: all that it compiles, without those that `query_model` omits."""
+    """Return the operators that a device takes: all that it compiles, except those that `query_model` omits."""
     core, model, _ = _compiled(request)
     taken = core.query_model(model, request.variant)
     left = [one for one in model.get_ordered_ops() if one.get_friendly_name() not in taken]
@@ -62,7 +62,7 @@ def profile(request: Request) -> Recorded:
 
 
 class Running:
-    """A model that is ready to run, with inputs of any supported shape."""
+    """A model that is ready to run, with inputs of any shape that it supports."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Running:
 
 
 def _form(end: Any) -> tuple[Any, list[int]]:
-    """Return the type and shape of an input; open sizes count as 1."""
+    """Return the type and shape of an input; dynamic dimensions count as 1."""
     sizes = [1 if size.is_dynamic else size.get_length() for size in end.get_partial_shape()]
     return end.get_element_type().to_dtype(), sizes
 
@@ -119,5 +119,5 @@ def _core() -> Any:
 
 
 def _short(error: Exception) -> str:
-    """Return the message of an error, without locations in OpenVINO's source."""
+    """Return the message of an error without its locations in OpenVINO's source."""
     return " ".join(_LINES.sub("", str(error)).split()) or str(error).strip()

@@ -1,4 +1,4 @@
-"""Find the operators that a program refers to: by index, by operator code, by the name of an output."""
+"""Find the operators to which a program refers by index, by operator code, or by the name of an output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from circletools.runtimes.protocol import Placed, Verdict
 
 Operators = tuple[Sequence[str], Sequence[Sequence[bytes]]]
-"""The operators of a subgraph: the code name of each, and the names of its outputs."""
+"""The operators of a subgraph: the code name of each, and the names of each one's outputs."""
 
 _Place = tuple[int, int]
 
@@ -17,10 +17,10 @@ _Place = tuple[int, int]
 def located(verdict: Verdict, subgraphs: Sequence[Operators]) -> Verdict:
     """Return a verdict whose operators have the model's indices.
 
-    A reason for an operator code alone is assigned to the refused operators of that code, or to all operators of the
-    code if there is one reason for each. Answers that still match several operators, or none, come last and without
-    an index; subgraphs that the program created are left out. Unnamed operators follow if the verdict has a device
-    for `others`.
+    A reason given only for an operator code is assigned to the refused operators of that code, or to all operators of
+    the code if there is one reason for each. Answers that still match several operators, or none, come last and
+    without an index; subgraphs that the program created are left out. Operators that the program did not name follow
+    if the verdict has a device for `others`.
     """
     index, shown = _Index(subgraphs), _shown(verdict.operators, [len(codes) for codes, _ in subgraphs])
     found: dict[_Place, Placed] = {}
@@ -74,13 +74,13 @@ class _Index:
                     self._by_tensor.setdefault(tensor, []).append(place)
 
     def of_code(self, code: str) -> Sequence[_Place]:
-        """Return the operators of a code."""
+        """Return the operators with this code."""
         return self._by_code.get(_plain(code), ())
 
     def place(
         self, placed: Placed, shown: dict[int, int], found: Container[_Place], alone: Counter[str]
     ) -> _Place | None:
-        """Return the operator that an answer refers to; among several with this index, the first not yet found.
+        """Return the operator to which an answer refers; of several, the first that is not yet `found`.
 
         `alone` has, by code, the number of answers that name only that code.
         """
@@ -90,7 +90,7 @@ class _Index:
         tensor, code = placed.tensor.encode(errors="surrogateescape"), _plain(placed.code)
         if tensor:
             named = self._by_tensor.get(tensor, ())
-            # A program can refer to an operator by its fused activation, which has the same output.
+            # A program may refer to an operator by its fused activation, which has the same output.
             return _only([place for place in named if code in self.codes[place]]) or _only(named)
         of_code = self.of_code(code) if code else self.codes
         fit = [place for place in of_code if placed.operator in {None, place[1]}]

@@ -1,7 +1,7 @@
-"""The operators that each delegate of LiteRT took, read from the runtime itself.
+"""The operators that each LiteRT delegate took, as read from the runtime itself.
 
-A delegate sees the execution plan when it is applied. So a second delegate that takes no operators is applied after
-the others: in its plan, an operator created by a delegate lists the operators that it replaced.
+A delegate sees the execution plan when it is applied. Therefore, a second delegate that takes no operators is applied
+after the others: in its plan, an operator created by another delegate lists the operators that it replaced.
 
 The structures are those of the C interface (`tflite/core/c/common.h`), up to the last field that is read.
 """
@@ -103,7 +103,7 @@ def _read(context: int) -> Plan:
 class Spy:
     """A delegate that takes no operators; `plans` collects the plan of each subgraph to which it is applied.
 
-    It must outlive the interpreter to which it is applied, which uses it once more when it is destroyed.
+    It must outlive the interpreter to which it is applied, since the interpreter uses it once more when destroyed.
     """
 
     def __init__(self) -> None:
@@ -129,12 +129,12 @@ def plans(interpreter: Any) -> list[Plan]:
 
 
 def nodes(text: str) -> list[Placed]:
-    """Return the operators in an error message, the innermost first; those created by delegates have other names."""
+    """Return the operators in an error message, the innermost first, without those created by delegates."""
     return [Placed("", text, None, int(number), code) for number, code in _NODE.findall(text)]
 
 
 def placed(plans: Iterable[Plan], devices: Mapping[str, str]) -> tuple[Placed, ...]:
-    """Return the operators of plans. `devices` maps delegates to devices; the key "" means no delegate."""
+    """Return the operators of these plans. `devices` maps delegates to devices; the key "" means no delegate."""
     return tuple(
         Placed(devices.get(step.delegate, step.delegate), "", subgraph, operator)
         for subgraph, plan in enumerate(plans)

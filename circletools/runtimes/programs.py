@@ -1,4 +1,4 @@
-"""The supported programs: their packages, and how to choose a Python that has a program."""
+"""The supported programs: their packages, and the choice of a Python that has a program."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from circletools.wording import suggestion
 class Program:
     """A program: the module to import, the distribution that provides it, and its variants.
 
-    The first variant is the default. `limit` is the kind of memory that is limited: the address space, or only data
-    if drivers reserve more addresses than there is memory.
+    The first variant is the default. `limit` is the kind of memory to limit: the address space, or only data if
+    drivers reserve more addresses than there is memory.
     """
 
     module: str
@@ -68,16 +68,16 @@ def known() -> list[str]:
 
 
 PROFILERS = ("litert", "onert", "openvino")
-"""The programs whose packages have a profiler of operators."""
+"""The programs whose packages have a profiler for operators."""
 
 
 def variable(program: str) -> str:
-    """Return the environment variable for the Python of a program."""
+    """Return the name of the environment variable for a program's Python."""
     return f"CIRCLETOOLS_{program.upper().replace('-', '_')}_PYTHON"
 
 
 def command(program: str) -> list[str]:
-    """Return the command for a Python that has this program: this one, or that in its environment variable.
+    """Return the command for a Python that has this program: this Python, or that in the environment variable.
 
     Raises UsageError if this Python does not have the program.
     """

@@ -24,8 +24,8 @@ Status = Literal["ok", "refused", "crash", "timeout", "memory", "differs"]
 class Request:
     """A request about a model, which runs once with each of `inputs`, or `repeat` times with inputs from `seed`.
 
-    `variant` chooses a part of the program: kernels, a backend, an accelerator. The model is loaded once for all
-    runs, so state that is kept between runs has an effect.
+    `variant` chooses a part of the program: its kernels, a backend or an accelerator. The model is loaded once for
+    all runs, so state kept between runs has an effect.
     """
 
     question: Question
@@ -48,12 +48,12 @@ class Step:
 
 
 Chain = tuple[Step, ...]
-"""Models that run one after another; later models read outputs of earlier ones by name."""
+"""Models that run one after another; later models read the outputs of earlier ones by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainsRequest:
-    """Chains to be timed in turns for the given seconds; all run in one process.
+    """Chains to be timed in turns for this many seconds; all run in one process.
 
     Inputs that no step produces are generated from `seed`.
     """
@@ -117,7 +117,7 @@ class Placed:
     """The device of an operator, which the program may identify only partly.
 
     `device` is empty if the program refuses the operator; `words` are its reasons. `code` and `tensor` (an output)
-    are its own names. `subgraph` counts the subgraphs in the order in which the program reports them.
+    are the program's own names. `subgraph` counts the subgraphs in the order in which the program reports them.
     """
 
     device: str = ""
@@ -144,7 +144,7 @@ class Verdict:
 
 
 class RefusedError(Exception):
-    """The program does not accept the model; `operators` are those that its message names."""
+    """The program does not accept the model; `operators` are those named in its message."""
 
     def __init__(self, words: str, operators: Sequence[Placed] = ()) -> None:
         super().__init__(words)
@@ -155,12 +155,12 @@ class NoDeviceError(Exception):
     """The program has no device to run on, regardless of the model."""
 
 
-_PRINTED = 2  # the child's standard error is a file that its parent also reads
+_PRINTED = 2  # the child's standard error is a file that the parent also reads
 _MOST_PRINTED = 1 << 20
 
 
 def mark() -> int:
-    """Return the current end of this process's output."""
+    """Return the position at which this process's output now ends."""
     with suppress(OSError):
         return os.lseek(_PRINTED, 0, os.SEEK_END)
     return 0
@@ -174,5 +174,5 @@ def printed(since: int = 0) -> str:
 
 
 def plain(array: Array) -> Array:
-    """Return an array that any process can read, since some dtypes are known only if their package is imported."""
+    """Return an array that any process can read: some dtypes are known only where their package is imported."""
     return array if array.dtype.kind in "biufcOSU" else array.view(np.dtype(f"u{array.dtype.itemsize}"))

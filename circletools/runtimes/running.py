@@ -1,4 +1,4 @@
-"""The interface of a model that is ready to run, in any program."""
+"""The interface of a model that is ready to run in any of the programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from circletools.runtimes.protocol import Answer, Array, RefusedError, Request, 
 class Running(Protocol):
     """A loaded model; each adapter has a class with this name, and `FAILURES`, the exceptions that its methods raise.
 
-    Its arguments are a variant, a file, the given inputs (None to generate them), and a function that makes inputs.
+    The arguments are a variant, a file, the given inputs (None to generate them), and a function that makes inputs.
     """
 
     inputs: list[Array]
@@ -44,6 +44,6 @@ def run_with(adapter: Any, request: Request) -> Answer:
 
 
 def words_of(error: Exception) -> str:
-    """Return the message of an error, with its class unless it is a refusal."""
+    """Return the message of an error, preceded by its class unless it is a refusal."""
     kind = "" if isinstance(error, RefusedError) else f"{type(error).__name__}: "
     return f"{kind}{error}".strip()

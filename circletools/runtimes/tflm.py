@@ -26,7 +26,7 @@ _TOTAL = re.compile(r"Arena allocation total (\d+) bytes")
 
 
 def loads(request: Request) -> Verdict:
-    """Return whether the interpreter takes the model, and the smallest arena that it loads in, in steps of 16 bytes.
+    """Return whether the interpreter accepts the model, and the smallest arena in which it loads, in 16-byte steps.
 
     The allocator records that size, except for models with few operators, which need more while they are prepared.
     """
@@ -38,7 +38,7 @@ def loads(request: Request) -> Verdict:
 
 
 placement = loads
-"""Ask as `loads` does: all operators run or none; a refusal names the first unsupported one."""
+"""The same as `loads`: either all operators run or none; a refusal names the first unsupported one."""
 
 
 class Running:
@@ -70,7 +70,7 @@ class Running:
 
 
 def _details(ask: Any) -> Any:
-    """Yield the details of each input or output; there is no count, but an index beyond the last is an error."""
+    """Yield the details of each input or output; their number is unknown, but an index after the last is an error."""
     place = 0
     while True:
         try:

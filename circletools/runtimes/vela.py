@@ -31,9 +31,9 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return the operators that run on the NPU, and for the others the reason that Vela gives."""
+    """Return the operators that run on the NPU and, for the others, the reason that Vela gives."""
     text = _compile(request)
-    if _NONE_LEFT.search(text):  # the refused operator is not needed, since it only computed a shape that Vela knows
+    if _NONE_LEFT.search(text):  # the refused operator is not needed: it only computes a shape that Vela knows
         return Verdict("ok", "", (), "npu")
     operators = list(_reasons(text, "cpu"))
     operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text) if not _MADE_UP.fullmatch(name)]
@@ -41,7 +41,7 @@ def placement(request: Request) -> Verdict:
 
 
 def run(_request: Request) -> Answer:
-    """Raise RefusedError: Vela is a compiler, and runs no models."""
+    """Raise RefusedError, since Vela is a compiler and runs no models."""
     return Answer([], [], "vela is a compiler: it runs no models")
 
 
@@ -51,14 +51,14 @@ def _reasons(text: str, device: str) -> Iterator[Placed]:
 
 
 def _named(device: str, words: str, code: str, tensor: str) -> Placed:
-    """Return the operator with an output; Vela invents names for outputs that are unnamed or missing."""
+    """Return the operator that has this output; Vela invents names for unnamed and missing outputs."""
     code, made_up = code.removesuffix("None"), _MADE_UP.fullmatch(tensor)
     index = int(made_up[1]) if made_up and made_up[1] else None
     return Placed(device, words, None, index, code, "" if made_up else tensor)
 
 
 def _compile(request: Request) -> str:
-    """Compile; return the printed output, which the compiler's core writes to standard output without Python."""
+    """Compile; return the printed output, which the compiler's core writes to standard output, bypassing Python."""
     since = mark()
     with tempfile.TemporaryDirectory() as directory:
         options = ["--accelerator-config", request.variant, "--show-cpu-operations", "--output-dir", directory]
@@ -66,7 +66,7 @@ def _compile(request: Request) -> str:
         os.dup2(2, 1)
         try:
             status = vela.main([str(Path(request.model)), *options])
-        except BaseException as error:  # of any kind, since the compiler raises its own errors, asserts and exits
+        except BaseException as error:  # of any kind: the compiler raises its own errors, asserts and exits
             raise _refused(printed(since), error) from error
         finally:
             sys.stdout.flush()

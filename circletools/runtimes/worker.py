@@ -1,7 +1,7 @@
 """Ask runtimes and compilers in a separate process, since they crash, hang, print and use up memory.
 
 The child answers requests over a connection until it is closed; `protocol` has the messages. The child may be another
-Python, which loads the needed modules of circletools from this installation.
+Python, which loads the modules of circletools that it needs from this installation.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from circletools.runtimes.protocol import (
 from circletools.storage.platform import read_at
 
 MEMORY_BYTES = 8 << 30
-"""The default memory limit of a child, beyond the model."""
+"""The default memory limit of a child, in addition to the model's size."""
 
 _START_SECONDS = 120.0
 _ROOM_BYTES = 1 << 28  # for the model itself
 _PACKAGE = Path(__file__).parents[1]
-# Packages next to circletools must not hide the child's own: they may be for another Python.
+# Packages next to circletools must not hide those of the child, which may be another Python.
 _CHILD = """
 import sys
 sys.path[:] = [one for one in sys.path if one]  # not the user's current folder
@@ -90,25 +90,25 @@ class Worker:
         self._scratch.cleanup()
 
     def loads(self, model: Path) -> Verdict:
-        """Ask whether the program loads and prepares a model."""
+        """Return whether the program loads and prepares a model."""
         return self._judge("loads", model)
 
     def called(self, model: Path) -> Verdict:
-        """Ask whether the program loads a model, and whether all its interfaces return the same values."""
+        """Return whether the program loads a model, and whether all its interfaces return the same values."""
         verdict = self.loads(model)
         return self._judge("called", model) if verdict.status == "ok" and self.runtime == "onert" else verdict
 
     def placement(self, model: Path) -> Verdict:
-        """Ask which operators the program accepts."""
+        """Return which operators the program accepts."""
         return self._judge("placement", model)
 
     def run(self, model: Path, inputs: Sequence[Array] | None = None, seed: int = 0, repeat: int = 1) -> Answer:
-        """Run a model, `repeat` times with the same inputs; outputs of all runs are concatenated."""
+        """Run a model `repeat` times with the same inputs; the outputs of all runs are concatenated."""
         given = None if inputs is None else [list(inputs)] * repeat
         return self._run(Request("run", str(model), self.variant, given, seed, repeat))
 
     def run_each(self, model: Path, inputs: Iterable[Iterable[Array]]) -> Answer:
-        """Run a model once with each of these inputs; outputs of all runs are concatenated."""
+        """Run a model once with each of these inputs; the outputs of all runs are concatenated."""
         return self._run(Request("run", str(model), self.variant, [list(each) for each in inputs]))
 
     def profile(self, request: Request) -> Recorded:
@@ -129,7 +129,7 @@ class Worker:
         if isinstance(found, Timed):
             return found
         assert isinstance(found, Verdict)
-        words = found.words.removeprefix(f"{self.runtime} ")  # which the error attributes to only one of the programs
+        words = found.words.removeprefix(f"{self.runtime} ")  # the error names only one of the programs
         return Timed([], self._failure(words))
 
     def _run(self, request: Request) -> Answer:
@@ -160,7 +160,7 @@ class Worker:
         return f"{self.runtime} cannot read Circle models" if is_circle and "circle" not in formats else ""
 
     def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Recorded | Timed | Verdict:
-        """Return the answer of the child, or a verdict if it gives none."""
+        """Return the child's answer, or a verdict if it gives none."""
         self._raise_limit_for(model)
         try:
             connection = self._connection or self._start()
@@ -176,7 +176,7 @@ class Worker:
             return Verdict("timeout", f"no answer in {self._seconds:g} s")
         except (EOFError, OSError):  # it ended before or while it answered
             return self._ended(self._stop())
-        except BaseException:  # interrupted: a late answer must not be taken for the answer to another request
+        except BaseException:  # interrupted: a late answer must not be taken as the answer to a later request
             self._stop()
             raise
 
@@ -202,7 +202,7 @@ class Worker:
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - our own program, in a Python chosen by the user
                     [*self._command, "-c", _CHILD.format(*arguments)],
-                    # The order of summation, and so the result, must not depend on the machine's load.
+                    # The order of summation, and thus the result, must not depend on the machine's load.
                     env=os.environ | {"NUM_THREADS": "1", "TMPDIR": self._scratch.name},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

@@ -1,1 +1,1 @@
-"""Shapes: infer output shapes from input shapes as LiteRT does, and change the shapes of models."""
+"""Shapes: infer output shapes from input shapes as LiteRT does, for checks and for changing the shapes of models."""

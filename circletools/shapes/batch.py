@@ -1,7 +1,7 @@
 """Follow the batch dimension through an operator, and find the constants that must grow with the batch.
 
-A dimension holds the batch N, previously B, if the shapes differ there by the factor N/B. A size in a constant is
-changed only if the product of the dimensions before it proves that it contains the batch.
+A dimension holds the batch, which changes from B to N, if the shapes before and after differ there by the factor N/B.
+A size in a constant is changed only if the product of the dimensions before it proves that it contains the batch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ALONG: dict[str, Callable[[Call, int], Collection[int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The batch before and after, whether constants may be changed to fit, and whether the batch stays dynamic."""
+    """The batch before and after; whether constants may be changed to fit; whether the batch becomes dynamic."""
 
     before: int
     after: int
@@ -44,7 +44,7 @@ class Batch:
     is_open: bool = False
 
     def axis(self, was: Shape, now: Shape) -> int | None:
-        """Return the dimension that grew, None if none did. Raises RefusedError if more changed."""
+        """Return the dimension that grew, or None. Raises RefusedError if anything else changed."""
         if was == now:
             return None
         differing = [axis for axis, sizes in enumerate(zip(was, now, strict=False)) if sizes[0] != sizes[1]]
@@ -54,13 +54,13 @@ class Batch:
         return differing[0]
 
     def grown(self, size: int) -> int:
-        """Return a size that contains the batch after the change."""
+        """Return the new value of a size that contains the batch."""
         return size * self.after // self.before
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The replacement for an input: other values, or the number of its repetitions along a dimension (the batch)."""
+    """A change of an input: other values, or, without a value, repetition along a dimension to fit the new batch."""
 
     slot: int
     value: Value | None = None
@@ -85,7 +85,7 @@ def _reshape(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
     if batch.is_open:
         refuse_unless(-1 not in sizes, f"{shown(sizes)} is dynamic in another dimension", 1)
     sizes[at] = -1 if batch.is_open else batch.grown(sizes[at])
-    if not given or call.numbers(1) in (was.numbers(1), sizes):  # otherwise it is computed and needs no change
+    if not given or call.numbers(1) in (was.numbers(1), sizes):  # otherwise the shape is computed and needs no change
         yield Patch(1, np.array(sizes))
 
 
@@ -113,13 +113,13 @@ def patches(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
 
 
 def _is_single(call: Call, was: Call, slot: int, axis: int, batch: Batch) -> bool:
-    """Return whether an input did not grow although it has the old batch in a dimension."""
+    """Return whether an input has not grown although it holds the old batch in a dimension."""
     shape = call.shapes[slot] if slot < len(call) else None
     return shape is not None and shape == was.shapes[slot] and axis < len(shape) and shape[axis] == batch.before
 
 
 def _number(call: Call, slot: int, at: int | None, batch: Batch) -> Iterator[Patch]:
-    """Yield a replacement for a shape with the batch in one place, if it still has the old batch."""
+    """Yield a replacement for a shape with the batch in one position, if it still has the old batch."""
     value = call.values[slot]
     if at is not None and value is not None and 0 <= at < value.size and value.reshape(-1)[at] == batch.before:
         sizes = call.numbers(slot)
@@ -128,7 +128,7 @@ def _number(call: Call, slot: int, at: int | None, batch: Batch) -> Iterator[Pat
 
 
 def _whole(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
-    """Yield a replacement for the end of a slice that covered the whole old batch."""
+    """Yield a replacement for the end of a slice that covered the whole batch before."""
     axis = batch.axis(was.shape(), call.shape())
     if axis is None or call.values[1] is None or call.values[2] is None:
         return
@@ -151,10 +151,10 @@ def check_batch(call: Call, was: Call, results: tuple[list[Shape | None], list[S
     if not grown or call.code in {"SHAPE", "RANK"}:
         return
     ends = bool(outputs) and set(outputs) == {None} and None not in (*results[0], *results[1])
-    refuse_unless(not ends, "the batch ends here")
+    refuse_unless(not ends, "its output has no batch dimension")
     for slot, axis in grown if call.code == "CONCATENATION" else grown[:1] if grown[0][0] == 0 else ():
         along = _ALONG[call.code](was, len(was.shape(slot))) if call.code in _ALONG else ()
-        refuse_unless(axis not in along, f"it mixes the batch, dimension {axis} of its input {slot}")
+        refuse_unless(axis not in along, f"it mixes the entries of the batch, dimension {axis} of its input {slot}")
     if call.code == "RESHAPE" or (call.code == "FULLY_CONNECTED" and not call.options.get("keep_num_dims")):
         at, result = outputs[0], results[0][0]
         before = element_count(was.shape()[: grown[0][1]])

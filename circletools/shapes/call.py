@@ -1,4 +1,4 @@
-"""The call of an operator, as shape rules receive it, and helpers for these rules."""
+"""The call of an operator as the shape rules receive it, and helpers for these rules."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Value = NDArray[Any]
 
 
 class RefusedError(Exception):
-    """The operator refuses these shapes. `slot` is the input whose constant decides, if one does.
+    """The operator refuses these shapes. `slot` is the input whose constant causes this, if there is one.
 
-    It may accept an input of `times` as many elements.
+    It may accept an input with `times` as many elements.
     """
 
     def __init__(self, reason: str, slot: int | None = None, times: int = 0) -> None:
@@ -28,7 +28,7 @@ class RefusedError(Exception):
 
 
 class DoubtfulError(RefusedError):
-    """A kernel of LiteRT accepts these shapes, but computes nothing, only a part, or something else."""
+    """LiteRT's kernel accepts these shapes, but computes nothing, only a part, or something different."""
 
 
 class WindowError(DoubtfulError):
@@ -41,9 +41,9 @@ class UnknownError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator with the shapes of its inputs, and with their values where these are known and few integers.
+    """An operator with the shapes of its inputs, and with the values of those that are known and have few integers.
 
-    A shape is None if the input is omitted or its shape is not known.
+    A shape is None if the input is omitted or its shape is unknown.
     """
 
     code: str
@@ -72,7 +72,7 @@ class Call:
         return [self.shape(slot) for slot in range(len(self))]
 
     def one_shape(self, start: int = 0) -> Shape:
-        """Return the shape that all inputs from a slot onwards share. Raises UnknownError, RefusedError."""
+        """Return the shape that all inputs from this slot on have in common. Raises UnknownError, RefusedError."""
         first, *others = self.all_shapes()[start:]
         for slot, shape in enumerate(others, start + 1):
             refuse_unless(shape == first, f"{shown(shape)} does not match {shown(first)}", slot)
@@ -138,7 +138,7 @@ def shown(shape: Sequence[int] | None) -> str:
 
 
 def resolved(sizes: Sequence[int], count: int, slot: int | None = None) -> Shape:
-    """Return sizes with -1 replaced such that there are `count` elements. Raises RefusedError."""
+    """Return sizes in which -1 is replaced so that there are `count` elements. Raises RefusedError."""
     known = element_count(size for size in sizes if size != -1)
     if list(sizes).count(-1) == 1 and known and count % known == 0:
         return tuple(count // known if size == -1 else size for size in sizes)

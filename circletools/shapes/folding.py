@@ -1,4 +1,4 @@
-"""Constant folding of the integers with which models compute shapes."""
+"""Constant folding of the integers from which models compute shapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circletools.shapes.call import Call, RefusedError, Shape, Value
 from circletools.shapes.layout import slices
 
 MOST_VALUES = 256
-"""A shape with more dimensions is refused."""
+"""The most dimensions that a shape may have."""
 
 _REDUCE: dict[str, Callable[..., Value]] = {
     "REDUCE_PROD": np.prod,
@@ -27,7 +27,7 @@ _BINARY: dict[str, Callable[[Value, Value], Value]] = {
 
 
 def folded(call: Call, results: Sequence[Shape | None]) -> Value | None:
-    """Return the value of an operator's only output if it follows from known values, else None."""
+    """Return the value of an operator's only output if it follows from known values, or else None."""
     if call.code in {"SHAPE", "RANK"}:
         shape = call.shapes[0]
         return None if shape is None else np.array(shape if call.code == "SHAPE" else len(shape), np.int64)

@@ -20,14 +20,14 @@ from circletools.shapes.folding import MOST_VALUES, folded
 from circletools.shapes.table import RULES
 
 Place = tuple[int, int]
-"""A subgraph, and a tensor or an operator in it."""
+"""The index of a subgraph, and that of a tensor or an operator in it."""
 _CALLING = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_COMPOSITE")
 _DEEPEST, _LARGEST = 64, 2**31
 _WHOLE_NUMBERS = ("INT32", "INT64", "BOOL")
 
 
 class ShapesRefusedError(Exception):
-    """An operator refuses the shapes; with the reason and the constant tensor that decides."""
+    """An operator refuses the shapes; holds the reason, and the constant tensor that causes it, if any."""
 
     def __init__(self, place: Place, code: str, reason: str, constant: int | None = None) -> None:
         super().__init__(reason)
@@ -36,7 +36,7 @@ class ShapesRefusedError(Exception):
 
 @dataclass(slots=True)
 class Shapes:
-    """The shape of each visited tensor, None if it is not known, and the necessary changes of constants."""
+    """The shape of each visited tensor (None if unknown), and the changes that constants need."""
 
     shapes: dict[Place, Shape | None] = field(default_factory=dict)
     values: dict[Place, Value] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class _Subgraph:
         self._buffers = model.buffers
 
     def constant(self, tensor: int) -> Value | None:
-        """Return the values of a constant that consists of a few integers."""
+        """Return the values of a constant if it consists of a few integers."""
         if not self.is_whole[tensor]:
             return None
         if tensor not in self._constants:
@@ -70,7 +70,7 @@ class _Subgraph:
                 if 0 in view.shape and self.graph.producer[tensor] < 0:
                     value = np.empty(view.shape, np.int32)
                 elif element_count(view.shape) <= MOST_VALUES and view.is_constant:
-                    count = element_count(view.shape)  # LiteRT reads the first bytes of a longer buffer
+                    count = element_count(view.shape)  # LiteRT reads only the first bytes of a longer buffer
                     value = np.frombuffer(self._buffers[view.buffer].data, DTYPES[view.type], count).reshape(
                         view.shape
                     )
@@ -79,7 +79,7 @@ class _Subgraph:
 
     def vector(self, tensor: int, shape: Shape | None) -> Shape | None:
         """Return the shape of a tensor, from the file if it is not known; None unless it is a vector of INT32."""
-        if shape is None and tensor >= 0:  # a file may leave out the shape of a computed tensor
+        if shape is None and tensor >= 0:  # a file may omit the shape of a computed tensor
             shape = self.shapes[tensor] or ((1,) if self.graph.producer[tensor] >= 0 else ())
         return shape if shape is not None and len(shape) == 1 and self.view.tensors[tensor].type == "INT32" else None
 
@@ -91,7 +91,7 @@ class Inference:
     """Infers shapes in a subgraph and the subgraphs that it calls, visiting each once.
 
     `base` holds the shapes of the unchanged model: operators whose inputs did not change keep these shapes. With
-    `strict`, no shape of a computed tensor is taken from the file, and `refused` has the operators whose rules refuse
+    `strict`, the file's shapes of computed tensors are not used, and `refused` has the operators whose rules refuse
     their inputs; `base` and `batch` must be None.
     """
 
@@ -157,7 +157,7 @@ class Inference:
             if self._strict:
                 self.refused[place] = error
                 found = [None] * len(results)
-            elif self._base is None:  # only LiteRT can tell; use the shape in the file
+            elif self._base is None:  # only LiteRT knows the shape; use the one in the file
                 found = [subgraph.shapes[tensor] if tensor >= 0 else None for tensor in results]
             else:
                 constant = None if error.slot is None or error.slot >= len(slots) else slots[error.slot]
@@ -171,7 +171,7 @@ class Inference:
 
     def _results(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
         try:
-            # The XNNPACK delegate may take a composite, whatever its decomposition; BITCAST also depends on types.
+            # The XNNPACK delegate may take a composite, whatever its decomposition is; BITCAST also depends on types.
             if self._strict and call.code in ("STABLEHLO_COMPOSITE", "BITCAST"):
                 raise UnknownError
             if call.code in _CALLING:
@@ -185,7 +185,7 @@ class Inference:
             else:
                 raise RefusedError("its shapes cannot be derived from its inputs")
         except (IndexError, ValueError, ZeroDivisionError, OverflowError) as error:
-            raise RefusedError("its inputs or options do not fit together") from error
+            raise RefusedError("its inputs and options do not fit together") from error
         except UnknownError:
             tensors, keeps = subgraph.results[operator], self._base is None and not self._strict
             kept = [keeps and tensor >= 0 and not subgraph.is_open(tensor) for tensor in tensors]
@@ -210,7 +210,7 @@ class Inference:
             condition = self.subgraphs[subgraph.callees[operator][0]]
             reads = any(self._changed(condition, at) for at in range(len(condition.codes))) if self._base else False
             if self._batch is not None and reads:
-                raise RefusedError("one condition decides for the whole batch")
+                raise RefusedError("a single condition decides for the whole batch")
             ends = [ends[1], given]
         if not ends or call.code == "CALL_ONCE":
             return [None] * call.results if self._strict else []
@@ -220,7 +220,7 @@ class Inference:
         slots, sizes = subgraph.operands[operator], found.options.get((subgraph.index, operator))
         shapes = [self._shape(subgraph, tensor, found) for tensor in slots]
         if subgraph.codes[operator] == "RESHAPE" and len(slots) == 2:
-            shapes[1] = subgraph.vector(slots[1], shapes[1])  # without one, LiteRT takes the options
+            shapes[1] = subgraph.vector(slots[1], shapes[1])  # without this input, LiteRT uses the options
         return Call(
             subgraph.codes[operator],
             {**subgraph.view.options_of(operator), **({} if sizes is None else {"new_shape": sizes})},
@@ -250,7 +250,7 @@ class Inference:
         return False
 
     def _patch(self, subgraph: _Subgraph, operator: int, patch: Patch) -> None:
-        """Replace or repeat an input. Raises RefusedError if it is computed, or shared."""
+        """Replace or repeat an input. Raises RefusedError if it is computed or must differ elsewhere."""
         assert self._batch is not None
         if subgraph.codes[operator] == "RESHAPE" and patch.value is not None:
             if subgraph.view.options_of(operator).get("new_shape"):
@@ -274,6 +274,6 @@ class Inference:
             self.found.shapes[key] = tuple(sizes)
 
     def unpatched_readers(self) -> Iterator[tuple[Place, int]]:
-        """Yield the changed constants that some operator needs unchanged, each with such an operator."""
+        """Yield the changed constants that another operator needs unchanged, each with such an operator."""
         for key, (_, operators) in self.found.patched.items():
             yield from ((key, one) for one in self.subgraphs[key[0]].graph.readers[key[1]] if one not in operators)

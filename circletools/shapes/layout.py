@@ -1,4 +1,4 @@
-"""Shapes of operators that move elements, reduce, count or fill: reshape, slice, concatenate, gather, pad, sum."""
+"""Shapes of operators that move, reduce, count or fill in elements: reshape, slice, concatenate, gather, pad, sum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from circletools.shapes.call import (
 
 
 def reshape(call: Call) -> Sequence[Shape]:
-    """The shape in its second input, else in its options; one size may be -1."""
+    """The shape in the second input, or else in the options; one size may be -1."""
     given = len(call) > 1 and call.shapes[1] is not None
     sizes = call.numbers(1) if given else list(call.options.get("new_shape", ()))
     if not given and sizes == [0]:
@@ -35,7 +35,7 @@ def reshape(call: Call) -> Sequence[Shape]:
         return [resolved(sizes, element_count(call.shape()), 1 if given else None)]
     except RefusedError as error:
         unused = None if given or len(call) < 2 else call.values[1]
-        if unused is not None and unused.dtype == np.int32:  # XNNPACK takes a shape of any rank
+        if unused is not None and unused.dtype == np.int32:  # XNNPACK accepts a shape of any rank
             raise DoubtfulError(error.reason, times=error.times) from error
         raise
 
@@ -56,7 +56,7 @@ def inserted(call: Call, shape: Shape, axis: int, size: int) -> Sequence[Shape]:
 
 
 def transpose(call: Call) -> Sequence[Shape]:
-    """The shape, with its dimensions permuted by the second input."""
+    """The shape with its dimensions permuted by the second input."""
     shape = call.shape()
     order = [call.axis(axis, len(shape)) for axis in call.numbers(1)]
     refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} does not permute {shown(shape)}", 1)
@@ -64,7 +64,7 @@ def transpose(call: Call) -> Sequence[Shape]:
 
 
 def unpack(call: Call) -> Sequence[Shape]:
-    """One output for each index of a dimension."""
+    """One output for each index of the dimension."""
     shape = call.shape()
     axis, count = call.axis(call.option("axis"), len(shape)), call.option("num")
     refuse_unless(
@@ -84,9 +84,9 @@ def concatenation(call: Call) -> Sequence[Shape]:
 
 
 def split(call: Call) -> Sequence[Shape]:
-    """Equal pieces along the axis in the first input."""
+    """Equal pieces along the axis that the first input contains."""
     shape, count = call.shape(1), call.option("num_splits")
-    refuse_unless(count == call.results > 0, f"it has {call.results} outputs, and num_splits is {count}")
+    refuse_unless(count == call.results > 0, f"it has {call.results} outputs, but num_splits is {count}")
     axis = call.axis(call.number(0), len(shape))
     refuse_unless(shape[axis] % count == 0, f"dimension {axis} is {shape[axis]}, but there are {count} outputs")
     return [(*shape[:axis], shape[axis] // count, *shape[axis + 1 :])] * count
@@ -112,7 +112,7 @@ def select(call: Call) -> list[Shape]:
 
 
 def slice_(call: Call) -> Sequence[Shape]:
-    """The slice from begin with the given size; -1 means up to the end."""
+    """The slice from `begin` with the given size; the size -1 means up to the end."""
     shape, begin, size = call.shape(), call.numbers(1, 1), call.numbers(2, 1)
     refuse_unless(len(begin) == len(size) == len(shape), "begin and size do not have the input's rank")
     found = tuple(
@@ -124,7 +124,7 @@ def slice_(call: Call) -> Sequence[Shape]:
 
 
 def slices(call: Call) -> tuple[Any, ...]:
-    """Return the index of a strided slice in numpy's form."""
+    """Return a strided slice as a NumPy index."""
     begin, end, step = (call.numbers(slot, 1) for slot in (1, 2, 3))
     masks = {name: call.option(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     index: list[Any] = []
@@ -137,7 +137,7 @@ def slices(call: Call) -> tuple[Any, ...]:
         elif masks["shrink_axis"] & bit:
             index.append(0 if masks["begin"] & bit else first)
         else:
-            refuse_unless(stride != 0, "a stride of 0", 3)
+            refuse_unless(stride != 0, "a stride is 0", 3)
             to = first + last if call.option("offset") else last
             index.append(slice(None if masks["begin"] & bit else first, None if masks["end"] & bit else to, stride))
     if index.count(Ellipsis) > 1:
@@ -156,9 +156,9 @@ def strided_slice(call: Call) -> Sequence[Shape]:
 
 
 def pad(call: Call) -> Sequence[Shape]:
-    """The shape with the padding before and after each dimension added."""
+    """The shape with the padding added before and after each dimension."""
     shape, given = call.shape(), call.shape(1, 2)
-    refuse_unless(given == (len(shape), 2), f"pads {shown(given)} for {shown(shape)}", 1)
+    refuse_unless(given == (len(shape), 2), f"the paddings {shown(given)} do not fit {shown(shape)}", 1)
     pads = call.numbers(1)
     sizes = (size + front + back for size, front, back in zip(shape, pads[::2], pads[1::2], strict=True))
     return [tuple(sizes)]
@@ -181,7 +181,7 @@ def gather_nd(call: Call) -> Sequence[Shape]:
 
 
 def scatter_nd(call: Call) -> Sequence[Shape]:
-    """The shape in the third input; the updates contain a slice for each index."""
+    """The shape that the third input contains; the updates contain a slice for each index."""
     indices, updates, sizes = call.shape(), call.shape(1), tuple(call.numbers(2))
     refuse_unless(
         bool(indices) and updates == indices[:-1] + sizes[indices[-1] :], f"{shown(updates)} in {shown(sizes)}"
@@ -192,19 +192,19 @@ def scatter_nd(call: Call) -> Sequence[Shape]:
 def tile(call: Call) -> Sequence[Shape]:
     """Each dimension repeated."""
     shape, times = call.shape(), call.numbers(1)
-    refuse_unless(len(times) == len(shape), f"{len(times)} multiples for {shown(shape)}", 1)
+    refuse_unless(len(times) == len(shape), f"{len(times)} multiples do not fit {shown(shape)}", 1)
     return [tuple(size * count for size, count in zip(shape, times, strict=True))]
 
 
 def broadcast_to(call: Call) -> Sequence[Shape]:
-    """The shape in the second input, if the first broadcasts to it."""
+    """The shape that the second input contains, if the first broadcasts to it."""
     wanted = tuple(call.numbers(1, 1))
     refuse_unless(broadcast(call.shape(), wanted) == wanted, f"{shown(call.shape())} to {shown(wanted)}", 1)
     return [wanted]
 
 
 def space_to_batch(call: Call) -> Sequence[Shape]:
-    """Blocks of the spatial dimensions become entries of the batch."""
+    """Spatial blocks become entries of the batch."""
     shape, block, pads = call.shape(), call.numbers(1, 1), call.numbers(2, 2)
     space = [size + front + back for size, front, back in zip(shape[1:], pads[::2], pads[1::2], strict=False)]
     fits = len(pads) == 2 * len(block) and len(space) == len(block)
@@ -215,7 +215,7 @@ def space_to_batch(call: Call) -> Sequence[Shape]:
 
 
 def batch_to_space(call: Call) -> Sequence[Shape]:
-    """Entries of the batch become blocks of the spatial dimensions."""
+    """Entries of the batch become spatial blocks."""
     shape, block, crops = call.shape(), call.numbers(1, 1), call.numbers(2, 2)
     blocks = element_count(block)
     fits = len(crops) == 2 * len(block) and blocks > 0 and bool(shape) and not shape[0] % blocks
@@ -237,7 +237,7 @@ def blocks_of_channels(call: Call) -> Sequence[Shape]:
 
 
 def reduce(call: Call) -> Sequence[Shape]:
-    """The shape without the axes in the second input, or with size 1 in their places."""
+    """The shape without the axes that the second input lists, or with size 1 for them."""
     shape = call.shape()
     axes = {call.axis(axis, len(shape)) for axis in call.numbers(1)} if shape else set()
     keep = bool(call.options.get("keep_dims"))
@@ -247,7 +247,7 @@ def reduce(call: Call) -> Sequence[Shape]:
 def top_k(call: Call) -> Sequence[Shape]:
     """The largest values in the last dimension: values and indices."""
     shape, count = call.shape(), call.number(1)
-    refuse_unless(bool(shape) and 0 <= count <= shape[-1], f"the largest {count} of {shown(shape)}", 1)
+    refuse_unless(bool(shape) and 0 <= count <= shape[-1], f"it takes the largest {count} of {shown(shape)}", 1)
     return [(*shape[:-1], count)] * 2
 
 
@@ -270,5 +270,5 @@ def range_(call: Call) -> Sequence[Shape]:
 
 
 def unknown(call: Call) -> Sequence[Shape]:
-    """The shape depends on values."""
+    """The shape depends on values that are known only at run time."""
     raise UnknownError

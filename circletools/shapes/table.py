@@ -1,4 +1,4 @@
-"""The rule of each operator: the shapes of its outputs as LiteRT computes them in `Prepare`."""
+"""The rule for each operator: the shapes of its outputs as LiteRT computes them in `Prepare`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of operators with windows and weights: convolution, pooling, matrix products, recurrent cells."""
+"""The shapes of operators with windows and weights: convolution, pooling, matrix products, recurrent cells."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> 
     stride, reach = max(stride, 1), (window - 1) * max(dilation, 1) + 1
     if call.options.get("padding") == "SAME":
         return -(-size // stride)
-    if size < reach:  # a window too large by less than a stride gives an empty output
+    if size < reach:  # a window that is too large by less than a stride gives an empty output
         negative = size + stride <= reach - stride and "CONV" in call.code
         raise (RefusedError if negative else WindowError)(f"a window of {reach} exceeds a dimension of {size}")
     return (size - reach) // stride + 1
@@ -63,9 +63,9 @@ def conv_3d(call: Call) -> Sequence[Shape]:
 
 
 def transpose_conv(call: Call) -> Sequence[Shape]:
-    """The shape in the first input, if a convolution maps it to the input's shape."""
+    """The shape that the first input contains, if a convolution maps it to the shape of the data (input 2)."""
     wanted, weights, shape = tuple(call.numbers(0, 1)), call.shape(1, 4), call.shape(2, 4)
-    words = f"{shown(shape)} does not lead to {shown(wanted)}"
+    words = f"{shown(shape)} does not give {shown(wanted)}"
     refuse_unless(len(wanted) == 4 and weights[3] == shape[3], words, 0)
     if wanted[0] != shape[0] or _places(call, wanted[1:3], weights[1:3]) != [*shape[1:3]]:
         raise DoubtfulError(words, 0)  # the XNNPACK delegate takes it
@@ -73,17 +73,17 @@ def transpose_conv(call: Call) -> Sequence[Shape]:
 
 
 def resize(call: Call) -> Sequence[Shape]:
-    """NHWC; height and width are in the second input."""
+    """NHWC; the second input contains height and width."""
     shape, size = call.shape(0, 4), call.numbers(1, 1)
     refuse_unless(len(size) == 2, "the size is not height and width", 1)
     return [(shape[0], *size, shape[3])]
 
 
 def fully_connected(call: Call) -> Sequence[Shape]:
-    """The weights determine the last dimension; the others are flattened, unless kept. LiteRT drops a remainder."""
+    """The weights determine the last dimension; the others are flattened unless kept. LiteRT drops a remainder."""
     shape, weights = call.shape(), call.shape(1, 2)
     outputs = {"DEFAULT": 1, "SHUFFLED4x16INT8": 2}.get(call.options.get("weights_format", "DEFAULT"))
-    refuse_unless(call.results == outputs, f"it has {call.results} outputs, and its weights another format")
+    refuse_unless(call.results == outputs, f"it has {call.results} outputs or its weights have another format")
     if call.options.get("keep_num_dims"):
         refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)} does not fit {shown(weights)}", 1)
         return [(*shape[:-1], weights[0])]
@@ -114,7 +114,7 @@ def _weights(call: Call, slot: int) -> Shape:
 
 
 def recurrent(rank: int, *cells: tuple[int, ...]) -> Rule:
-    """Return the rule for a cell, or for a cell in each direction, given the slots of weights and states."""
+    """Return the rule for a cell, or for one cell in each direction, given the slots of the weights and states."""
 
     def rule(call: Call) -> Sequence[Shape]:
         shape = call.shape(0, rank)
@@ -142,7 +142,7 @@ def lstm(call: Call) -> Sequence[Shape]:
 
 
 def svdf(call: Call) -> Sequence[Shape]:
-    """Filters divided by their rank."""
+    """The number of filters divided by their rank."""
     shape, filters, memory = call.shape(0, 2), _weights(call, 1)[0], call.shape(2, 2)[1]
     _check_state(call, 4, shape[0], filters * memory)
     return [(shape[0], filters // max(call.option("rank"), 1))]
@@ -156,4 +156,4 @@ STATES = {
     "UNIDIRECTIONAL_SEQUENCE_RNN": (4,),
     "SVDF": (4,),
 }
-"""The inputs that hold a state for each entry of the batch."""
+"""The inputs that hold one state for each entry of the batch."""

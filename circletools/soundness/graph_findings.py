@@ -1,4 +1,4 @@
-"""Check that the operators of every subgraph are in topological order and each tensor has one producer."""
+"""Check that the operators of every subgraph are in topological order and that each tensor has one producer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
 
 
 def _unproduced(whole: Whole) -> Iterator[Finding]:
-    """Find tensors that are read but never written: onert crashes; LiteRT reads uninitialized memory."""
+    """Find tensors that are read but never written: onert crashes, and LiteRT reads uninitialized memory."""
     readers, read = whole.graph.uses
     tensors, types = whole.tensors, whole.model.schema.enums["TensorType"]
     known = (whole.first_producer >= 0) | whole.is_input | whole.has_data | whole.graph.values.is_variable
@@ -78,9 +78,9 @@ def _produced_twice(whole: Whole) -> Iterator[Finding]:
 
 
 def _repeats(values: Indices) -> NDArray[np.bool_]:
-    """Return which values equal an earlier one."""
+    """Return a mask of the values that equal an earlier one."""
     repeats = np.zeros(len(values), np.bool_)
-    if np.bincount(values).max(initial=0) > 1:  # faster than finding the first of each
+    if np.bincount(values).max(initial=0) > 1:  # faster than finding the first of each value
         repeats[:] = True
         repeats[np.unique(values, return_index=True)[1]] = False
     return repeats
@@ -109,9 +109,9 @@ def _produced_anyway(whole: Whole) -> Iterator[Finding]:
 
 
 def _in_place(whole: Whole) -> Iterator[Finding]:
-    """Find operators with a tensor among both inputs and outputs; LiteRT refuses those that have options.
+    """Find operators with a tensor that is both input and output; LiteRT refuses such operators if they have options.
 
-    LiteRT also counts a slot that is omitted (-1) on both sides as such a tensor.
+    For LiteRT, this includes operators that omit a slot (-1) on both sides.
     """
     readers, read = whole.graph.uses
     makers, made = whole.graph.definitions
@@ -135,12 +135,12 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
 def _left_out(whole: Whole) -> Iterator[Finding]:
     """Find omitted outputs, which only custom operators may have."""
     rows = lacking(whole.graph.results)[~_is_custom(whole, lacking(whole.graph.results))]
-    message = f"the operator omits an output; no runtime has such an operator; {CORRECT}"
+    message = f"the operator omits an output, which no runtime's operator may do; {CORRECT}"
     yield from findings_at("OUTPUT_LEFT_OUT", rows, whole.operator, lambda _: message)
 
 
 def _is_custom(whole: Whole, rows: Indices) -> NDArray[np.bool_]:
-    """Return which of these operators are custom operators."""
+    """Return a mask of the custom operators among these."""
     custom = [code.index for code in whole.model.operator_codes if code.name.startswith("CUSTOM:")]
     return np.isin(whole.operators.code_indices[rows], custom)
 

@@ -1,15 +1,15 @@
 """Check operators against the requirements of LiteRT's kernels: inputs, options, types, ranks and scales.
 
 Each rule was found by changing one property of operators in public models that LiteRT 2.3 runs: options, an input or
-a scale was removed, or a type, a size or a scale was changed. LiteRT refused, or crashed on, every model with such a
-change.
+a scale was removed, or a type, a size or a scale was changed. LiteRT refused every model with such a change, or
+crashed on it.
 
-For each kernel, `needs` in schema/litert.json has its table of `options`; `same_type`, if its output has the type of
-its first input; by the type of the first input, the slots that need `scales`, those that need `zeros` as zero points,
--1 for the output; by type, scale and zero point to which the output is `fixed`; the types for which input and output
-need an `equal` quantization; the `slot_types` of inputs, and of the output at -1; the
-number of `required` inputs, of which `least` must be present (a bias may be absent), and slots among these that are
-`optional`; and the axis of the weights with the size of the bias (`channels`).
+For each kernel, `needs` in schema/litert.json has the name of its `options` table; `same_type`, if its output must
+have the type of its first input; by the type of the first input, the slots that need `scales` and those that need
+zero points of 0 (`zeros`), where -1 is the output; by type, the scale and zero point that the output must have
+(`fixed`); the types for which input and output need `equal` quantization; the `slot_types` of inputs, and of the
+output at -1; the number of `required` inputs, of which `least` must be present (a bias may be absent), and which of
+these are `optional`; and the axis of the weights whose size is that of the bias (`channels`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _JOINING = ("CONCATENATION", "PACK")
 _NARROW = ("INT8", "UINT8", "INT16")
 _REFUSED = "LiteRT's kernel refuses that"
 _Wrong = tuple[str, NDArray[np.bool_], str]
-"""The code of a finding, a mask of its operators, and its message."""
+"""The code of a finding, a mask of the operators that it is about, and its message."""
 _UNCLIPPED = (4, 5)  # TANH and SIGN_BIT; LiteRT reads other numbers as NONE
 _NEAR = 1e-3  # the tolerance for a scale, in activations.cc
-_MOST_FIXED = 5  # operators with more inputs may omit many of them
+_MOST_FIXED = 5  # an operator with more inputs may omit many of them
 
 
 def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> Iterator[Finding]:
@@ -76,14 +76,14 @@ def _at(whole: Whole, code: str, rows: Indices, message: str) -> Iterator[Findin
 
 
 class _Quantization(NamedTuple):
-    """By tensor: the first scale or NaN; the scale and zero point that kernels see, 0 unless there is just one."""
+    """By tensor: the first scale or NaN; the scale and zero point that kernels use (0 unless there is just one)."""
 
     first: NDArray[np.float64]
     scale: NDArray[np.float64]
     zero: NDArray[np.float64]
 
     def differ(self, some: Indices, others: Indices) -> NDArray[np.bool_]:
-        """Return which tensors differ from their counterparts in scale or zero point."""
+        """Return a mask of the tensors that differ from their counterparts in scale or zero point."""
         differ: NDArray[np.bool_] = (self.scale[some] != self.scale[others]) | (self.zero[some] != self.zero[others])
         return differ
 
@@ -101,7 +101,7 @@ def _quantization(model: Model) -> _Quantization:
 
 
 def _left_out(whole: Whole, name: str, rows: Indices, required: Indices, least: int) -> Iterator[Finding]:
-    """Find omitted inputs among the required slots."""
+    """Find required inputs that are omitted."""
     operands = whole.graph.operands
     slots = operands.splits[rows, None] + required
     there = slots < operands.splits[rows + 1, None]
@@ -145,7 +145,7 @@ def _not_joined(
 
 
 def _wrong_types(whole: Whole, name: str, slots: Indices, same: bool) -> Iterator[_Wrong]:
-    """Find outputs and constants whose type differs from the input's, if LiteRT keeps the types in the file."""
+    """Find outputs and constants whose type differs from that of the input, if LiteRT keeps the types in the file."""
     types, source = whole.tensors.types, slots[:, 0]
     kept = ~is_rewritten(whole, source)
     if same:
@@ -178,7 +178,7 @@ def _wrong_slots(whole: Whole, name: str, slots: Indices, needs: Mapping[str, An
 
 
 def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices) -> Iterator[_Wrong]:
-    """Find options that a quantized convolution or matrix product refuses (conv.cc, fully_connected.cc)."""
+    """Find options that quantized convolutions or matrix products refuse (conv.cc, fully_connected.cc)."""
     option, types = whole.graph.operators.option, whole.tensors.types
     stated = option("quantized_bias_type", rows)
     wrong = _is(whole, slots[:, 0], ("INT16",)) & (slots[:, 2] >= 0) & (stated > 0) & (types[slots[:, 2]] != stated)
@@ -196,7 +196,7 @@ def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices) -> I
 def _wrong_scales(
     whole: Whole, name: str, slots: Indices, given: _Quantization, needs: Mapping[str, Any]
 ) -> Iterator[_Wrong]:
-    """Find missing scales, scales that must be positive but are not, and other scales or zero points than needed."""
+    """Find missing scales, scales that must be positive but are not, and wrong scales or zero points."""
     source, made = slots[:, 0], slots[:, -1]
     for kind, needed in needs.get("scales", {}).items():
         bare = [(slots[:, slot] >= 0) & np.isnan(given.first[slots[:, slot]]) for slot in needed]
@@ -221,10 +221,10 @@ def _wrong_scales(
         message = f"the output of {name} needs scale {scale} and zero point {zero} for {kind}; {_REFUSED}"
         yield "INVALID_QUANTIZATION", wrong, message
     wrong = _is(whole, source, needs.get("equal", ())) & given.differ(source, made) & (name not in _JOINING)
-    yield "INVALID_QUANTIZATION", wrong, f"{name} has another scale or zero point than its input; {_REFUSED}"
+    yield "INVALID_QUANTIZATION", wrong, f"{name} has a different scale or zero point than its input; {_REFUSED}"
 
 
 def _is(whole: Whole, tensors: Indices, kinds: Iterable[str]) -> NDArray[np.bool_]:
-    """Return which tensors have one of these types."""
+    """Return a mask of the tensors that have one of these types."""
     names = whole.model.schema.enums["TensorType"]
     return np.isin(whole.tensors.types[tensors], [number for number, name in names.items() if name in kinds])

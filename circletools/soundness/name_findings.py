@@ -1,4 +1,4 @@
-"""Check for equal tensor names, and for unused tensors, operator codes and buffers."""
+"""Check for tensors with equal names, and for unused tensors, operator codes and buffers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LISTED = 10
 
 
 def name_findings(model: Model) -> Iterator[Finding]:
-    """Yield findings for subgraphs with equal tensor names."""
+    """Yield findings about subgraphs in which tensors have equal names."""
     names, types = model.tensor_columns.names, model.tensor_columns.types
     for subgraph, (first, end) in enumerate(pairwise(model.tensor_columns.splits.tolist())):
         here = names[first:end]

@@ -1,4 +1,4 @@
-"""Check operators against LiteRT's kernels: codes, versions, numbers of inputs and outputs, enums in their options.
+"""Check operators against LiteRT's kernels: codes, versions, numbers of inputs and outputs, enum values in options.
 
 The kernels' requirements were measured (`tools.measure.operators`) and are stored in schema/litert.json.
 """
@@ -34,7 +34,7 @@ _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
 }  # fmt: skip
-"""The letters for types in the table, which does not contain other types."""
+"""The letters for types in the table; it contains no other types."""
 
 
 @cache
@@ -88,7 +88,7 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
 
 
 def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Finding]:
-    """Yield custom operators for which the package of a runtime in `programs` (litert, onert) has no kernel.
+    """Yield findings about custom operators for which a runtime in `programs` (litert, onert) has no kernel.
 
     Operators that only LiteRT's XNNPACK delegate implements load if the delegate takes them, as it does by default.
     """
@@ -107,7 +107,7 @@ def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Findi
 
 
 def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
-    """Look up the codes as LiteRT does, which also wants a kernel for those that no operator uses."""
+    """Look up the codes as LiteRT does; it also needs a kernel for codes that no operator uses."""
     checked = {index for index in used if model.operator_codes[index].name.startswith(("CUSTOM:", "UNKNOWN:"))}
     for index, code in enumerate(model.operator_codes):
         if index in checked or (code.name.startswith("CUSTOM:") and code.name != "CUSTOM:"):
@@ -173,7 +173,7 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
 
 
 def _options(model: Model) -> Iterator[Finding]:
-    """Find option values that no runtime supports, in enums, strides and dilations of all operators."""
+    """Find option values that no runtime supports: in enums, strides and dilations of all operators."""
     for name, tables in model.reachable.tables.items():
         for field in tables.type.fields if name.endswith("Options") else ():
             role = load_roles().get((name, field.name))

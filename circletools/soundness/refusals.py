@@ -1,10 +1,10 @@
 """Findings that keep a program from loading and running a model.
 
-    refusals(model, ["litert", "onert"])    # the findings for which each refuses the model
+    refusals(model, ["litert", "onert"])    # for each program, the findings for which it refuses the model
 
-A finding that matches none of a program's rules describes something that no program was observed to refuse, or that
-only other programs refuse. Rules were checked on models from LiteRT, onert and other corpora, each of them changed in
-one place (`tools.measure.check_mutations`); the tests ask the programs.
+A finding that matches none of a program's rules is about something that only other programs, or none, were observed
+to refuse. The rules were checked on models from LiteRT, onert and other corpora, each changed in one place
+(`tools.measure.check_mutations`); the tests ask the programs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _REFUSED = {
         "NO_METADATA|OLD_OPERATOR_CODE",
     ),
 }
-"""By program, patterns for `CODE location: message` of the findings that keep it from loading or running a model."""
+"""By program, patterns that match `CODE location: message` of findings that keep it from running a model."""
 _PARTLY = {
     "openvino": (
         r"OPERATOR_SHAPES .*: SQUEEZE ",
@@ -60,7 +60,7 @@ _PARTLY = {
     ),
     "tflm": (r"OPERATOR_SHAPES .*: SQUEEZE ",),
 }
-"""The same for programs whose behaviour is not known well enough to weigh all findings."""
+"""The same for programs that are not known well enough to judge all findings."""
 _IGNORED = {
     "litert": (
         "SHAPE_SIGNATURE_MISMATCH|SENTINEL_BUFFER_NOT_EMPTY|MIN_RUNTIME_VERSION"
@@ -71,12 +71,12 @@ _IGNORED = {
         r"INVALID_SIGNATURE .*\.name",
     ),
 }
-"""The same for findings about properties that the program never reads, so that the model runs regardless."""
+"""The same for findings about properties that the program never reads, so that the model runs anyway."""
 JUDGED = tuple(_REFUSED)
 
 
 def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
-    """Return, by program, the findings that keep it from running a model; none for programs that are not `JUDGED`.
+    """Return, by program, the findings that keep it from running a model; programs that are not `JUDGED` have none.
 
     Raises ModelFormatError if the structure is broken.
     """
@@ -89,10 +89,10 @@ def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
 
 
 def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
-    """Return the findings with their severity for running the model in these programs.
+    """Return the findings with the severity that they have for running the model in these programs.
 
     The severity is `error` if one of the programs refuses the model because of the finding, `info` if all ignore it,
-    and else at most `warning`; if no program is given, it does not change. Raises UsageError for an unknown program.
+    else at most `warning`; if no program is given, it does not change. Raises UsageError for an unknown program.
     """
     for program in programs:
         if program not in _REFUSED:

@@ -1,7 +1,7 @@
 """Find operators whose input shapes LiteRT's kernel refuses.
 
-LiteRT computes each shape from the inputs of the model and the constants when it allocates tensors; it ignores the
-shapes of computed tensors in the file. These checks do the same (rules: `shapes.table`).
+When LiteRT allocates tensors, it computes each shape from the model's inputs and constants, and ignores the shapes of
+computed tensors in the file. These checks do the same (rules: `shapes.table`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _MOST_SIZES = 4  # of those with which a RESHAPE has as many elements as it need
 
 
 def shape_findings(model: Model) -> Iterator[Finding]:
-    """Yield operators that refuse their inputs, in subgraph 0, subgraphs with a signature, and those that these call.
+    """Yield findings about operators that refuse their inputs, in subgraphs that run.
 
-    With dynamic inputs, an operator that accepts larger inputs does not count. Models with very many operators are
-    not examined. All indices except those of signatures must be in range.
+    Those are subgraph 0, subgraphs with a signature, and those that they call. With dynamic inputs, an operator that
+    accepts larger inputs is not reported. Models with very many operators are skipped. Indices must be in range,
+    except those of signatures.
     """
     if model.format != "tflite" or not 0 < len(model.operator_columns.tables) <= _MOST_OPERATORS:
         return
@@ -41,20 +42,20 @@ def shape_findings(model: Model) -> Iterator[Finding]:
         graph = model_graph(model).graphs[subgraph]
         made = graph.results.values[slice(*graph.results.splits[operator : operator + 2].tolist())].tolist()
         if isinstance(error, WindowError):
-            continue  # reported as a finding of its own
+            continue  # reported by a separate finding
         if all(
             (subgraph, operator) in refused or all(shapes.get((subgraph, tensor)) is None for tensor in made)
             for refused, shapes in others
         ):
             name = graph.operators.code_names[operator]
             doubt = isinstance(error, DoubtfulError)
-            end = "a kernel may compute something else" if doubt else "LiteRT's kernel refuses that"
+            end = "a kernel may compute something different" if doubt else "LiteRT's kernel refuses that"
             message = f"{name} does not fit its inputs: {error.reason}; {end}"
             yield Finding("OPERATOR_SHAPES", "warning", graph.place(operator), message)
 
 
 def _refused(model: Model, size: int | None) -> tuple[dict[Place, RefusedError], dict[Place, Shape | None]]:
-    """Return why operators refuse their inputs, and all shapes; `size`, if given, is used for dynamic dimensions."""
+    """Return why operators refuse their inputs, and the shapes; `size`, if given, replaces dynamic dimensions."""
     inference = Inference(model, strict=True)
     named = (one.subgraph for one in model.signatures if one.subgraph < len(model.subgraphs))
     for index in dict.fromkeys((0, *named)):
@@ -62,13 +63,13 @@ def _refused(model: Model, size: int | None) -> tuple[dict[Place, RefusedError],
         for tensor in (model.subgraphs[index].tensors[one] for one in model.subgraphs[index].inputs):
             other = tensor.open_shape if size and len(tensor.open_shape) == len(tensor.shape) else tensor.shape
             inputs.append(tuple(size if size and one < 0 else one for one in other))
-        with suppress(RefusedError, ShapesRefusedError):  # called with other shapes elsewhere, or too many dimensions
+        with suppress(RefusedError, ShapesRefusedError):  # called with different shapes, or too many dimensions
             inference.run(index, inputs)
     return inference.refused | _resized(model, inference), inference.found.shapes
 
 
 def _resized(model: Model, inference: Inference) -> dict[Place, RefusedError]:
-    """Return operators whose output is a constant of another size, which `Subgraph::ResizeTensor` refuses."""
+    """Return operators whose output is a constant with a different size, which `Subgraph::ResizeTensor` refuses."""
     whole = Whole(model)
     written = np.flatnonzero((whole.first_producer >= 0) & whole.has_data & ~whole.graph.values.is_variable)
     found: dict[Place, RefusedError] = {}

@@ -41,9 +41,9 @@ def signature_findings(model: Model) -> Iterator[Finding]:
 
 
 def end_findings(model: ModelGraph) -> Iterator[Finding]:
-    """Yield findings for signatures that do not give each input and output of their subgraph one unique name.
+    """Yield findings about signatures that do not give each input and output of their subgraph one unique name.
 
-    LiteRT's CompiledModel does not load or does not run such signatures.
+    LiteRT's CompiledModel cannot load or run such signatures.
     """
     ends: dict[int, dict[str, list[int]]] = {}
     for signature in model.signatures:

@@ -1,4 +1,4 @@
-"""Whether a model can be loaded and executed: its graph, tensors, operators and signatures."""
+"""Check whether a model can be loaded and executed: its graph, tensors, operators and signatures."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from circletools.soundness.windows import window_findings
 def broken_graphs(model: Model) -> list[Finding]:
     """Return only those findings of `check` that are about the graphs of a model.
 
-    These concern every out-of-range index or, if there are none, producers, readers and order of tensors. Raises
-    ModelFormatError if the structure is broken where indices are stored.
+    They are about every out-of-range index or, if there are none, about producers, readers and operator order.
+    Raises ModelFormatError if the structure is broken where indices are stored.
     """
     return check_indices_as_read(model) or list(graph_findings(model, Whole(model)))
 
@@ -34,7 +34,7 @@ def operation_findings(model: Model) -> Iterator[Finding]:
 
 
 def soundness_findings(model: Model) -> Iterator[Finding]:
-    """Yield findings that keep runtimes from loading or executing the model; no index may be `is_dangling`."""
+    """Yield findings that keep runtimes from loading or executing the model; for no index may `is_dangling` hold."""
     yield from operation_findings(model)
     yield from window_findings(model)
     yield from signature_findings(model)

@@ -69,7 +69,7 @@ def _elements(shapes: Vectors, sizes: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _bits(model: Model) -> NDArray[np.float64]:
-    """Return the bits of an element of each tensor, 0 if unknown."""
+    """Return the number of bits of an element of each tensor; 0 if unknown."""
     types, names = model.tensor_columns.types, model.schema.enums["TensorType"]
     kinds, which = np.unique(types, return_inverse=True)
     bits = np.array([element_bits(names.get(kind, "")) or 0 for kind in kinds.tolist()], np.float64)
@@ -78,7 +78,7 @@ def _bits(model: Model) -> NDArray[np.float64]:
 
 
 def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator[Finding]:
-    """Compare the bytes of constants with their shapes."""
+    """Compare the sizes of constants with their shapes."""
     columns, buffers = model.tensor_columns, model.buffers
     bits = _bits(model)
     expected = np.ceil(elements * bits / 8)

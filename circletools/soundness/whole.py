@@ -1,4 +1,4 @@
-"""All subgraphs of a model as one graph, with what findings need: paths, first producers, presence of data."""
+"""All subgraphs of a model as one graph, with facts for findings: paths, first producers, presence of data."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Whole:
 
     @cached_property
     def first_producer(self) -> Indices:
-        """The first operator that produces each tensor, -1 for none."""
+        """The first operator that produces each tensor; -1 if there is none."""
         makers, made = self.graph.definitions
         producers = np.full(len(self.graph.values), -1, np.int64)
         producers[made[::-1]] = makers[::-1]
@@ -47,14 +47,14 @@ class Whole:
 
     @cached_property
     def is_input(self) -> Mask:
-        """Whether each tensor is an input of its subgraph."""
+        """For each tensor, whether it is an input of its subgraph."""
         is_input = np.zeros(len(self.graph.values), np.bool_)
         is_input[self.graph.inputs] = True
         return is_input
 
     @cached_property
     def has_data(self) -> Mask:
-        """Whether each tensor has data: in the file, or in an external buffer."""
+        """For each tensor, whether it has data in the file or in an external buffer."""
         values, buffers = self.graph.values, self.model.buffers
         if not len(buffers):
             return np.zeros(len(values), np.bool_)
@@ -83,7 +83,7 @@ def lacking(slots: Slots) -> Indices:
 
 
 def first_slots(graph: Graph, operators: Indices, count: int) -> Indices:
-    """Return the values in the first `count` input slots and the first output slot of operators, -1 for none."""
+    """Return the values in the first `count` input slots and the first output slot of operators; -1 for none."""
     found = np.full((len(operators), count + 1), -1, np.int64)
     columns = [(graph.operands, slot) for slot in range(count)] + [(graph.results, 0)]
     for at, (slots, slot) in enumerate(columns):
@@ -96,7 +96,7 @@ def first_slots(graph: Graph, operators: Indices, count: int) -> Indices:
 def is_rewritten(whole: Whole, tensors: Indices) -> Mask:
     """Return the tensors whose type LiteRT may change, since many kernels set the type of their output.
 
-    These are outputs of operators whose first input has another type.
+    These are the outputs of operators whose first input has another type.
     """
     types, makers = whole.tensors.types, whole.first_producer[tensors]
     sources = first_slots(whole.graph, makers.reshape(-1).clip(0), 1)[:, 0].reshape(tensors.shape)

@@ -20,7 +20,7 @@ from circletools.soundness.graph_findings import CORRECT
 _FIRST_AXIS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "CONV_3D": 0} | dict.fromkeys(
     ("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D")
 )
-"""The first window axis in the shape of the filter (input 1); for a pool, the options contain the window size."""
+"""The first window axis in the filter's shape (input 1); None for a pool, whose options contain the window size."""
 
 _POOL = {"h": "filter_height", "w": "filter_width"}
 
@@ -42,7 +42,7 @@ def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity,
 
 
 def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the operators whose windows are too large, ascending, and which of them exceed only dynamic dimensions.
+    """Return the operators whose windows are too large, ascending, and which exceed only dynamic dimensions.
 
     Raises ModelFormatError if an operator's tensor does not exist.
     """

@@ -197,14 +197,14 @@ def test_refusals(request_: dict[str, Any], words: str) -> None:
 
 INT = np.int32
 MIXING: list[tuple[str, list[Array], dict[str, Any], str]] = [
-    ("SUM", [np.ones(1, INT)], {"keep_dims": True}, "the batch ends here"),
-    ("SLICE", [np.zeros(2, INT), np.array([4, 1], INT)], {}, "the batch ends here"),
-    ("SOFTMAX", [], {"beta": 1.0}, "it mixes the batch, dimension 1 of its input 0"),
-    ("L2_NORMALIZATION", [], {}, "it mixes the batch, dimension 1 of its input 0"),
-    ("REVERSE_V2", [np.array([-1], INT)], {}, "it mixes the batch, dimension 1 of its input 0"),
-    ("CUMSUM", [np.array(1, INT)], {}, "it mixes the batch, dimension 1 of its input 0"),
+    ("SUM", [np.ones(1, INT)], {"keep_dims": True}, "its output has no batch dimension"),
+    ("SLICE", [np.zeros(2, INT), np.array([4, 1], INT)], {}, "its output has no batch dimension"),
+    ("SOFTMAX", [], {"beta": 1.0}, "it mixes the entries of the batch, dimension 1 of its input 0"),
+    ("L2_NORMALIZATION", [], {}, "it mixes the entries of the batch, dimension 1 of its input 0"),
+    ("REVERSE_V2", [np.array([-1], INT)], {}, "it mixes the entries of the batch, dimension 1 of its input 0"),
+    ("CUMSUM", [np.array(1, INT)], {}, "it mixes the entries of the batch, dimension 1 of its input 0"),
     ("TILE", [np.array([1, 1], INT)], {}, ""),
-    ("TILE", [np.array([1, 2], INT)], {}, "it mixes the batch, dimension 1 of its input 0"),
+    ("TILE", [np.array([1, 2], INT)], {}, "it mixes the entries of the batch, dimension 1 of its input 0"),
     ("RESHAPE", [np.array([-1], INT)], {}, "it mixes the batch with dimension 0 of [4]"),
     ("FULLY_CONNECTED", [floats(3, 1)], {}, "it mixes the batch with dimension 0 of [4,3]"),
     ("ADD", [floats(4, 1)], {}, ""),
