@@ -90,7 +90,11 @@ def choose_subgraphs(model: ModelGraph, choice: str | Iterable[int]) -> list[int
 
 
 def aliased_outputs(
-    model: Model, subgraphs: str | Iterable[int] = "entry", *, constants: bool = True, copies: bool = False
+    model: Model | ModelGraph,
+    subgraphs: str | Iterable[int] = "entry",
+    *,
+    constants: bool = True,
+    copies: bool = False,
 ) -> list[AliasedOutput]:
     """Return the outputs of these subgraphs whose tensor is also used for something else, by subgraph and slot.
 
@@ -98,14 +102,8 @@ def aliased_outputs(
     it is also an earlier output. With `copies`, the first of several equal outputs counts as a tap, because the
     copies for the others will read it.
     """
-    return outputs_aliased_in(model_graph(model), subgraphs, constants=constants, copies=copies)
-
-
-def outputs_aliased_in(
-    model: ModelGraph, subgraphs: str | Iterable[int] = "entry", *, constants: bool = True, copies: bool = False
-) -> list[AliasedOutput]:
-    """Do the same as `aliased_outputs`, but given a model's graphs."""
-    chosen = [model.graphs[index] for index in choose_subgraphs(model, subgraphs)]
+    graphs = model_graph(model)
+    chosen = [graphs.graphs[index] for index in choose_subgraphs(graphs, subgraphs)]
     return [output for graph in chosen for output in _of_graph(graph, constants, copies)]
 
 
@@ -163,7 +161,7 @@ def output_findings(model: ModelGraph) -> list[Finding]:
     entries, patterns = set(model.entries), model.patterns
     findings = []
     reused = reused_outputs(model.graphs[0]) if len(model) else frozenset[int]()
-    for output in outputs_aliased_in(model, "all"):
+    for output in aliased_outputs(model, "all"):
         entry, tap = output.subgraph in entries, output.kind is AliasKind.TAP
         again = tap and output.subgraph == 0 and output.tensor in reused
         is_info = not entry or (tap and not (again and model.format == "circle"))

@@ -21,7 +21,7 @@ from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.model.rows import Subgraph
-from circletools.outputs.analysis import LEFT_ALONE, AliasedOutput, AliasKind, outputs_aliased_in
+from circletools.outputs.analysis import LEFT_ALONE, AliasedOutput, AliasKind, aliased_outputs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
 
 # --- give every output its own tensor by appending copies -----------------------------------------------------
@@ -65,7 +65,7 @@ class FixOptions:
 def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
     """Copy the outputs whose tensor has another use. Raises EditError before any change is made."""
     model, whole = edit.model, model_graph(edit.model)
-    found = outputs_aliased_in(whole, options.subgraphs, constants=not options.keep_constants, copies=True)
+    found = aliased_outputs(whole, options.subgraphs, constants=not options.keep_constants, copies=True)
     patterns = whole.patterns if options.subgraphs == "all" else frozenset[int]()
     chosen: defaultdict[int, list[tuple[AliasedOutput, CopyOperator]]] = defaultdict(list)
     notes = []

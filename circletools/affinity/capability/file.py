@@ -32,16 +32,8 @@ T = TypeVar("T")
 
 SCHEMA_VERSION = "1"
 _KEYS = (
-    "schema_version",
-    "device",
-    "runtime",
-    "method",
-    "measured",
-    "operators",
-    "context",
-    "rules",
-    "unread",
-    "float_model",
+    *("schema_version", "device", "runtime", "method", "measured", "operators"),
+    *("context", "rules", "unread", "float_model"),
 )
 _RULE_KEYS = ("operators", "without", "when", "needs", "reason", "remedy", "known", "probes", "wrong")
 _PAIR_KEYS = ("first", "then", "through", "link", "reason", "remedy", "wrong")
