@@ -1,1 +1,1 @@
-"""Whether whole models run on a target, and what prevents it, by the capability tables."""
+"""Whether whole models run on a target, and what prevents it, according to the capability tables."""

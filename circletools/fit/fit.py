@@ -43,7 +43,7 @@ __all__ = ["fit"]
 
 _Refusals = Sequence[Refusal | None]
 _INFERRING = {"litert-cpu": True, "onert-cpu": False, "openvino-cpu": True}
-"""Targets that compute all shapes except those of a model's inputs, and whether they fold values of shapes too."""
+"""Targets that compute all shapes except those of a model's inputs, and whether they also fold values of shapes."""
 _INFERABLE = r"has rank 0|is INT\d\d unquantized computed"
 
 
@@ -62,7 +62,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
     shaped = cache(lambda: with_shapes(model))
     size, programs = model.wire.size, {program_of(name) for name in inputs.tables}
-    # No program accepts a model without subgraphs.
+    # No program accepts a model that has no subgraphs.
     unloadable = (
         refusals(model, programs) if facts else dict.fromkeys(programs, refusals(model, ["litert"])["litert"])
     )
@@ -90,7 +90,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
 class _Question:
     """A target, and what is known about the model on it.
 
-    `refused` are operators refused regardless of the table; `shaped` returns the model as in `with_shapes`.
+    `refused` has the operators that are refused whatever the table says; `shaped` returns what `with_shapes` returns.
     """
 
     name: str
@@ -151,7 +151,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
 
 
 def _depends_on_shapes(refused: _Refusals) -> bool:
-    """Return whether an operator is unknown to the table, maybe since the file lacks a shape or a computed value."""
+    """Return whether an operator is unknown to the table, perhaps because the file lacks a shape or a value."""
     return any(one and not one.measured and re.search(_INFERABLE, one.reason) for one in set(refused))
 
 
@@ -186,7 +186,7 @@ class _Part:
         self.bytes = computed_bytes(facts)
 
     def alike(self) -> list[Alike]:
-        """Return the operators in groups that are refused for the same reason."""
+        """Return the operators, grouped by the reason for which they are refused."""
         groups: dict[tuple[int, str, str], list[int]] = {}  # by the refusal object, which operators of one kind share
         for operator, refusal in self.refusals.items():
             key = id(refusal), self.codes[operator], self.composites.get(operator, "")
@@ -194,7 +194,7 @@ class _Part:
         return [Alike(operators, lambda operator: self.misfit(operator)[0]) for operators in groups.values()]
 
     def misfits(self, known: Counter[Key]) -> Iterator[tuple[Misfit, tuple[Source, ...]]]:
-        """Yield the operators with their sources, and remove those in the baseline from `known`."""
+        """Yield the misfits with their sources, and remove those in the baseline from `known`."""
         for operator in self.refusals:
             misfit, sources = self.misfit(operator)
             if known:
@@ -204,7 +204,7 @@ class _Part:
             yield misfit, sources
 
     def misfit(self, operator: int) -> tuple[Misfit, tuple[Source, ...]]:
-        """Return an operator with its sources."""
+        """Return the misfit of an operator, and its sources."""
         code, sources, refusal = self.codes[operator], self.names.sources(operator), self.refusals[operator]
         composite = self.composites.get(operator)
         misfit = Misfit(
@@ -245,7 +245,7 @@ def computed_bytes(facts: Graph) -> NDArray[np.float64]:
 
 
 def _cuts(subgraphs: Sequence[tuple[Graph, _Refusals]]) -> Cuts:
-    """Return the tensors that pass between delegated groups, formed as in LiteRT, and the other operators."""
+    """Return the tensors that pass between delegated groups, formed as LiteRT forms them, and the other operators."""
     partitions, tensors, size_bytes = 0, 0, 0
     for facts, refused in subgraphs:
         elsewhere = np.array([refusal is not None for refusal in refused], np.bool_)

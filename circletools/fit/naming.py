@@ -1,4 +1,4 @@
-"""Name operators for human readers: by their sources, or else their outputs."""
+"""Name operators for human readers: by their sources or else by their outputs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from circletools.origin.source import NOTHING, SourceDetails
 
 COMPOSITE = "STABLEHLO_COMPOSITE"
 Source = tuple[int, str]
-"""The id and name of a source in the tables; the id -1 goes with the name of an output."""
+"""The id and name of a source in the origin tables; the id is -1 if the name is that of an output."""
 
 
 def composite_names(facts: Graph, operators: Iterable[int]) -> dict[int, str]:
-    """Return the names of the composites among these operators, which their operator code does not distinguish."""
+    """Return the names of the composites among these operators, since composites all have the same operator code."""
     codes = facts.operators.code_names
     rows = [operator for operator in operators if codes[operator] == COMPOSITE] if COMPOSITE in codes else []
     options = named_options(facts.operators.tables.take(np.array(rows, np.int64)), facts.operators.schema)
@@ -57,9 +57,9 @@ class OperatorNames:
 
 
 class Naming:
-    """Names the sources of operators. The model's origin tables are read at first use.
+    """Names the sources of operators.
 
-    `notes` then describes their problems; stale or broken tables are ignored.
+    The origin tables are read on first use; `notes` then describes problems. Stale or broken tables are ignored.
     """
 
     def __init__(self, model: ModelGraph) -> None:
@@ -78,7 +78,7 @@ class Naming:
             if found is None or origins_freshness(self._model, found).state != "stale":
                 return found or self._nothing()
         except TableFormatError:
-            pass  # the error is one of the findings
+            pass  # the error is already one of the findings
         self.notes = tuple(replace(note, severity="warning") for note in origin_findings(self._model))
         return self._nothing()
 

@@ -1,4 +1,4 @@
-"""Find the subgraphs that a target must run, and those that belong to an operator that the target refuses."""
+"""Find the subgraphs that a target must run, and those that belong to an operator which the target refuses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
 def refused_bodies(model: ModelGraph, refused: Refusals) -> frozenset[int]:
     """Return the comparators and reductions that only refused operators call, so that they change with their callers.
 
-    The body of a composite is not included: without the composite, the operators of the body remain.
+    The body of a composite is not included: without the composite, its operators remain.
     """
     bodies = model.patterns if len(model) > 1 else frozenset[int]()
     kept: set[int] = set()

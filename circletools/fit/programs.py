@@ -1,4 +1,4 @@
-"""Ask the programs for their own answers, and compare these with the capability tables."""
+"""Ask the programs for their own answers, and compare those with the capability tables."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from circletools.runtimes.programs import PROGRAMS, named
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """The program that decides for a target. Its variants begin with `variant`; its name for the target is `device`.
+    """The program that decides for a target, with `variant` at the start of its variants' names.
 
-    `places_each`: it reports where each operator runs, even if it refuses the model as a whole. `runs`: the table was
-    measured by running operators, so a model must run too. `explains`: it gives one reason for all refused operators
-    of a code, and may omit other operators that it would accept.
+    `device` is its name for the target. `places_each`: it reports where each operator runs, even if it refuses the
+    model as a whole. `runs`: the table was measured by running operators, so a model must run too. `explains`: it
+    gives one reason for all refused operators of a code, and may leave out others that it would accept.
     """
 
     program: str
@@ -44,7 +44,7 @@ JUDGES: Mapping[str, Judge] = {
     "ethos-u85": Judge("vela", "ethos-u85", "npu", places_each=True),
     "tflm": Judge("tflm", "default", "cpu"),
 }
-"""By target, the program that decides; the targets of custom tables have none."""
+"""The program that decides for each target; the targets of custom tables have none."""
 
 
 def reads_signatures(target: str) -> bool:
@@ -53,14 +53,14 @@ def reads_signatures(target: str) -> bool:
 
 
 def program_of(target: str) -> str:
-    """Return the program that loads a model for a target, empty if none decides."""
+    """Return the program that loads a model for a target; empty if none decides."""
     program = JUDGES[target].program if target in JUDGES else ""
     return "litert" if program == "litert-gpu" else program
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
-    """A program's answer about a model, with the operators located; None if it does not read the format."""
+    """A program's answer about a model, with operators identified; None if the program does not read the format."""
 
     program: str
     version: str
@@ -72,7 +72,7 @@ def ask(
 ) -> dict[str, list[ProgramAnswer]]:
     """Return, by target, the answers of the programs that decide for it.
 
-    Raises UsageError if a program is unknown, not installed, or decides for none of the targets.
+    Raises UsageError if a program is unknown or not installed, or decides for none of the targets.
     """
     wanted = [(target, program) for name in names for target, program in _decides(name, targets)]
     found: dict[str, list[ProgramAnswer]] = {}

@@ -1,4 +1,4 @@
-"""Remedies: how to change a model, by the reason for which a capability table refuses an operator.
+"""Remedies: how to change a model, depending on why a capability table refuses an operator.
 
     input 0 has rank 5, not 0 to 4; input 1 has rank 5, not 0 to 4  ->  reshape input 0 and input 1 to at most rank 4
 
@@ -13,9 +13,9 @@ from functools import cache
 
 from circletools.affinity.capability.table import Refusal
 
-NOT_MEASURED = "ask the program itself (`fit --with`), or measure it as docs/measure-a-device.md describes"
+NOT_MEASURED = "ask the program itself (`fit --with`), or measure the operator as docs/measure-a-device.md describes"
 LARGE_WINDOW = "the window is larger than the input, whose shape may be dynamic"
-GENERAL = "change the item that the reason names"
+GENERAL = "change what the reason names"
 
 _PLACE = r"(?P<place>(?:input|output) \d+)"
 _LEFT, _SIGN = "(?P<left>.+)", "(?P<sign><=|>=|==|<|>)"
@@ -31,7 +31,7 @@ _LEFT_OUT = "left out"
 def remedy_of(refusal: Refusal, code: str) -> str:
     """Return the change that makes a target support an operator with this code."""
     if refusal.reason == LARGE_WINDOW:
-        return "give the model a shape that the window fits into"
+        return "give the model an input shape into which the window fits"
     if not refusal.measured:
         return refusal.remedy or NOT_MEASURED
     return refusal.remedy or _remedy(refusal.conditions or refusal.reason, code)
@@ -39,7 +39,7 @@ def remedy_of(refusal: Refusal, code: str) -> str:
 
 @cache
 def is_consequence(reason: str) -> bool:
-    """Return whether an operator is refused only because another one is."""
+    """Return whether an operator is refused only because another operator is refused."""
     return re.fullmatch(_OF_ANOTHER, reason) is not None
 
 
@@ -60,7 +60,7 @@ def _remedy(reason: str, code: str) -> str:
 
 
 def _of_condition(condition: str) -> tuple[str, str]:
-    """Return the remedy for one condition, in which @ stands for the tensor, and the tensor."""
+    """Return the remedy for one condition, with @ in place of the tensor, and the tensor."""
     for words in (condition.rpartition(": ")[2], condition):  # the program's own message may precede it
         for pattern, remedy in _REMEDIES:
             found = re.fullmatch(pattern, words)
@@ -95,7 +95,7 @@ def _tensor(place: str, tensor: str, allowed: str) -> str:
 
 
 def _covers(allowed: str, tensor: str) -> bool:
-    """Return whether a tensor matches an entry of a table; both begin with a type, followed by other words."""
+    """Return whether a tensor matches an entry in a table; both begin with a type, which other words follow."""
     kind, *words = allowed.split()
     own, *described = tensor.split()
     return kind in ("*", own) and set(words) <= {*described, "unquantized"}

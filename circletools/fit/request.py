@@ -18,12 +18,12 @@ from circletools.storage.documents import naming_files, of_model, read_baseline
 from circletools.wording import Attributes
 
 Key = tuple[str, str, tuple[str, ...]]
-"""The key of a finding between runs: operator code, reason (without indices) and origin."""
+"""What identifies a finding in different runs: the operator code, the reason (without indices) and the origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The findings of an earlier run about a target: the number of each kind of misfit, and the obstacles."""
+    """The findings about a target from an earlier run: the number of each kind of misfit, and the obstacles."""
 
     misfits: Mapping[Key, int] = field(default_factory=dict)
     obstacles: tuple[Finding, ...] = ()
@@ -33,9 +33,9 @@ class Known:
 class FitRequest(Attributes):
     """The targets for a model, and its earlier results.
 
-    `on`: names of built-in capability tables, or files that end in `.json`. `baseline`: the JSON of an earlier run,
-    whose findings are not new. `with_`: programs to ask, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md); each
-    may take `timeout_s` seconds.
+    `on`: names of built-in capability tables, or of files that end in `.json`. `baseline`: the JSON of an earlier
+    run, whose findings are not new. `with_`: programs to ask, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
+    each may take `timeout_s` seconds.
     """
 
     on: tuple[str, ...]
@@ -44,7 +44,7 @@ class FitRequest(Attributes):
     timeout_s: float = 600.0
 
     def read(self) -> FitInputs:
-        """Read the files of the request, once for several models.
+        """Read the files of the request, so that several models can use them.
 
         Raises UsageError if a target has no table, InvalidInputError if a file cannot be read.
         """
@@ -85,7 +85,7 @@ def _shipped(name: str) -> Capability:
 
 
 def _targets(document: Mapping[str, Any]) -> dict[str, Known]:
-    """Return the findings in a baseline document, by target; a document about an unreadable model has none."""
+    """Return the findings in a baseline document by target; a document about an unreadable model has none."""
     targets = document.get("targets", []) if "error" in document else document["targets"]
     return {target["target"]: _known(target) for target in targets}
 

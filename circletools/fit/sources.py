@@ -1,4 +1,4 @@
-"""A small set of sources to change so that no refused operator is left (greedy hitting set)."""
+"""Find a small set of sources to change so that no refused operator is left (greedy hitting set)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from circletools.fit.naming import Source
 def fewest_sources(origins: Sequence[Sequence[Source]]) -> list[tuple[Source, list[int]]]:
     """Return sources such that each origin contains one of them, each with the positions of its origins.
 
-    The worst come first: those in the most origins, and in a tie the first. A source that is alone in an origin must
-    be chosen; otherwise the source in most of the remaining origins is taken first (greedy, so not always the
+    The worst come first, which are in the most origins; ties keep their order. A source that is alone in an origin
+    must be chosen; otherwise the source in most of the remaining origins is taken first (greedy, so not always the
     minimum).
     """
     members: dict[Source, list[int]] = {}

@@ -14,15 +14,15 @@ from circletools.wording import Attributes, Tabular
 
 Verdict = Literal["resident", "not_resident", "not_known"]
 MEASURED_ARENA = 1 << 24
-"""The size in bytes of the arena with which TFLM was measured."""
+"""The size in bytes of the arena in which TFLM was measured."""
 _Item = TypeVar("_Item")
 
 
 class Later(Sequence[_Item]):
-    """A sequence whose items are all made when one of them is first read."""
+    """A sequence whose items are all made when one is first read."""
 
     def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
-        """Keep the function that makes them."""
+        """Keep the function that makes the items."""
         self._make = make
 
     @cached_property
@@ -52,22 +52,22 @@ class Later(Sequence[_Item]):
 
 
 class Alike(NamedTuple):
-    """Misfits that differ only in place and origin; since there may be many, each is made when it is read."""
+    """Misfits that differ only in location and origin; since there may be many, each is made only when it is read."""
 
     places: Sequence[int]
     make: Callable[[int], Misfit]
 
     def first(self, count: int) -> list[Misfit]:
-        """Return the first ones."""
+        """Return the first `count` misfits."""
         return list(map(self.make, self.places[:count]))
 
 
 class Misfit(NamedTuple):
-    """An operator that a target does not support; if not `measured`, the target was never tested with it.
+    """An operator that a target does not support or, if not `measured`, with which the target was never tested.
 
     `origin` has the names of its sources or, if the model has none for it (not `from_tables`), the name of its first
-    output. `is_new`: it is not in the baseline. `details` has the known details of each source, empty if there are
-    none.
+    output. `is_new`: it is not in the baseline. `details` has the known details of each source; it is empty if there
+    are none.
     """
 
     subgraph: int
@@ -83,7 +83,7 @@ class Misfit(NamedTuple):
 
 
 class Misfits(Later[Misfit]):
-    """The misfits of a target without a baseline, grouped in `alike`. `named`: some have origins in the tables."""
+    """The misfits of a target without a baseline, grouped in `alike`. `named`: some have origins in origin tables."""
 
     def __init__(self, make: Callable[[], Iterable[Misfit]], alike: Sequence[Alike], named: bool) -> None:
         """Keep the function that makes all misfits."""
@@ -95,12 +95,12 @@ class Misfits(Later[Misfit]):
 
     @cached_property
     def refused(self) -> int:
-        """The number of misfits that the target refuses."""
+        """The number of misfits that the target was measured to refuse."""
         return sum(len(group.places) for group in self.alike if group.first(1)[0].measured)
 
 
 class Obstacle(NamedTuple):
-    """A finding that keeps a target from loading or running the model; `is_new` as for misfits."""
+    """A finding that keeps a target from loading or running the model; `is_new` as in `Misfit`."""
 
     finding: Finding
     is_new: bool
@@ -135,7 +135,7 @@ class Cuts(Attributes):
 class Disagreement(Attributes):
     """An error in a table: it accepts an operator that the program refuses, or vice versa.
 
-    `operator_index` is None if they only disagree about the model as a whole. `words` is the program's message.
+    `operator_index` is None if the two only disagree about the model as a whole. `words` is the program's message.
     """
 
     subgraph: int | None
@@ -148,7 +148,7 @@ class Disagreement(Attributes):
 class Asked(Attributes):
     """The answer of the program that decides for a target; the verdict is unknown if the program did not finish.
 
-    `left` is the number of operators that the program named as refused, or as running elsewhere.
+    `left` is the number of operators that the program named as refused or as running elsewhere.
     """
 
     program: str
@@ -203,7 +203,7 @@ class TargetFit(Tabular):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the model runs on the target; unknown if nothing is refused, but not everything was measured."""
+        """Whether the model runs on the target; unknown if nothing is refused but not everything was measured."""
         if self.obstacles or self.refused:
             return "not_resident"
         is_larger = self.memory is not None and self.memory.arena_bytes > MEASURED_ARENA
@@ -260,7 +260,7 @@ class Fit(Tabular):
         )
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return each target's verdict, with the underlying numbers."""
+        """Return each target's verdict and the numbers behind it."""
         return [
             {
                 "target": target.name,

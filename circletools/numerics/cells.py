@@ -1,4 +1,4 @@
-"""The result (cell) for one operator in one program: the operator is cut out and fed the reference's values."""
+"""The result for one operator in one program (a cell): the operator is cut out and fed the reference's values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from circletools.wording import numbered
 #                         reference's integer kernels, which may be inexact, differ from its floating point
 #     floating point      by half of the digits of the type: sqrt(epsilon) of the largest value, the usual tolerance
 #                         for results that took many steps
-#     any                 by the change of the *reference* when the latter half of its inputs' digits changes, and
+#     any                 by the change of the *reference* when the lower half of its inputs' digits changes, and
 #                         by the smallest normal number: an operator that divides by almost zero amplifies small
 #                         differences, even to infinity (a backward error: the result is exact for inputs close to the
 #                         given ones)
@@ -37,7 +37,7 @@ from circletools.wording import numbered
 HALF_PRECISION = ("litert-gpu",)
 """Programs that compute with FLOAT16 unless configured otherwise."""
 
-_SIGMAS = 5.0  # a probability too small to matter in millions of values
+_SIGMAS = 5.0  # the probability of more is too small to matter in millions of values
 _HALF_OF_DIGITS = {"FLOAT16": sqrt(2.0**-10), "BFLOAT16": sqrt(2.0**-7)}
 _SINGLE = sqrt(2.0**-23)
 _FLOATS = ("FLOAT", "BFLOAT", "COMPLEX")
@@ -45,7 +45,7 @@ _FLOATS = ("FLOAT", "BFLOAT", "COMPLEX")
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The largest differences that rounding explains: of a single value, and in the root mean square."""
+    """The largest differences that rounding explains: for a single value, and in the root mean square."""
 
     max_abs: float
     rms: float
@@ -67,7 +67,7 @@ def allowance(expected: Array, kind: str, step: float, sensitivity: Difference |
     number = float(max(1, finite.size))
     if step and sensitivity is not None:  # equal values are rounded equally: Kish's effective sample size
         number /= max(1, float(np.square(np.unique(finite, return_counts=True)[1]).sum())) / number
-    # The number of values midway between two steps follows the binomial distribution.
+    # The number of values midway between two steps has a binomial distribution.
     ties = step**2 * (0.5 + _SIGMAS * sqrt(0.25 / number))
     # Twice the expectation; the mean square of few values varies more than that (chi-squared distribution).
     mean *= sqrt(max(1.0, (1 + _SIGMAS * sqrt(2 / max(1, expected.size))) / 4))
@@ -75,7 +75,7 @@ def allowance(expected: Array, kind: str, step: float, sensitivity: Difference |
 
 
 def nearly(real: Array, kind: str, rng: np.random.Generator) -> Array:
-    """Return slightly changed values: each by sqrt(epsilon), and zeros by the smallest normal number."""
+    """Return slightly changed values: a relative change of sqrt(epsilon), plus the smallest normal number."""
     if not kind.startswith(_FLOATS):
         return real
     least = float(np.finfo(np.float16 if kind == "FLOAT16" else np.float32).tiny)
@@ -89,12 +89,12 @@ def rounded(real: Array, step: Array | float, rng: np.random.Generator) -> Array
 
 
 _DRAWN, _MOST_DRAWS = 256, 16
-"""The number of values used to estimate the effect of random rounding, and the most draws of them."""
+"""The number of values from which the effect of random rounding is estimated, and the most draws for them."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Makes cells: compares `second` with `first`, run in the program `reference`; both may be the same model."""
+    """Makes cells: compares `second` with `first`, which `reference` runs; both may be the same model."""
 
     request: CompareRequest
     first: Subject
@@ -116,7 +116,7 @@ class Judge:
             return Cell("skipped", inherited=inherited, words=f"{self.reference.name}: {error}")
         try:
             found = runner.part(self.second, task.own, fed)
-        except NotRunError as error:  # if the whole model runs, this operator runs as a part of the model
+        except NotRunError as error:  # if the whole model runs, so does this operator
             return Cell(
                 "not_run" if whole is None else "skipped", inherited=inherited, words=" ".join(str(error).split())
             )
@@ -132,7 +132,7 @@ class Judge:
         return Cell("fault" if is_fault else "ok", own, inherited, allowed.max_abs, words)
 
     def largest(self, task: Task, expected: Known, found: Known) -> Difference | None:
-        """Return the largest difference among outputs, None if shapes differ."""
+        """Return the largest difference among the outputs; None if shapes differ."""
         if other_shape(expected, found):
             return None
         every = (self._difference(task, *ends, expected, found)[0] for ends in task.outputs)
@@ -157,7 +157,7 @@ class Judge:
     def _difference(
         self, task: Task, tensor: int, partner: int, expected: Known, found: Known
     ) -> tuple[Difference, Array, Array, float]:
-        """Return the difference in an output, the expected and the actual values, and its quantization step."""
+        """Return the difference in an output, the expected and actual values, and the quantization step."""
         form, theirs = self.second.form(tensor), self.first.form(partner)
         wanted = theirs.real(joined(expected[tensor]))
         step = _step(self.second, task.own, tensor) or _step(self.first, task.theirs, partner)
@@ -219,8 +219,8 @@ class Judge:
     def _sensitivity(self, task: Task, given: Known, output: int, *, is_one: bool) -> tuple[Difference, Array] | None:
         """Return how much an output of the reference changes with small changes of its inputs and constants.
 
-        Also return which values change to finite, infinite or NaN, as at a pole. Raises
-        NotRunError if values differ without a change: LiteRT's INT16 kernels read beyond an INT32 bias, for example.
+        Also return which values change between finite, infinite and NaN, as at a pole. Raises NotRunError if values
+        differ without any change: LiteRT's INT16 kernels, for example, read beyond an INT32 bias.
         """
         quantized = [] if is_one else list(real_constants(self.second, task.own.operators))
         steps = {} if is_one else self._input_steps(task, dynamic=bool(quantized))
@@ -264,7 +264,7 @@ class Judge:
         return near
 
     def _input_steps(self, task: Task, *, dynamic: bool) -> dict[int, float]:
-        """Return float inputs of the reference that the other model rounds, and the step; 0 if kernels round them."""
+        """Return the float inputs of the reference that the other model rounds, and the step; 0 if kernels round."""
         graph, reach, found = self.second.graph, self.second.reach, dict[int, float]()
         rounding = {
             reach.operands[at][0]: self.second.form(reach.results[at][0]).scale
@@ -291,7 +291,7 @@ class Judge:
 
 
 def _step(subject: Subject, region: Region, tensor: int) -> float:
-    """Return the quantization step of a tensor, or of the value in the region that is dequantized to it; else 0."""
+    """Return the quantization step of a tensor or of the value in the region that is dequantized to it, or else 0."""
     maker = subject.reach.producer[tensor]
     if maker in region.operators and subject.graph.operators.code_names[maker] == "DEQUANTIZE":
         tensor = next((one for one in subject.reach.operands[maker] if one not in region.inputs), tensor)

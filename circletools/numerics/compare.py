@@ -1,6 +1,6 @@
-"""Compare the results of programs, or of two models: each operator's own error, and the error in its inputs.
+"""Compare the results of programs or of two models: each operator's own error, and the error in its inputs.
 
-The whole model runs in every program, with its inner tensors exposed as outputs, some of them at a time. Then each
+The whole model runs in every program, with its inner tensors exposed as outputs, a group at a time. Then each
 operator is cut out and fed the values of the reference: any error that remains is its own.
 """
 
@@ -46,8 +46,8 @@ def compare(model: Model, request: CompareRequest | None = None, *, other: Model
     """Return which operators compute values that differ from the reference, and by how much.
 
     The reference is `model` in the first program of the request; it is compared with the other programs, or with
-    `other` in all programs. Raises UsageError for a program that is not installed or a signature that does not exist,
-    InvalidInputError for inputs that cannot be read, ModelFormatError and EditError for a broken model.
+    `other` in all programs. Raises UsageError if a program is not installed or a signature does not exist,
+    InvalidInputError if inputs cannot be read, ModelFormatError or EditError if a model is broken.
 
     >>> with ct.open("in.tflite") as model:
     ...     found = ct.compare(model, ct.CompareRequest(on=("litert:reference", "litert:xnnpack")))
@@ -76,7 +76,7 @@ def _subgraph(model: Model, request: CompareRequest) -> int:
 
 @dataclass(frozen=True)
 class _Comparing:
-    """The two models, which may be the same one, and the programs."""
+    """The two models, which may be the same, and the programs."""
 
     request: CompareRequest
     first: Subject
@@ -126,7 +126,7 @@ class _Comparing:
         return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups)
 
     def _plain(self, runner: Runner, inputs: Runs, expected: Runs) -> Runs | None:
-        """Return the outputs of the second model in a program; None if it does not run."""
+        """Return the outputs of the second model in a program; None if the model does not run."""
         try:
             found = runner.run(self.second, inputs)
         except NotRunError as error:
@@ -220,7 +220,7 @@ class _Comparing:
         for runner, plain in zip(self.runners, plains, strict=True):
             whole = None
             if plain is not None:
-                with suppress(NotRunError):  # it fails with these as outputs, but runs without
+                with suppress(NotRunError):  # it fails with these outputs, but runs without them
                     whole = runner.exposed(self.second, wanted, inputs, plain)
             columns.append([self._judge.cell(runner, task, given, whole) for task in some])
         return {task.operator: cells for task, cells in zip(some, zip(*columns, strict=True), strict=True)}

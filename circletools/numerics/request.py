@@ -19,7 +19,7 @@ from circletools.wording import Attributes
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest(Attributes):
-    """The programs, as in `litert:xnnpack`, the reference first, and the inputs.
+    """The programs, such as `litert:xnnpack`, with the reference first, and the inputs.
 
     `inputs` are files, one for each run: `.npz` with arrays named after signatures, tensors or positions, or the raw
     bytes of a model's only input. Without files, each of `runs` runs gets random inputs from `seed`, increased by one
@@ -61,7 +61,7 @@ class CompareRequest(Attributes):
 
 
 def more_runs(first: list[Array], request: CompareRequest) -> Runs:
-    """Return the inputs of all runs, generated as for the first run."""
+    """Return the inputs of all runs; each run's are generated like those of the first."""
     made = [
         [make_input(request.seed + run, place, array.dtype, array.shape) for place, array in enumerate(first)]
         for run in range(1, request.runs)
@@ -70,7 +70,7 @@ def more_runs(first: list[Array], request: CompareRequest) -> Runs:
 
 
 def file_inputs(request: CompareRequest, graph: Graph, signature: Signature | None, like: list[Array]) -> Runs:
-    """Return the inputs of each run from the files; `like` are arrays of the model's types and shapes, if known.
+    """Return the inputs of each run from the files; `like` has arrays of the model's types and shapes, if known.
 
     Raises InvalidInputError for a file that cannot be read or lacks an input.
     """
@@ -91,7 +91,7 @@ def file_inputs(request: CompareRequest, graph: Graph, signature: Signature | No
 
 
 def _read_only(file: str, like: list[Array]) -> Array:
-    """Return the bytes of a file as the only input."""
+    """Return the bytes of a file as a model's only input."""
     try:
         (only,) = like
         return np.frombuffer(Path(file).read_bytes(), only.dtype).reshape(only.shape)

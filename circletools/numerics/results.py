@@ -19,7 +19,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The type of a tensor, and its scale if a stored number represents `(stored - zero) * scale`, else 0."""
+    """The type of a tensor, and its scale if stored numbers represent `(stored - zero) * scale`, or else 0."""
 
     type: str
     scale: float = 0.0
@@ -52,13 +52,13 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference of values from the expected ones.
+    """The difference between values and the expected ones.
 
     `unequal` of `size` values differ, by at most `max_abs`, and by `rms` in the root mean square. `max_steps` is
-    `max_abs` in steps of the quantization, None without one. `snr_db` is the ratio of signal to difference in
-    decibels, None if nothing differs, or there is no signal; `cosine` is the cosine of the angle between the two.
-    A value that is not finite on one side, or not finite on both and different, counts only in `non_finite`; the
-    largest number of FLOAT32 counts as infinite.
+    `max_abs` in quantization steps, or None without quantization. `snr_db` is the ratio of signal to difference in
+    decibels, or None if nothing differs or there is no signal; `cosine` is the cosine of the angle between the two. A
+    pair of different values of which at least one is not finite counts only in `non_finite`; the largest FLOAT32
+    number counts as infinite.
     """
 
     size: int
@@ -97,14 +97,14 @@ def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
 
 
 def changes_kind(expected: Array, found: Array) -> Array:
-    """Return where one of two numbers is not finite, and the other differs from it."""
+    """Return a mask of the pairs of numbers in which one is not finite and the other differs from it."""
     both_finite, both_nan = np.isfinite(expected) & np.isfinite(found), np.isnan(expected) & np.isnan(found)
     changed: Array = ~(both_finite | both_nan | (expected == found))
     return changed
 
 
 def _unclamped(real: Array) -> Array:
-    """Return numbers with infinity in place of FLOAT32's largest number, to which LiteRT's kernels clamp infinity."""
+    """Return numbers with infinity for the largest FLOAT32 number, to which LiteRT's kernels clamp infinity."""
     if real.dtype.kind != "f":
         return real
     return np.where(np.abs(real) >= _LARGEST, np.copysign(inf, real), real)
@@ -122,9 +122,9 @@ Verdict = Literal["ok", "fault", "not_run", "skipped"]
 class Cell(Attributes):
     """The comparison of an operator in one program.
 
-    `own` is the operator's difference from the reference when it is cut out and fed the reference's values,
-    `inherited` the difference of the same values when the whole model runs. `allowed` is the largest part of `own`
-    that rounding explains. `words` are the reason for a missing value, or the program's output.
+    `own` is the operator's difference from the reference when it is cut out and fed the reference's values;
+    `inherited` is the difference of the same outputs when the whole model runs. `allowed` is the largest part of
+    `own` that rounding explains. `words` are the reason why a value is missing, or the program's output.
     """
 
     verdict: Verdict
@@ -138,7 +138,7 @@ class Cell(Attributes):
 class OperatorCells(Attributes):
     """An operator, in execution order, with its origin; `cells` are in the order of the columns.
 
-    `partner` is the operator of the other model, None if that is the same model.
+    `partner` is the corresponding operator of the other model, or None if both models are the same.
     """
 
     subgraph: int
@@ -157,9 +157,9 @@ class OperatorCells(Attributes):
 class Column(Attributes):
     """A program in the comparison.
 
-    `failure` is why it does not run the whole model. `exposing_changes` is how its outputs change when tensors inside
-    the model become outputs too; empty if they do not change. `outputs` has the largest difference of each output of
-    the whole model from the reference, None if their sizes differ or only one is finite.
+    `failure` is why it does not run the whole model. `exposing_changes` describes how its outputs change when tensors
+    inside the model become outputs too; empty if they do not change. `outputs` has the largest difference between
+    each output of the whole model and the reference, None if their sizes differ or only one is finite.
     """
 
     program: str
@@ -182,7 +182,7 @@ class Group(Attributes):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Tabular):
-    """Programs compared with a reference; `other` is the name of the second model, empty for one model.
+    """Programs compared with a reference; `other` is the name of the second model, or empty if there is only one.
 
     `runs` is how often each model ran, with different inputs each time.
     """
@@ -197,7 +197,7 @@ class Comparison(Tabular):
     notes: tuple[Finding, ...]
 
     def first_own(self, column: int = 0) -> OperatorCells | None:
-        """Return the first operator that is at fault in a program: its inputs are correct, but its outputs are wrong.
+        """Return the first operator at fault in a program: given correct inputs, its outputs are wrong.
 
         Wrong values take precedence over a different shape, which a rewritten model may have on purpose.
         """
@@ -205,12 +205,12 @@ class Comparison(Tabular):
         return next((row for row in wrong if row.cells[column].own), wrong[0] if wrong else None)
 
     def first_not_run(self, column: int = 0) -> OperatorCells | None:
-        """Return the first operator that, once cut out, a program does not run or crashes on."""
+        """Return the first operator that a program, given only that operator, does not run or crashes on."""
         return next((row for row in self.operators if row.cells[column].verdict == "not_run"), None)
 
     @property
     def failed(self) -> bool:
-        """Whether nothing was compared, or a program does not run the whole model or one of its operators."""
+        """Whether nothing was compared, or a program did not run the whole model or one of its operators."""
         cells = [cell for row in self.operators for cell in row.cells]
         failures = any(column.failure for column in (self.reference, *self.columns))
         return failures or not cells or any(cell.verdict == "not_run" for cell in cells)

@@ -37,10 +37,10 @@ class NotRunError(Exception):
 
 @dataclass
 class Runner:
-    """A program that runs files on request; use as a context manager.
+    """A program that runs files on request; use it as a context manager.
 
-    `failure` is why the program does not run the whole model, `runs` the number of runs of each part. After twenty
-    crashes, no further requests are made.
+    `failure` is the reason why the program does not run the whole model; `runs` is the number of runs of each part.
+    After twenty crashes, no further requests are made.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Runner:
         """Return the outputs of each run of a model, or of a file made from these parts. Raises NotRunError."""
         if self.crashes >= _MOST_CRASHES:
             raise NotRunError(f"{self.name} was abandoned after {_MOST_CRASHES} crashes")
-        path = self._folder / f"{uuid4().hex}.{subject.model.format}"  # programs map files, so never overwrite one
+        path = self._folder / f"{uuid4().hex}.{subject.model.format}"  # programs map files: never overwrite one
         with path.open("wb") as file:
             file.writelines(map(view, parts) if parts else [subject.model.source.octets])
         answer = self.worker.run_each(path, inputs)
@@ -78,7 +78,7 @@ class Runner:
         return [answer.outputs[at * count : (at + 1) * count] for at in range(len(inputs))]
 
     def part(self, subject: Subject, region: Region, values: Known, data: Mapping[int, bytes] | None = None) -> Known:
-        """Run a region cut out of a model with these values; return its outputs. Raises NotRunError.
+        """Cut a region out of a model, run it with these values, and return its outputs. Raises NotRunError.
 
         `data` are replacement contents for buffers of the model.
         """
@@ -89,7 +89,7 @@ class Runner:
         return _by_tensor(region.outputs, found, range(len(region.outputs)))
 
     def exposed(self, subject: Subject, tensors: Sequence[int], inputs: Runs, plain: Runs) -> Known:
-        """Run the whole model; return the values of tensors. Raises NotRunError.
+        """Run the whole model; return the values of these tensors. Raises NotRunError.
 
         Records whether outputs differ from `plain`, the outputs without exposed tensors.
         """
@@ -104,7 +104,7 @@ class Runner:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Treat a part that cannot be made as a part that does not run."""
+    """Turn the error for a part that cannot be made into the error for a part that does not run."""
     try:
         yield
     except CircleToolsError as error:
@@ -113,12 +113,12 @@ def _refusing() -> Iterator[None]:
 
 def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Known:
     if any(len(outputs) <= max(places, default=-1) for outputs in found):
-        raise NotRunError(f"{len(found[0])} outputs were returned, not {len(places)}")
+        raise NotRunError(f"{len(found[0])} outputs were returned instead of {len(places)}")
     return {tensor: [outputs[place] for outputs in found] for tensor, place in zip(tensors, places, strict=True)}
 
 
 # --- the tasks of a comparison: each operator of a model with its counterpart in the reference ----------------
-# reference     x -> CONV_2D -> a -> RELU -> b                    b and b correspond, as they have the same name;
+# reference     x -> CONV_2D -> a -> RELU -> b                    b and b correspond: they have the same name;
 # other         x -> QUANTIZE -> q -> CONV_2D -> b                q has no partner: CONV_2D is joined with q's
 #                                                                 producer, and CONV_2D and RELU are cut out of the
 #                                                                 reference
@@ -126,15 +126,15 @@ def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Kn
 
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
 WITH_RESOURCE = "it uses a resource, whose contents cannot be fed"
-_MOST_IN_REGION = 64  # the most operators without partners that may be joined to one with a partner
+_MOST_IN_REGION = 64  # the most operators without partners that are joined to one with a partner
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """An operator, the region that is cut out for it, and the corresponding region of the reference.
 
-    The inputs of `own` are fed the tensors of the reference in `fed`. `skipped` is why nothing is compared; `alone`
-    is why the operator cannot be cut out, although its values are compared.
+    The inputs of `own` receive the values of the reference's tensors `fed`. `skipped` is the reason why nothing is
+    compared; `alone` is the reason why the operator cannot be cut out although its values are compared.
     """
 
     operator: int
@@ -146,7 +146,7 @@ class Task:
 
     @property
     def outputs(self) -> list[tuple[int, int]]:
-        """The compared tensors, each with its partner in the reference."""
+        """The tensors to compare, each with its partner in the reference."""
         return list(zip(self.own.outputs, self.theirs.outputs, strict=True))
 
     def expected(self, found: Mapping[int, list[Array]]) -> dict[int, list[Array]]:
@@ -155,15 +155,15 @@ class Task:
 
 
 Partners = dict[int, int]
-"""The corresponding tensor of the reference, for each tensor of the model."""
+"""For each tensor of the model, the corresponding tensor of the reference."""
 
 
 def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, int]]:
-    """Return which tensors of two models correspond, and which operators were paired.
+    """Return which tensors of two models correspond, and which operators are paired.
 
-    Computed tensors with the same name and shape correspond, unless the producer in the reference was paired with a
-    later operator: converters reuse the names of other tensors. The results of paired operators with the same code
-    and fused activation correspond too; so do the inputs, in order if tracking does not match them.
+    Computed tensors with the same name and shape correspond unless the producer in the reference is paired with a
+    later operator, since converters reuse the names of other tensors. The results of paired operators with the same
+    code and fused activation correspond too; so do the inputs, in order if tracking does not match them.
     """
     tracked = track_models(reference.whole.graph, subject.whole.graph, tags_of(reference.whole.graph))
     old, new = reference.graph, subject.graph
@@ -227,7 +227,7 @@ def _why_not(outputs: Sequence[int], held: Sequence[int]) -> str:
     if not outputs:
         return "it produces no values"
     if held:
-        return "its result is not a value but names a resource"
+        return "its result is the name of a resource, not a value"
     return "it has no counterpart in the reference"
 
 
@@ -248,7 +248,7 @@ def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, 
 
 
 def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
-    """Return an operator together with the producers of inputs without a partner, or why there is no such region."""
+    """Return an operator with the producers of its inputs that have no partner, or why there is no such region."""
     chosen, pending = {operator}, [operator]
     while pending:
         for tensor in subject.reach.given([pending.pop()]):
@@ -256,7 +256,7 @@ def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
             if tensor in pairs or maker in chosen:
                 continue
             if maker < 0 or len(chosen) > _MOST_IN_REGION:
-                return "its input has no counterpart in the reference"
+                return "one of its inputs has no counterpart in the reference"
             chosen.add(maker)
             pending.append(maker)
     return sorted(chosen)

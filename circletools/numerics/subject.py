@@ -26,7 +26,7 @@ from circletools.surgery.ends import expose
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Operators that are cut out together, ascending, the tensors that they are fed, and the tensors compared."""
+    """Operators that are cut out together, ascending; the tensors that they are fed; and the tensors to compare."""
 
     operators: tuple[int, ...] = ()
     inputs: tuple[int, ...] = ()
@@ -38,9 +38,9 @@ NO_REGION = Region()
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A model whose subgraph 0 is compared; it is subgraph `subgraph` of the user's model `named`.
+    """A model whose subgraph 0 is compared; that is subgraph `subgraph` of the user's model `named`.
 
-    If `is_real`, its parts compute in FLOAT32, with the numbers that quantized tensors represent.
+    If `is_real`, its parts compute in FLOAT32 with the numbers that quantized tensors represent.
     """
 
     model: Model
@@ -61,7 +61,7 @@ class Subject:
 
     @cached_property
     def reach(self) -> Reach:
-        """Reachability along the graph's values."""
+        """Which operators and values reach which others."""
         return Reach(self.graph)
 
     @cached_property
@@ -70,7 +70,7 @@ class Subject:
         return quantizations(self.graph.values.tables, self.graph.values.schema)
 
     def form(self, tensor: int) -> Form:
-        """Return the dequantized form of a tensor; per-channel tensors are returned as stored."""
+        """Return the form that dequantizes a tensor; values of per-channel tensors stay as stored."""
         found = self.quantizations.get(tensor)
         kind = self.graph.values.types[tensor]
         if found is None or len(found.scale) != 1 or not found.scale[0] > 0 or kind.startswith("FLOAT"):
@@ -89,7 +89,7 @@ class Subject:
         return Region(tuple(sorted(operators)), tuple(reach.given(operators)), tuple(reach.seen_outside(operators)))
 
     def exposed(self, tensors: Sequence[int]) -> tuple[list[Part], list[int]]:
-        """Return the model with additional outputs, keeping its old bytes, and the position of each output.
+        """Return the model with these additional outputs, its old bytes unchanged, and the position of each output.
 
         Raises EditError if that is not possible.
         """
@@ -99,7 +99,7 @@ class Subject:
             return edit.parts(), [outputs.index(tensor) for tensor in tensors]
 
     def cut_out(self, region: Region, data: Mapping[int, bytes] | None = None) -> list[Part]:
-        """Return operators as a separate model; `data` are replacement contents for buffers."""
+        """Return these operators as a separate model; `data` has replacement contents for buffers."""
         real: Collection[int] = ()
         if self.is_real:
             real = self.quantizations.keys()
@@ -114,7 +114,7 @@ class Subject:
 def subject_of(model: Model, subgraph: int = 0) -> Iterator[Subject]:
     """Yield a model whose main graph is the given subgraph, with all operators in order.
 
-    Raises UsageError for a subgraph that does not exist, EditError and ModelFormatError for a broken model.
+    Raises UsageError if the subgraph does not exist, EditError or ModelFormatError if the model is broken.
     """
     whole = read_whole(model)
     graph = graph_at(whole.graph, subgraph)

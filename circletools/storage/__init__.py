@@ -1,4 +1,4 @@
-"""Map, copy and replace files (whole or not at all), without knowledge of models."""
+"""Map, copy and replace files (whole or not at all), whatever they contain."""
 
 from circletools.lazy import lazy_exports
 

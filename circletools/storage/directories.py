@@ -40,13 +40,13 @@ def check_directory(target: Path, may_replace: MayReplace, *, name: Path | None 
         raise UsageError(
             "the directory is not empty",
             location=location,
-            hint="name another; only what the same command wrote is replaced (by split with `force=True`)",
+            hint="name another; only a directory from the same command is replaced (by split with `force=True`)",
         )
 
 
 @contextmanager
 def making_directory(path: Path) -> Iterator[None]:
-    """Make a directory and its parents; after an exception, those that are still empty are removed.
+    """Make a directory and its parents; after an exception, remove those that are still empty.
 
     Raises OutputError if they cannot be made.
     """
@@ -67,11 +67,11 @@ def write_directory(
     may_replace: MayReplace,
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write files, given by relative path, to a directory next to `target`; rename it when it is complete.
+    """Write files, given by relative path, to a directory next to `target`, and rename it when it is complete.
 
-    An empty directory is replaced, and another one if `may_replace` allows it, once the new files are on the disk.
+    An existing directory is replaced, once the new files are on the disk, if it is empty or `may_replace` allows it.
     `check()` is called last, and can prevent the renaming by an exception. Raises OutputError if the directory cannot
-    be written, UsageError if it exists, even if it was created while the files were written.
+    be written, UsageError if it exists, even if only since the files were being written.
     """
     check_directory(target, may_replace)
     target = Path(os.path.realpath(target))
@@ -93,7 +93,7 @@ def write_directory(
 
 @contextmanager
 def _temporary(new: Path, may_replace: MayReplace) -> Iterator[None]:
-    """Make a temporary directory; at the end remove the directory with its name, which may be the replaced one."""
+    """Make a temporary directory; at the end, remove the directory of this name, which may be the replaced one."""
     made = None
     try:
         try:
@@ -103,7 +103,7 @@ def _temporary(new: Path, may_replace: MayReplace) -> Iterator[None]:
         finally:
             _remove(new, made, may_replace)
     except BaseException:
-        _remove(new, made, may_replace)  # try again, since a signal may have ended the first attempt
+        _remove(new, made, may_replace)  # try again: a signal may have ended the first attempt
         raise
 
 
@@ -113,7 +113,7 @@ def _remove(path: Path, made: os.stat_result | None, may_replace: MayReplace) ->
     try:
         shutil.rmtree(path, ignore_errors=True)
     except BaseException:
-        shutil.rmtree(path, ignore_errors=True)  # half a directory would no longer be recognized as a split
+        shutil.rmtree(path, ignore_errors=True)  # a partly removed directory would not be recognized as a split
         raise
 
 
@@ -124,7 +124,7 @@ def _is(path: Path, status: os.stat_result) -> bool:
 
 
 def _put_in_place(new: Path, target: Path, may_replace: MayReplace) -> None:
-    """Rename the new directory to `target`; a directory that existed there is at `new` afterwards."""
+    """Rename the new directory to `target`; if a directory existed there, it is at `new` afterwards."""
     try:
         os.replace(new, target)  # the system refuses this if the directory is not empty
         return
@@ -145,7 +145,7 @@ def _put_in_place(new: Path, target: Path, may_replace: MayReplace) -> None:
 
 
 def _exchange(new: Path, target: Path) -> None:
-    """Exchange the names of two directories, atomically if the system supports that."""
+    """Swap the names of two directories, atomically if the system supports that."""
     if _exchange_atomically(new, target):
         return
     aside = new.with_name(f"{new.name}.old")

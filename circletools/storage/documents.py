@@ -1,4 +1,4 @@
-"""Read documents from files, such as the output of an earlier run that is the baseline for a later one."""
+"""Read documents from files, such as the output of an earlier run that serves as the baseline of a later one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from circletools.wording import SCHEMA_VERSION
 
 # --- read JSON from other sources strictly, with line numbers in all errors -----------------------------------
 # The reader refuses duplicate keys in an object, NaN, infinite numbers, integers of thousands of digits, and nesting
-# deeper than any document here needs, so readers of the result can use recursion.
+# deeper than any document here needs, so that readers of the result can use recursion.
 
 
 _DEEPEST = 100
@@ -28,13 +28,13 @@ _TOO_DEEP = f"arrays and objects are nested more than {_DEEPEST} deep"
 
 
 class Object(dict[str, Any]):
-    """A JSON object; `line` is the line in which it begins, 0 if lines were not requested."""
+    """A JSON object; `line` is the line in which it begins, or 0 if lines were not requested."""
 
     line = 0
 
 
 class _RefusedError(ValueError):
-    """JSON that the reader refuses although it is valid; `lineno` is the line of the enclosing object."""
+    """The reader refuses JSON although it is valid; `lineno` is the line of the enclosing object."""
 
     lineno = 1
 
@@ -61,7 +61,7 @@ def _decoded(text: str, *, lines: bool) -> Any:
         try:
             return json.loads(text, object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
         except _RefusedError:
-            pass  # read again, to find the line
+            pass  # read it again to find the line
     return _Numbering(text).decode(text)
 
 
@@ -112,7 +112,7 @@ class _Numbering(json.JSONDecoder):
             try:
                 found, end = read(text_and_end, *others)
             except _RefusedError as error:
-                error.lineno = max(error.lineno, line)  # the innermost object begins last
+                error.lineno = max(error.lineno, line)  # the object that begins last is the innermost
                 raise
             found.line = line
             return found, end
@@ -126,7 +126,7 @@ _Known = TypeVar("_Known")
 
 @contextmanager
 def naming_files() -> Iterator[None]:
-    """Mark errors as errors in a request, or in a file that they name, rather than in the model."""
+    """Mark errors as errors in a request or in a file that it names, rather than in the model."""
     try:
         yield
     except CircleToolsError as error:
@@ -146,9 +146,9 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 def read_baseline(
     path: str | os.PathLike[str], command: str, known: Callable[[Mapping[str, Any]], _Known]
 ) -> dict[str, _Known]:
-    """Read the documents that a command wrote with `--json` (one document, or JSON Lines), using `known` for each.
+    """Read the documents that a command wrote with `--json` (one document, or JSON Lines), calling `known` for each.
 
-    Returns the first result for each model, by absolute path; a relative path starts from the folder of the baseline,
+    Returns the first result for each model, by absolute path; a relative path starts from the folder of the baseline
     or else from the current folder. Raises InvalidInputError if the file cannot be read, has another version, or
     `known` finds missing fields (KeyError, TypeError, AttributeError) or invalid values (ValueError).
     """
@@ -170,11 +170,11 @@ def read_baseline(
                 found.setdefault(os.path.abspath(os.path.join(folder, file)), value)
         return found
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        hint = f"it is what `circletool {command} --json` wrote"
+        hint = f"use a file that `circletool {command} --json` wrote"
         message = "this is not a baseline" + (f": {error}" if isinstance(error, ValueError) else "")
         raise InvalidInputError(message, location=name, hint=hint) from error
 
 
 def of_model(baseline: Mapping[str, _Known], file: str) -> _Known | None:
-    """Return the baseline's result for a model, however its path is spelled; a single model may have another name."""
+    """Return the baseline's result for a model, however its path is spelled; a single result fits any name."""
     return baseline.get(os.path.abspath(file), baseline.get(""))

@@ -1,4 +1,4 @@
-"""Map files for reading, replace them as a whole, find them in directories. `-` is standard input or output."""
+"""Map files for reading, replace them as a whole, and find them in directories. `-` is standard input or output."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from circletools.storage.replacing import CHUNK_BYTES, copy_range, replace, star
 Progress = Callable[[int, int], None]
 """Called with the number of bytes written so far, and the total number."""
 
-_LINKS = 40  # how many symbolic links Linux follows
+_LINKS = 40  # the most symbolic links that Linux follows
 
 
 @dataclass(slots=True)
 class Source:
-    """The bytes of a file, and their origin. `file` is the open file, if there is one.
+    """The bytes of a file, and where they come from.
 
-    `status` is the file's `stat` when it was opened.
+    `file` is the open file, if there is one; `status` is its `stat` when it was opened.
     """
 
     octets: memoryview
@@ -37,18 +37,18 @@ class Source:
 
     @property
     def path(self) -> Path | None:
-        """The file's path; None for bytes and streams."""
+        """The path of the file; None for bytes and streams."""
         return Path(self.name) if self.file is not None else None
 
     def close(self) -> None:
-        """Close the file. The mapping ends with its last view."""
+        """Close the file. It stays mapped as long as a view of it exists."""
         if self.file is not None:
             self.file.close()
         self.octets = memoryview(b"")
         self.closed = True
 
     def parts(self, chunks: Iterable[bytes | tuple[int, int]]) -> list[Part]:
-        """Return parts to write for the chunks of a new file, which are bytes or ranges (start, end) of this file."""
+        """Return the parts to write for the chunks (bytes, or ranges (start, end) of this file) of a new file."""
         return [chunk if isinstance(chunk, bytes) else Range(self, *chunk) for chunk in chunks]
 
     def check_other(self, target: str | os.PathLike[str], *, in_place: bool) -> None:
@@ -60,8 +60,8 @@ class Source:
     def check_unchanged(self, target: Path | None = None) -> None:
         """Raise InvalidInputError if the file was written to since it was opened.
 
-        Changes show in its size and modification time. If `target` is the file itself, which will be replaced,
-        another file that took its name also counts, since it would be lost.
+        Its size and modification time show changes. If `target` is the file itself, which will be replaced, another
+        file that has taken its name also counts, since that file would be lost.
         """
         if self.file is None or self.file.closed or self.status is None:
             return
@@ -76,7 +76,7 @@ class Source:
 
 
 def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Source:
-    """Map a file, or wrap bytes; streams and `-` are read to their end.
+    """Map a file or wrap bytes; streams and `-` are read to the end.
 
     Raises InvalidInputError if the file cannot be read, UsageError for other types.
     """
@@ -115,7 +115,7 @@ def _read(stream: BinaryIO) -> Source:
     except ValueError as error:
         raise UsageError(f"cannot read it: {error}", location=name, hint="open it as 'rb'") from error
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise UsageError(f"reading gives {type(data).__name__}, not bytes", location=name, hint="open it as 'rb'")
+        raise UsageError(f"it returns {type(data).__name__}, not bytes", location=name, hint="open it as 'rb'")
     return Source(_flat(data), name)
 
 
@@ -171,11 +171,11 @@ def write(
     source: Source | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Write `parts` to `target`, whole or not at all; see `replacing` for how.
+    """Write `parts` to `target`, whole or not at all (how: see `replacing`).
 
     `source` is the file from which the parts were made: a new file gets its mode bits, and nothing is written if it
-    changed since it was opened (InvalidInputError). A symbolic link is followed; `-`, pipes, devices and names such
-    as /dev/stdout are written directly. Raises OutputError if it cannot be written.
+    has changed since it was opened (InvalidInputError). A symbolic link is followed; `-`, pipes, devices and names
+    such as /dev/stdout are written directly. Raises OutputError if it cannot be written.
     """
     name = os.fspath(target)
     check_target(name)
@@ -194,7 +194,7 @@ def write(
             _replace(path, parts, source, progress)
             return
     except OSError as error:
-        if source is not None and error.errno == errno.EFAULT:  # a mapped file was truncated
+        if source is not None and error.errno == errno.EFAULT:  # a mapped file has been truncated
             source.check_unchanged()
         raise OutputError(f"cannot write it: {error.strerror}", location=name) from error
     if source is not None:
@@ -203,7 +203,7 @@ def write(
 
 def _replace(path: Path, parts: Sequence[Part], source: Source | None, progress: Progress | None) -> None:
     def fill(file: BinaryIO, early: bool) -> None:
-        """Write the parts one after another; with `early`, writing to the disk starts during the copy."""
+        """Write the parts one after another; with `early`, the system starts writing to the disk during the copy."""
         total, done = sum(len(part) for part in parts), 0
         for part in parts:
             for written in _copy(part, file.fileno(), done):
@@ -239,7 +239,7 @@ def check_target(target: str | os.PathLike[str]) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raise OutputError if `name` cannot be the name of a file."""
+    """Raise OutputError if `name` is not a possible file name."""
     try:
         if b"\0" in os.fsencode(name):
             raise OutputError("not a file name: it contains a NUL character", location=repr(name))
@@ -290,7 +290,7 @@ def _stream(stream: BinaryIO, parts: Sequence[Part]) -> None:
 
 
 def _copy(part: Part, target: int, at: int) -> Iterator[int]:
-    """Write one part at offset `at`; yield the offset reached after each step."""
+    """Write one part at offset `at`; after each step, yield the offset reached."""
     if isinstance(part, Range) and part.source.file is not None:
         try:
             yield from copy_range(part.source.file.fileno(), part.start, part.end, target, at)
@@ -314,7 +314,7 @@ def models_below(directory: str) -> Iterator[str]:
 
     A model is a file whose name ends in .tflite or .circle, in any case, and does not begin with a dot. Links are
     followed; each directory is entered once, so cyclic links terminate. A dangling link and an unreadable directory
-    are yielded too, so opening them gives the error.
+    are yielded too, so that opening them raises the error.
     """
     entered: set[tuple[int, int]] = set()
     waiting = [""]  # the next one last

@@ -33,7 +33,7 @@ def read_at(descriptor: int, count: int, at: int) -> bytes:
 
 
 def write_at(descriptor: int, data: bytes | memoryview, at: int) -> int:
-    """Write to an open file at an offset, and return the number of bytes; without pwrite, its position moves."""
+    """Write to an open file at an offset; return the number of bytes. Without pwrite, the file's position moves."""
     if hasattr(os, "pwrite"):
         return os.pwrite(descriptor, data, at)
     os.lseek(descriptor, at, os.SEEK_SET)
@@ -60,14 +60,14 @@ def copy_at(source: int, at: int, target: int, to: int, count: int) -> int:
 
 
 def keep_owner(descriptor: int, old: os.stat_result) -> None:
-    """Give an open file the owner of another file, if permitted."""
+    """Give an open file the owner of another file if permitted."""
     if hasattr(os, "fchown"):
-        with suppress(PermissionError):  # only root may change the owner
+        with suppress(PermissionError):  # only root may change a file's owner
             os.fchown(descriptor, old.st_uid, old.st_gid)
 
 
 def keep_mode(descriptor: int, path: Path, mode: int) -> None:
-    """Set the mode bits of an open file if permitted, by the file's name if the system requires that."""
+    """Set the mode bits of an open file if permitted; this uses the file's name if the system requires it."""
     with suppress(PermissionError):  # some file systems have no mode bits
         if hasattr(os, "fchmod"):
             os.fchmod(descriptor, mode)
@@ -76,7 +76,7 @@ def keep_mode(descriptor: int, path: Path, mode: int) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file or directory is on the disk; Windows cannot do that by name. Raises OSError."""
+    """Wait until a file or directory is on the disk; Windows cannot wait for one by name. Raises OSError."""
     if os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -103,7 +103,7 @@ def locked(file: int) -> Iterator[None]:
 
 
 def limit_memory(kind: Literal["AS", "DATA"], limit_bytes: int) -> None:
-    """Limit the memory of this process, if the system can, and disable core dumps."""
+    """Limit the memory of this process if the system can, and disable core dumps."""
     limits = _module("resource")
     if limits is None:
         return

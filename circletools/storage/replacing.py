@@ -1,7 +1,7 @@
-"""Create or replace a file, whole or not at all; copy in the kernel if possible, and keep holes.
+"""Create or replace a file, whole or not at all; copy in the kernel if possible, and preserve holes.
 
-The new file is written next to its final path and then renamed. Until it is complete, it has no name if the system
-supports that (O_TMPFILE), so nothing is left even if the process is killed. Otherwise it is called
+The new file is written next to its final path and then renamed. If the system supports it (O_TMPFILE), the file has
+no name until it is complete, so nothing is left even if the process is killed. Otherwise it is called
 `.circletool-….tmp`, and is removed however the writing ends, unless the process is killed.
 """
 
@@ -23,7 +23,7 @@ CHUNK_BYTES = 8 << 20  # bytes per step
 def copy_range(source: int, start: int, end: int, target: int, at: int) -> Iterator[int]:
     """Copy the bytes `start` to `end` of one open file to offset `at` of another.
 
-    Yields the offset reached in `target` after each step. Raises EOFError if the source ends before `end`.
+    After each step, yields the offset reached in `target`. Raises EOFError if the source ends before `end`.
     """
     for first, stop in _data_ranges(source, start, end):
         position = first
@@ -36,7 +36,7 @@ def copy_range(source: int, start: int, end: int, target: int, at: int) -> Itera
 
 
 def _data_ranges(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges with data, so the holes of a sparse file stay holes."""
+    """Yield the ranges that hold data, so that the holes of a sparse file stay holes."""
     if not CAN_TELL_HOLES:
         yield start, end
         return
@@ -54,9 +54,9 @@ def _data_ranges(descriptor: int, start: int, end: int) -> Iterator[tuple[int, i
 
 
 def start_writing(descriptor: int, at: int, count: int) -> None:
-    """Make Linux start writing, so the final fsync has little to do.
+    """Make Linux start writing to the disk, so that the final fsync has little to do.
 
-    The advice not to keep these pages makes Linux write dirty pages; it only drops clean ones.
+    Advised that these pages are not needed, Linux starts writing dirty pages; it drops only clean ones.
     """
     if count and hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # it is only advice
@@ -83,8 +83,8 @@ def replace(
 
     An existing file is replaced only once the new one is on the disk (fsync); the new one gets its mode bits and, if
     permitted, its owner; a new file gets the mode bits of `like`. `fill(file, replaces)` may be called again from the
-    start. `check()` is called just before the rename and can prevent it by an exception; other writers that use this
-    function wait, and then find the file changed.
+    start. `check()` is called just before the renaming and can prevent it by an exception; other writers that use
+    this function wait, and then find that the file has changed.
     """
     old = _status(path)
     kept = old or like
@@ -113,14 +113,14 @@ def replace(
             os.unlink(temporary)
         raise
     if old is not None:
-        # The rename is done; some file systems cannot sync a directory, and some directories cannot be opened.
+        # The file is renamed; some file systems cannot sync a directory, and some directories cannot be opened.
         with suppress(OSError):
             sync(path.parent)
 
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Lock out other writers that use this function, since a later one would undo an earlier one's change."""
+    """Lock out other writers that use this function, since one would undo the change of another."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:  # the file does not exist, or cannot be read
@@ -146,19 +146,19 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _open(temporary: Path, mode: int, named: bool) -> int | None:
-    """Open the new file with permissions that are never too wide; return None if the system has no nameless files."""
+    """Open the new file, never with too wide permissions; return None if the system has no nameless files."""
     if named:
         return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
     if hasattr(os, "O_TMPFILE"):
-        with suppress(OSError):  # opening a file with a name will report problems with the folder
+        with suppress(OSError):  # opening a file by name will report problems with the folder
             return os.open(temporary.parent, os.O_WRONLY | os.O_TMPFILE, mode)
     return None
 
 
 def _link(descriptor: int, temporary: Path) -> bool:
-    """Give the nameless file a name; return False if that is not allowed, or /proc is missing."""
+    """Give the nameless file a name; return False if that is not allowed or /proc is missing."""
     try:
-        # Passing a folder, which has no other effect here, makes Python use the call that follows links.
+        # Passing a folder has no other effect than that Python uses the call that follows links.
         os.link(f"/proc/self/fd/{descriptor}", temporary, src_dir_fd=descriptor, follow_symlinks=True)
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""The directory of a ZIP archive, which may follow other data in its file.
+"""The directory of a ZIP archive; the archive may follow other data in its file.
 
 Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 """
@@ -15,13 +15,13 @@ END, END_FIELDS = b"PK\5\6", Struct("<4s4H2LH")
 ZIP64, MOST = 0xFFFFFFFF, 0xFFFF
 _ENTRY, _ENTRY_BYTES, _COMMENT_BYTES = b"PK\1\2", 46, 65535
 _LENGTHS = Struct("<3H")
-"""The lengths of the name, extra field and comment after a directory record."""
+"""The lengths of the name, extra field and comment that follow a directory record."""
 ENTRY_OFFSET, END_OFFSET = 42, 16
 _OFFSET = Struct("<I")
 
 
 def directory_start(file: memoryview) -> int | None:
-    """Return the start of the central directory of an archive at the end of `file`, None without an archive."""
+    """Return the start of the central directory of an archive at the end of `file`, or None without an archive."""
     place = end_place(file)
     if place is None:
         return None
@@ -33,7 +33,7 @@ def directory_start(file: memoryview) -> int | None:
 def central_directory(file: memoryview) -> tuple[int, list[tuple[bytes, bytes]], int, bytes] | None:
     """Return the start of the central directory, its records by name, its recorded offset, and the comment.
 
-    Returns None without an archive. Raises EditError if it is broken, or exceeds 32-bit offsets.
+    Returns None without an archive. Raises EditError if the archive is broken or exceeds 32-bit offsets.
     """
     start, end = directory_start(file), end_place(file)
     if start is None or end is None:
@@ -64,7 +64,7 @@ def moved(record: bytes, place: int, by: int) -> bytes:
     offset = _OFFSET.unpack_from(record, place)[0]
     if offset == ZIP64 or offset + by < 0:
         raise EditError(
-            "the ZIP archive after the flatbuffer cannot be moved", hint="it is a ZIP64 archive, or broken"
+            "the ZIP archive after the flatbuffer cannot be moved", hint="it is a ZIP64 archive or broken"
         )
     if offset + by >= ZIP64:
         raise EditError("the model is too large for a ZIP archive after it", hint="an archive needs 32-bit offsets")
@@ -72,7 +72,7 @@ def moved(record: bytes, place: int, by: int) -> bytes:
 
 
 def end_place(file: memoryview) -> int | None:
-    """Return the position of the end record whose comment ends the file, else of the last one, as zipfile does."""
+    """Return the position of the end record whose comment ends the file, or else of the last one, as zipfile does."""
     first = max(len(file) - END_FIELDS.size - _COMMENT_BYTES, 0)
     tail = bytes(file[first:])
     last = place = tail.rfind(END, 0, max(len(tail) - END_FIELDS.size + len(END), 0))

@@ -116,10 +116,10 @@ def test_of_several_models_the_one_of_that_name_counts(tmp_path: Path, table: st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "this is not a baseline (it is what `circletool fit --json` wrote)"),
-        ("7", "this is not a baseline (it is what `circletool fit --json` wrote)"),
-        ("{}", "this is not a baseline (it is what `circletool fit --json` wrote)"),
-        ('{"schema_version": 1}', "this is not a baseline (it is what `circletool fit --json` wrote)"),
+        ("[]", "this is not a baseline (use a file that `circletool fit --json` wrote)"),
+        ("7", "this is not a baseline (use a file that `circletool fit --json` wrote)"),
+        ("{}", "this is not a baseline (use a file that `circletool fit --json` wrote)"),
+        ('{"schema_version": 1}', "this is not a baseline (use a file that `circletool fit --json` wrote)"),
         ('{"schema_version": 2, "targets": []}', "schema_version 2 is not known"),
         ('{"schema_version": 1, "targets": [{"target": "npu"}]}', "this is not a baseline"),
         (

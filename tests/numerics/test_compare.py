@@ -177,7 +177,7 @@ def test_a_program_that_is_wrong_is_found() -> None:
 
 @pytest.mark.parametrize("name", ["variable", "hashtable", "flex_op", "custom_op"])
 def test_what_cannot_be_compared_has_a_reason(name: str) -> None:
-    words = "names a resource" if name == "variable" else ""
+    words = "the name of a resource" if name == "variable" else ""
     found = compared(path_of(f"tflite/{name}"), on=LITERT, runs=2)
     skipped = [cell.words for row in found.operators for cell in row.cells if cell.verdict == "skipped"]
     assert found.reference.failure or all(skipped)
