@@ -30,8 +30,8 @@ _EXECUTION_COLUMNS = (
 )
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self ms", "inclusive ms", "name"]
 _SUMMARY_HEAD = ["n", "total", "min", "median", "p90", "max"]
-_EXECUTION_HEAD = ["", *_SUMMARY_HEAD, "first", "median of the rest", "most at once"]
-_RUN_HEAD = ["run", "process", "elapsed", "executions", "first", "median of the rest", "name"]
+_EXECUTION_HEAD = ["", *_SUMMARY_HEAD, "first", "later median", "at once"]
+_RUN_HEAD = ["run", "process", "elapsed", "executions", "first", "later median", "name"]
 _times_of = itemgetter("self_ns", "inclusive_ns")
 _NO_TIMES = (0, 0)
 _BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
@@ -100,7 +100,7 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
 
 def _executions_title(kinds: list[str]) -> str:
     """Return the title of a table of executions, with the kind of their marks unless it is the runtime's."""
-    by = {"application": " ([NN_LA_PE] marks)", "HAL call": " (HAL calls)"}.get(kinds[0], "")
+    by = {"application": " ([NN_LA_PE] marks)", "HAL call": " (HAL calls until the callback)"}.get(kinds[0], "")
     return f"executions{by}, by wall-clock time, in ms"
 
 
@@ -187,7 +187,10 @@ def _bucket_rows(part: Document) -> list[_Row]:
 
 
 def _driver_rows(document: Document) -> list[_Row]:
-    return [[f"driver, {one['by']}", *_summary_cells(one), "-", "-", "-"] for one in document["driver_executions"]]
+    return [
+        [f"driver, {one['by']}".replace("requests and", "until"), *_summary_cells(one), "-", "-", "-"]
+        for one in document["driver_executions"]
+    ]
 
 
 def _execution_block(document: Document) -> Iterator[_Block]:
@@ -212,11 +215,12 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     """Yield the lines of text."""
     trace = document["trace"]
     drivers = ", ".join(f"{one['process']} {one['name']}".rstrip() for one in trace["drivers"])
-    driver = f"; driver processes: {drivers}" if drivers else ""
     events = f"{counted(trace['events'], 'event')} in {milliseconds(trace['elapsed_ns'])} ms"
     signs = sorted(_INCOMPLETE & {one["code"] for one in document["diagnostics"]})
-    whole = f"incomplete ({', '.join(signs)})" if signs else "complete"
-    yield f"{trace['name']}: {trace['encoding']}, {events}, {whole}{driver}"
+    whole = f"incomplete ({', '.join(signs)})" if signs else "no loss known"
+    yield f"{trace['name']}: {trace['encoding']}, {events}, {whole}"
+    if drivers:
+        yield f"driver processes: {drivers}"
     for title, rows, numbers in _blocks(document, by):
         yield ""
         yield title

@@ -124,10 +124,13 @@ def test_a_page_in_which_the_trace_is_a_string() -> None:
 def test_a_page_with_several_scripts() -> None:
     first, second = table(SIMPLE)[:2], table(SIMPLE)[2:]
     script = b'<script class="trace-data" type="application/text">\n'
-    page = b"<html>\n" + script + b"PROCESS DUMP\nroot 1 0\n</script>\n"
+    page = b"<html>\n" + script + b"PROCESS DUMP\nroot 1000 1 7 7 w 0 S /bin/service@1.0 x\n</script>\n"
     page += script + ftrace(first) + b"</script>\n<p>B|1|\n" + script + ftrace(second) + b"</script>\n</html>\n"
     assert read_events(page) == SIMPLE_EVENTS
     assert [event.where for event in events(open_trace(page))] == [9, 10, 16, 17]
+    found, cut = open_trace(page), open_trace(page[: page.rindex(b"</script>")])
+    assert (analyse(found).diagnostics, found.thread_names[1000]) == ([], "/bin/service@1.0")
+    assert [one.code for one in analyse(cut).diagnostics] == ["T003"]
 
 
 def test_a_page_whose_scripts_end_within_a_line() -> None:

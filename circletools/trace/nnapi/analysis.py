@@ -184,8 +184,8 @@ class _Pass:
 
     def _driver_names(self) -> dict[int, str]:
         """Return the drivers with the names of their main threads or, if these are unknown, of others."""
-        threads = sorted(self.trace.processes.items(), key=lambda pair: pair[0] == pair[1])  # main threads last
-        names = {process: self.trace.thread_names[tid] for tid, process in threads if tid in self.trace.thread_names}
+        known = self.trace.thread_names
+        names = {process: known[tid] for tid, process in self.trace.processes.items() if tid in known} | known
         return {process: names.get(process, "") for process in sorted(self.learnt.drivers)}
 
     def _windows(

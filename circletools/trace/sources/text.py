@@ -43,6 +43,8 @@ _MARK = re.compile(
     rb"(?:(?:tracing_mark_write|0):\s*|print:\s*(?:[^\s|:]+:\s+)?)(?P<kind>[BE])(?:\||\s*$)", re.DOTALL
 )
 _LOST = re.compile(rb"^CPU:\s*\d+ \[(?:LOST \d+ EVENTS|\d+ EVENTS DROPPED)\]|\[LOST \d+ EVENTS\]\s*$", re.MULTILINE)
+# A row of the list of processes that systrace puts in the page; the kernel truncates the names of tasks.
+_PROCESS = re.compile(rb"^\S+ +(\d{1,9}) +\d+ +\d+ +\d+ +\S+ +\S+ [A-Z] ([^\s\[]\S*)", re.MULTILINE)
 _WRITTEN = re.compile(rb"^# entries-in-buffer/entries-written: (\d{1,18})/(\d{1,18})", re.MULTILINE)
 
 # The end of a line's head in the kernel's columns, as words for comparison.
@@ -65,7 +67,7 @@ def read_text(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
 
 def read_html(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     """Yield the events of a page. Raises InvalidInputError if none of its scripts contains ftrace lines."""
-    return _read_sections(trace, _sections(lines(pieces), trace.name))
+    return _read_sections(trace, _sections(lines(pieces), trace))
 
 
 def _read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterator[Batch]:
@@ -75,6 +77,9 @@ def _read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Itera
         line += left_out
         if first is None:
             first = data[:_HEAD_BYTES]
+        if data.startswith(b"PROCESS DUMP"):
+            names = {int(pid): name.decode("utf-8", "backslashreplace") for pid, name in _PROCESS.findall(data)}
+            trace.thread_names.update(names)
         reader = _Reader(trace, data, line)
         batch = reader.read()
         line += len(reader.ends)
@@ -85,7 +90,7 @@ def _read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Itera
         raise InvalidInputError("the text contains no ftrace lines", location=trace.name, hint=EXPECTED)
 
 
-def _sections(whole: Iterable[tuple[int, bytes]], name: str) -> Iterator[tuple[int, bytes]]:
+def _sections(whole: Iterable[tuple[int, bytes]], trace: Trace) -> Iterator[tuple[int, bytes]]:
     """Yield the lines between the line that opens a script with a trace and the line that closes it."""
     inside, left_out, sections = False, 0, 0
     for before, data in whole:
@@ -106,8 +111,10 @@ def _sections(whole: Iterable[tuple[int, bytes]], name: str) -> Iterator[tuple[i
                 break
             at, inside, sections = _next_line(data, min(opens)), True, sections + 1
             if sections > _MOST_SECTIONS:
-                raise InvalidInputError(f"more than {_MOST_SECTIONS} scripts with a trace", location=name)
+                raise InvalidInputError(f"more than {_MOST_SECTIONS} scripts with a trace", location=trace.name)
         left_out += data.count(b"\n", start)
+    if inside:
+        trace.fault(FaultKind.LOST, -1, b"the page ends inside the trace")
 
 
 def _next_line(data: bytes, at: int) -> int:

@@ -116,7 +116,7 @@ def _pages() -> list[Attack]:
         page("page-deep", "elements nested 100,000 deep", lambda: b"<html>" + b"<div>\n" * _DEEP, _REFUSED),
         page("page-scripts", "100,000 scripts of traces, none closed", lambda: b"<html>" + script * _DEEP, {}),
         page("page-one-line", "a page in one line of 20 MB", lambda: b"<html>" + b"<b>x</b>" * 2_600_000, _REFUSED),
-        page("page-open", "a script that is not closed", lambda: b"<html>" + script + one, {"trace-stats": 0}),
+        page("page-open", "a script that is not closed", lambda: b"<html>" + script + one, {"trace-stats": 1}),
         page(
             "page-closings",
             "100,000 scripts on one line",
