@@ -156,7 +156,7 @@ def _depends_on_shapes(refused: _Refusals) -> bool:
 
 
 def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str:
-    """Return the single cause of the verdict on the whole model, or an empty string."""
+    """Return the cause of the verdict if a single one explains it for the whole model, else an empty string."""
     if target.obstacles:
         finding = target.obstacles[0].finding
         return f"does not load: {finding.code} {finding.location}: {finding.message}"
@@ -177,7 +177,7 @@ def _floats(graph: Graph) -> int:
 
 
 class _Part:
-    """The operators of a subgraph that a target does not support; the object does not depend on the open file."""
+    """The operators of a subgraph that a target does not support; this object stays valid if the file is closed."""
 
     def __init__(self, facts: Graph, refusals: _Refusals, naming: Naming) -> None:
         self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}
@@ -187,7 +187,7 @@ class _Part:
 
     def alike(self) -> list[Alike]:
         """Return the operators, grouped by the reason for which they are refused."""
-        groups: dict[tuple[int, str, str], list[int]] = {}  # by the refusal object, which operators of one kind share
+        groups: dict[tuple[int, str, str], list[int]] = {}  # operators of one kind share a refusal
         for operator, refusal in self.refusals.items():
             key = id(refusal), self.codes[operator], self.composites.get(operator, "")
             groups.setdefault(key, []).append(operator)
@@ -223,7 +223,7 @@ class _Part:
 
 
 def _blamed(found: Iterable[tuple[Misfit, tuple[Source, ...]]], parts: Iterable[_Part]) -> Iterator[Blamed]:
-    """Yield the sources to change, except those of operators that are refused only because another operator is."""
+    """Yield the sources to change, without operators that are refused only because another operator is refused."""
     of = {part.subgraph: part for part in parts}
     refused = [
         (one, sources)

@@ -1,4 +1,4 @@
-"""Fill in the shapes that a file leaves out, for programs that compute these shapes themselves."""
+"""Fill in the shapes that a file omits, for programs that compute these shapes themselves."""
 
 from __future__ import annotations
 

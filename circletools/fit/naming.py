@@ -33,7 +33,7 @@ def composite_names(facts: Graph, operators: Iterable[int]) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class OperatorNames:
-    """The sources of the operators of one subgraph; the object does not depend on the open file."""
+    """The sources of the operators of one subgraph; the object remains valid after the file is closed."""
 
     origins: Origins
     described: Mapping[int, Origin]
@@ -41,7 +41,7 @@ class OperatorNames:
     tensors: Sequence[bytes]
 
     def sources(self, operator: int) -> tuple[Source, ...]:
-        """Return the sources of an operator in the tables, ascending, or else the name of its first output."""
+        """Return an operator's sources from the origin tables, ascending, or else the name of its first output."""
         if ids := self.described.get(operator):
             return tuple((one, self.origins.sources[one]) for one in sorted(ids))
         first = self.outputs[operator]

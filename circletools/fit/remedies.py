@@ -22,7 +22,7 @@ _LEFT, _SIGN = "(?P<left>.+)", "(?P<sign><=|>=|==|<|>)"
 _OF_ANOTHER = r"(?P<other>operator \d+), which reads the unpacked constant, is not supported"
 _IN_CONTEXT = r"reads an (?P<end>output|input) of (?P<other>operator \d+, \S+): .+"
 _APART = {
-    "output": "put another operator between {} and it, or replace one of the two",
+    "output": "put another operator between it and {}, or replace one of the two",
     "input": "give it an input other than {}, or replace one of the two",
 }
 _LEFT_OUT = "left out"

@@ -27,14 +27,14 @@ def fewest_sources(origins: Sequence[Sequence[Source]]) -> list[tuple[Source, li
 
 
 def _greedy(members: Mapping[Source, Sequence[int]], left: set[int]) -> Iterable[Source]:
-    """Yield sources until all origins are covered: each time, the one in the most remaining origins."""
+    """Yield sources until all origins are covered, each time the source that is in most of the remaining origins."""
     named = list(members) if left else []
     waiting = [(-len(members[source]), number) for number, source in enumerate(named)]
     heapify(waiting)
     while left:
         _, number = heappop(waiting)
         now = (-len(left.intersection(members[named[number]])), number)
-        if waiting and now > waiting[0]:  # another may now be in more remaining origins
+        if waiting and now > waiting[0]:  # another source may now be in more of the remaining origins
             heappush(waiting, now)
         else:
             left.difference_update(members[named[number]])

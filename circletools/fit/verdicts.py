@@ -121,7 +121,7 @@ class Blamed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cuts(Attributes):
-    """The groups of operators that a delegate would run, and the tensors that cross their borders.
+    """The groups of operators that a delegate would run, and the tensors that pass into or out of a group.
 
     Dynamic dimensions count as 1.
     """
@@ -164,8 +164,8 @@ class TargetFit(Tabular):
     """A target's verdict on a model.
 
     `sources` are the sources to change so that no operator is refused, the worst first; operators that were not
-    measured do not count. `obstacles` keep the runtime from loading the model as a whole. `fixed` is the number of
-    findings that only the baseline has. `memory` is what TFLM needs, None for other targets. `cause` explains the
+    measured are not considered. `obstacles` keep the runtime from loading the model as a whole. `fixed` is the number
+    of findings that only the baseline has. `memory` is what TFLM needs, None for other targets. `cause` explains the
     verdict on the whole model, if there is a single cause.
     """
 

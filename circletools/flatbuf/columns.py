@@ -1,13 +1,13 @@
 """The columnar reader: it reads a field of many tables at once, and checks the bounds of a whole array.
 
-A Python loop over generated accessors costs microseconds per field. Here the unit is *all tables of one type*: their
+A Python loop over generated accessors takes microseconds per field. Here the unit is *all tables of one type*: their
 positions are an array, one gather reads all vtables, and one gather reads one field of all tables.
 
     subgraph = Tables(wire, schema.tables["SubGraph"], positions)
     tensors, owner = subgraph.children("tensors", schema)
     buffers = tensors.scalars("buffer")
 
-Positions are byte offsets from the start of the file (int64); 0, where the root offset is, means absent.
+Positions are byte offsets from the start of the file (int64); 0, the position of the root offset, means absent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from circletools.errors import EditError, ModelFormatError
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
-REPEATS, REPEATED_BYTES = 2, 8 << 20  # limit of repeated reads: this many times the file, plus this many bytes
+REPEATS, REPEATED_BYTES = 2, 8 << 20  # limit of repeated reads: this many times the file size, plus this many bytes
 OBJECT_BYTES = 256  # bytes charged for each repeated reference to a table, which may become a Python object
 SUBGRAPH_BYTES = 32 << 10  # and for each repeated reference to a subgraph, which is processed again
 
@@ -291,7 +291,7 @@ class Tables:
         return targets
 
     def vectors(self, name: str) -> Vectors:
-        """Return a vector (or string) field of every table; an absent one is empty."""
+        """Return a vector (or string) field of every table; an absent vector is empty."""
         found = self._vectors.get(name)
         if found is None:
             element, what = self.field(name).element, f"{self.type.name}.{name}"
@@ -305,7 +305,7 @@ class Tables:
         return self.vectors(field.name).check_total().lists()
 
     def strings(self, name: str) -> list[bytes]:
-        """Return a string field of every table without its NUL; an absent one is empty."""
+        """Return a string field of every table without the NUL at its end; an absent string is empty."""
         vectors = self.vectors(name).check_total()
         memory, steps = self.wire.memory, np.diff(vectors.start)
         bounds = zip(vectors.start.tolist(), (vectors.start + vectors.count).tolist(), strict=True)

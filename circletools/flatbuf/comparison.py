@@ -1,4 +1,4 @@
-"""Compare two flatbuffers table by table, driven by the schema, so no field is forgotten.
+"""Compare two flatbuffers table by table; the schema lists the fields, so none is missed.
 
 Like the reader, this works in columns: matched tables of one type are compared field by field, all rows at once, and
 only rows that differ are examined one by one. The caller's `Rules` match the elements of vectors of tables and
@@ -197,7 +197,7 @@ class Comparison:
                 self.unknown.append(_below(pairs.place(int(rows[0])), item.name)[0])
 
     def _appeared(self, pairs: Pairs, item: Field, before: Rows, after: Rows, which: Mask) -> Iterator[Difference]:
-        """Yield tables that exist on one side only, or have different types, as whole values."""
+        """Yield, as whole values, tables that exist on one side only or have different types."""
         rows = np.flatnonzero(which)
         if not rows.size:
             return
@@ -245,7 +245,7 @@ class Comparison:
     def one_sided(
         self, pairs: Pairs, name: str, kind: Literal["added", "removed"], which: Elements
     ) -> Iterator[Difference]:
-        """Yield elements that only one of the files has, as whole values."""
+        """Yield, as whole values, elements that only one of the files has."""
         if not which[0].size:
             return
         added = kind == "added"
@@ -298,7 +298,7 @@ def _whole(
 
 
 def _scalars(tables: Tables, item: Field) -> NDArray[Any]:
-    """Return a scalar field, or its default if this format lacks the field."""
+    """Return a scalar field; if this format lacks the field, return its default from the other format."""
     if item.name in tables.type.by_name:
         return tables.scalars(item.name)
     return np.full(len(tables), item.default, item.dtype)
@@ -315,11 +315,11 @@ def _vectors(pairs: Pairs, item: Field, dtype: np.dtype[Any]) -> tuple[Rows, Row
 
 
 def _numbered(counts: Rows) -> Elements:
-    """Return row and index of each element, for vectors of these lengths."""
+    """Return the row and index of each element, for vectors of these lengths."""
     return np.repeat(np.arange(len(counts)), counts), places_in_rows(counts)
 
 
 def _elements(tables: Tables, name: str, which: Elements, schema: Schema) -> Tables:
-    """Return elements of vectors of tables, by row and index."""
+    """Return the elements of vectors of tables with these rows and indices."""
     children, vectors = tables.children(name, schema)
     return children.take(vectors.splits()[which[0]] + which[1])

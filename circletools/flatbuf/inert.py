@@ -27,7 +27,7 @@ MOST_ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The bytes of a table from its first unknown field to the end of its last one.
+    """The bytes of a table from its first unknown field to the end of its last unknown field.
 
     `slots` maps each unknown field to its offset in the bytes, which begin `phase` past a multiple of `alignment`.
     """
@@ -68,7 +68,7 @@ class Inert:
         self._charge = wire.budget.tally("fields of newer schemas")
 
     def carried(self, table_type: TableType, at: int) -> Carried:
-        """Return the unknown fields of a table, which must have some; see `check`."""
+        """Return the unknown fields of a table, which must have at least one; see `check`."""
         form = self.check(table_type, at)
         start, end = form.unknown[0][1], max(end for _, _, end in form.unknown)
         data = bytearray(self._memory[at + start : at + end])

@@ -1,4 +1,4 @@
-"""Compare strings and vectors of numbers of two files byte by byte, in place."""
+"""Compare strings and vectors of numbers in two files byte by byte, without copying them."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def same_bytes(before: memoryview, after: memoryview) -> bool:
 
 
 def first_difference(before: Vectors, after: Vectors, row: int) -> int:
-    """Return the index of the first element that differs, or the length of the shorter."""
+    """Return the index of the first element that differs, or the length of the shorter vector."""
     return _first(before.row(row), after.row(row))
 
 
 def first_differing_byte(before: memoryview, after: memoryview) -> int:
-    """Return the first position at which the bytes differ, or the length of the shorter."""
+    """Return the first position at which the bytes differ, or the length of the shorter range."""
     return _first(np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8))
 
 

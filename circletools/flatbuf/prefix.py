@@ -68,7 +68,7 @@ def _written(overlay: Overlay, root: NewTable, alignment: int) -> bytes:
     try:
         prefix = _Writer(overlay, 0, alignment).write(root)
         if overlay.moves:
-            # The prefix's length is known only now. Positions in the file have a fixed width.
+            # The length of the prefix is not known earlier. Positions in the file have a fixed width.
             prefix = _Writer(overlay, len(prefix), alignment).write(root)
     except BuilderSizeError as error:
         raise too_large() from error

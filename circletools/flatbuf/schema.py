@@ -137,7 +137,7 @@ def table_type(name: str, slots: int, fields: Sequence[Field]) -> TableType:
 
 
 def _order(schema: Schema) -> tuple[str, ...]:
-    """Sort the reachable types topologically; other modules rely on types not being recursive."""
+    """Sort the reachable types topologically; other modules rely on the fact that no type contains itself."""
     users: TopologicalSorter[str] = TopologicalSorter()
     pending, seen = [schema.root], {schema.root}
     while pending:

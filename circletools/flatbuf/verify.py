@@ -20,7 +20,7 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Mask, Positions, Tables, Vectors, Wire, places_in_rows, vectors_at
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
-MAX_TABLES = 1_000_000  # the default limits of the official verifier, and so of LiteRT
+MAX_TABLES = 1_000_000  # the default limits of the official verifier, and thus of LiteRT
 _HEADER_BYTES = 8
 _I4 = np.dtype("<i4")
 _U2 = np.dtype("<u2")
@@ -54,7 +54,7 @@ class Reachable:
 
 
 def check_header(wire: Wire, schema: Schema, start: int = 0) -> int:
-    """Check root offset and identifier of a flatbuffer at `start`; return the root table's position."""
+    """Check the root offset and identifier of a flatbuffer at `start`; return the root table's position."""
     if wire.limit - start < _HEADER_BYTES:
         raise ModelFormatError("the file is shorter than a flatbuffer's header", offset=start)
     if bytes(wire.memory[start + 4 : start + 8]) != schema.identifier:

@@ -1,4 +1,4 @@
-"""The values of constants as numpy arrays, including those of sparse tensors."""
+"""The values of constants as NumPy arrays, including those of sparse tensors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # num
 
 
 def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -> NDArray[Any]:
-    """Return a tensor's values as a read-only array; `data` are its bytes, `tables` contains only its table.
+    """Return a tensor's values as a read-only array; `data` contains its bytes, `tables` only its table.
 
     Raises UsageError if NumPy cannot represent the type, ModelFormatError if data, shape and sparsity disagree.
     """

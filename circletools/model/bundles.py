@@ -32,7 +32,7 @@ LOCAL, LOCAL_BYTES = b"PK\3\4", 30
 HEADER_BYTES = 32
 MODEL = 3
 """The section type of a model."""
-PACKED = "it is compressed or encrypted, which MediaPipe does not read either; pack it without (zip -0)"
+PACKED = "it is compressed or encrypted, and MediaPipe cannot read it either; pack it uncompressed (zip -0)"
 _MAGIC, _HEADER_END = b"LITERTLM", 24
 _U2, _U4, _U8 = Struct("<H"), Struct("<I"), Struct("<Q")
 _MOST = 65535
@@ -78,14 +78,14 @@ def split_member(name: str) -> tuple[str, str] | None:
 
 
 def open_member(name: str) -> Source | None:
-    """Map a member of a bundle; return None for a plain file name.
+    """Map a member of a bundle; return None if the name is that of a plain file.
 
     Raises UsageError if the member does not exist, InvalidInputError if it cannot be read.
     """
     parts = split_member(name)
     if parts is None:
         return None
-    with closing(open_source(parts[0])) as opened:  # the mapping lives as long as the view
+    with closing(open_source(parts[0])) as opened:  # the mapping exists as long as the view
         member = find_member(bundle_members(opened.octets), *parts)
         if member.reason:
             raise InvalidInputError(member.reason, location=name)

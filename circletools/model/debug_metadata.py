@@ -1,6 +1,6 @@
 """The metadata entry `debug_metadata`: a separate flatbuffer, which TFLite's converter can write.
 
-`debug_metadata_index` of subgraphs and operators refers to its tables. Schema:
+The field `debug_metadata_index` of subgraphs and operators refers to its tables. Schema:
 tensorflow/compiler/mlir/lite/schema/debug_metadata.fbs.
 """
 

@@ -106,7 +106,7 @@ class Subgraph(Attributes):
     def operators(self) -> Rows[Operator]:
         """The operators, in file order."""
         rows = self.columns.operator_columns.rows_of(self.index)
-        # An operator with thousands of outputs is read once for all of them.
+        # An operator with thousands of outputs is read once, not once for each output.
         return Rows(len(rows), lru_cache(_RECENT)(lambda index: self._operator(index, rows[index])))
 
     def code_indices(self) -> list[int]:

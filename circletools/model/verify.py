@@ -20,7 +20,7 @@ from circletools.model.external import ExternalData, external_data
 from circletools.model.indices import Indices, indices_as_read, model_indices
 from circletools.model.model import Model
 
-SHOWN = 20  # the number of findings of one kind that are listed individually
+SHOWN = 20  # the most findings of one kind that are listed individually
 
 
 def place_of(field: str, splits: NDArray[np.int64], row: int) -> str:
@@ -89,7 +89,7 @@ def breaks_graph(finding: Finding) -> bool:
 
 
 def is_dangling(finding: Finding) -> bool:
-    """Return whether a finding is about an out-of-range index or file position, which an edit could make valid."""
+    """Return whether a finding is about an out-of-range index or file position (an edit could make it valid)."""
     return is_index(finding) or finding.code == _EXTERNAL
 
 

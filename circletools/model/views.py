@@ -14,7 +14,7 @@ from circletools.wording import Attributes
 
 
 def text(raw: bytes) -> str:
-    """Decode a name, which is usually UTF-8; bytes that are not become surrogate escapes."""
+    """Decode a name, which is usually UTF-8; invalid bytes become surrogate escapes."""
     return raw.decode("utf-8", "surrogateescape")
 
 

@@ -1,1 +1,1 @@
-"""Find where numbers go wrong: compare a model in several programs, or two models, operator by operator."""
+"""Find where numbers go wrong: compare the results of several programs, or of two models, operator by operator."""

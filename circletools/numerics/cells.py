@@ -58,7 +58,7 @@ class Allowance:
 def allowance(expected: Array, kind: str, step: float, sensitivity: Difference | None = None) -> Allowance:
     """Return the difference that rounding explains for values of a type with this quantization step (0: none).
 
-    `sensitivity` is the change of the reference for slightly changed inputs and constants. Integers that are not
+    `sensitivity` is how much the reference changes with slightly changed inputs and constants. Integers that are not
     quantized, booleans and strings are exact.
     """
     finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else np.zeros(0)
@@ -69,7 +69,7 @@ def allowance(expected: Array, kind: str, step: float, sensitivity: Difference |
         number /= max(1, float(np.square(np.unique(finite, return_counts=True)[1]).sum())) / number
     # The number of values midway between two steps has a binomial distribution.
     ties = step**2 * (0.5 + _SIGMAS * sqrt(0.25 / number))
-    # Twice the expectation; the mean square of few values varies more than that (chi-squared distribution).
+    # This allows twice the expectation; the mean square of few values varies more (chi-squared distribution).
     mean *= sqrt(max(1.0, (1 + _SIGMAS * sqrt(2 / max(1, expected.size))) / 4))
     return Allowance((step + digits + largest) * (1 + 1e-9), sqrt(ties + digits**2 + mean**2) * (1 + 1e-9))
 
@@ -84,7 +84,7 @@ def nearly(real: Array, kind: str, rng: np.random.Generator) -> Array:
 
 
 def rounded(real: Array, step: Array | float, rng: np.random.Generator) -> Array:
-    """Return values that differ by up to a step, which is twice the effect of rounding."""
+    """Return values that are changed by up to one step, which is twice the effect of rounding."""
     return real + rng.uniform(-1, 1, real.shape) * step
 
 
@@ -104,7 +104,7 @@ class Judge:
     def cell(self, runner: Runner, task: Task, given: Known, whole: Known | None) -> Cell:
         """Return the cell of an operator in a program; `given` are values of the reference.
 
-        `whole` has the values from a run of the whole model, if there was one.
+        `whole` has the values from a run of the whole model, if it ran.
         """
         known = None if task.skipped else whole
         inherited = None if known is None else self.largest(task, task.expected(given), known)
@@ -193,7 +193,7 @@ class Judge:
         return max(worst, key=lambda each: each[:3])[3:]
 
     def _is_exact(self, task: Task, given: Known, output: int, got: Array) -> bool:
-        """Return whether values equal what the reference computes in floating point, except for rounding.
+        """Return whether values equal the reference's results in floating point, except for rounding.
 
         Some integer kernels compute with few digits: LiteRT's RESIZE_BILINEAR has 10 bits for fractions of
         coordinates.
@@ -299,7 +299,7 @@ def _step(subject: Subject, region: Region, tensor: int) -> float:
 
 
 def other_shape(expected: Known, found: Known) -> str:
-    """Return how shapes differ; empty if they do not."""
+    """Return a description of how shapes differ; empty if they do not differ."""
     pairs = ((one, two) for at, arrays in expected.items() for one, two in zip(arrays, found[at], strict=True))
     unequal = next(((one, two) for one, two in pairs if one.shape != two.shape), None)
     return f"the shape is {list(unequal[1].shape)}, not {list(unequal[0].shape)}" if unequal else ""

@@ -39,7 +39,7 @@ from circletools.origin.source import NOTHING
 from circletools.runtimes.operators import located
 from circletools.wording import suggestion
 
-_SLICE_BYTES = 1 << 25  # the most bytes of tensors that are exposed together
+_SLICE_BYTES = 1 << 25  # the most bytes of tensors that are exposed at the same time
 
 
 def compare(model: Model, request: CompareRequest | None = None, *, other: Model | None = None) -> Comparison:
@@ -115,10 +115,10 @@ class _Comparing:
             try:
                 known = self.reference.exposed(self.first, self._wanted(some), inputs, plain)
             except NotRunError as error:
-                if len(some) > 1:  # find the operator that stops the reference
+                if len(some) > 1:  # find the operator at which the reference fails
                     waiting += (some[len(some) // 2 :], some[: len(some) // 2])
                     continue
-                words = f"{self.reference.name} does not run with its inner values as outputs: {error}"
+                words = f"{self.reference.name} does not run with inner tensors as outputs: {error}"
                 cells[some[0].operator] = (Cell("skipped", words=words),) * len(plains)
             else:
                 cells |= self._slice(some, self._with_inputs(known, inputs), others, plains)

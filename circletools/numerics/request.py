@@ -1,4 +1,4 @@
-"""The request of a comparison: programs, models and inputs."""
+"""The request for a comparison: programs and inputs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class CompareRequest(Attributes):
     """The programs, such as `litert:xnnpack`, with the reference first, and the inputs.
 
     `inputs` are files, one for each run: `.npz` with arrays named after signatures, tensors or positions, or the raw
-    bytes of a model's only input. Without files, each of `runs` runs gets random inputs from `seed`, increased by one
-    each time; a model with state keeps it from run to run. `signature` is the key of a signature; the default is
-    the main subgraph. The thresholds `min_snr_db`, `max_abs`, and `max_steps` (of the quantization) replace the
-    allowance for rounding. No program may take longer than `timeout_s` seconds for a request.
+    bytes of a model's only input. Without files, each of `runs` runs gets random inputs from `seed`, which increases
+    by one each time; a model with state keeps it from run to run. `signature` is the key of a signature; the default
+    is the main subgraph. The thresholds `min_snr_db`, `max_abs`, and `max_steps` (of the quantization) replace the
+    allowance for rounding. No program may take longer than `timeout_s` seconds to answer a request.
     """
 
     on: tuple[str, ...] = ("litert:reference", "litert:xnnpack")

@@ -1,4 +1,4 @@
-"""Differences between arrays, and results of comparisons: a row for each operator, with a cell for each program."""
+"""Differences between arrays, and comparison results: a row for each operator, with a cell for each program."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Difference:
 
 
 def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
-    """Compare real numbers of the same shape; strings are equal or not (`max_abs` is then 1)."""
+    """Compare arrays of real numbers of the same shape; for strings that differ, `max_abs` is 1."""
     if expected.dtype.kind in "OS":
         unequal = sum(map(ne, expected.ravel().tolist(), found.ravel().tolist()))
         return Difference(expected.size, unequal, float(unequal > 0), (unequal / max(1, expected.size)) ** 0.5,
@@ -199,7 +199,7 @@ class Comparison(Tabular):
     def first_own(self, column: int = 0) -> OperatorCells | None:
         """Return the first operator at fault in a program: given correct inputs, its outputs are wrong.
 
-        Wrong values take precedence over a different shape, which a rewritten model may have on purpose.
+        Wrong values take precedence over a different shape, which may be intended in a rewritten model.
         """
         wrong = [row for row in self.operators if row.cells[column].verdict == "fault"]
         return next((row for row in wrong if row.cells[column].own), wrong[0] if wrong else None)

@@ -40,7 +40,7 @@ class Runner:
     """A program that runs files on request; use it as a context manager.
 
     `failure` is the reason why the program does not run the whole model; `runs` is the number of runs of each part.
-    After twenty crashes, no further requests are made.
+    After twenty crashes, the program is not asked again.
     """
 
     name: str
@@ -125,7 +125,7 @@ def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Kn
 
 
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
-WITH_RESOURCE = "it uses a resource, whose contents cannot be fed"
+WITH_RESOURCE = "it uses a resource, whose contents cannot be supplied"
 _MOST_IN_REGION = 64  # the most operators without partners that are joined to one with a partner
 
 
@@ -163,7 +163,7 @@ def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, 
 
     Computed tensors with the same name and shape correspond unless the producer in the reference is paired with a
     later operator, since converters reuse the names of other tensors. The results of paired operators with the same
-    code and fused activation correspond too; so do the inputs, in order if tracking does not match them.
+    code and fused activation correspond too, and so do their inputs, in order if tracking does not match them.
     """
     tracked = track_models(reference.whole.graph, subject.whole.graph, tags_of(reference.whole.graph))
     old, new = reference.graph, subject.graph

@@ -24,7 +24,7 @@ from circletools.runtimes.running import Running, words_of
 _WARM_TURNS, _LEAST_TURNS, _MOST_TURNS = 3, 7, 1000
 _PATIENCE = 10.0  # if the processor is slow, timing may take up to this multiple of the requested seconds
 _TURN_S = 0.001
-"""The shortest duration of a turn: a faster chain runs several times in it."""
+"""The shortest duration of a turn: a faster chain runs several times in one turn."""
 Seconds = NDArray[np.float64]
 Durations = list[float]
 """The seconds taken by copying inputs, by running, and by copying outputs."""
@@ -35,7 +35,7 @@ class _StoppedError(Exception):
 
 
 def measure(request: ChainsRequest, pace: Pace) -> Timed:
-    """Return the times of chains, or where and why one does not run; the whole process shares `pace`."""
+    """Return the times of chains, or where and why one does not run; all requests to the process share `pace`."""
     clock = Clock()
     try:
         return _measure(request, clock, pace)
@@ -102,7 +102,7 @@ class _Loaded:
     """A step whose model is loaded; its failures name the step."""
 
     def __init__(self, step: Step, place: tuple[int, int], known: dict[str, Array], seed: int) -> None:
-        """Load the model and run it once, since the next steps need the shapes of its outputs."""
+        """Load the model and run it once, since later steps need the shapes of its outputs."""
         self._step, self._place = step, place
         try:
             self._adapter = import_module(f"circletools.runtimes.{step.program}")

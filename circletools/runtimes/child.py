@@ -1,4 +1,4 @@
-"""The child process for a runtime or compiler, which answers requests until the connection is closed."""
+"""The child process of a runtime or compiler, which answers requests until the connection is closed."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from time import perf_counter, process_time
 from circletools.storage.platform import read_at
 
 _THREADS = "/proc/self/task"
-_LOOKS, _STEPS = 3, 2000  # takes about a tenth of a millisecond, so cold caches do not matter
+_LOOKS, _STEPS = 3, 2000  # this takes about a tenth of a millisecond, so cold caches do not matter
 _NEAR = 1.15
 
 
@@ -31,7 +31,7 @@ class Clock:
         self.watch()
 
     def watch(self) -> None:
-        """Watch the threads that were started since the last call."""
+        """Watch the threads that have started since the last call."""
         with suppress(OSError):
             for thread in os.listdir(self._folder):
                 if thread not in self._files:

@@ -61,7 +61,7 @@ def read_inputs(path: str | os.PathLike[str]) -> dict[str, Array]:
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
             if sum(entry.file_size for entry in found.zip.infolist()) > (64 << 20) + 10 * os.path.getsize(path):
-                raise ValueError("they unpack to far more bytes than the file has")
+                raise ValueError("its arrays unpack to far more bytes than the file has")
             return {name: found[name] for name in found.files}
     except MemoryError:
         raise

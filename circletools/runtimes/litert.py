@@ -1,4 +1,4 @@
-"""LiteRT's interpreter: with XNNPACK, its default delegate, or with its own kernels alone.
+"""LiteRT's interpreter, with its default delegate XNNPACK or with its own kernels alone.
 
 XNNPACK fuses operators, so its results change where a model is split; the variants `builtin` and `reference` compute
 operators one by one. Importing this module imports the runtime, which is an optional package.

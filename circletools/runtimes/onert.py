@@ -28,7 +28,7 @@ FAILURES = (StatusError, KeyError, ValueError, RefusedError)
 # Some shapes are known only after the run, and a shape in the file can be wrong.
 _OPEN_OUTPUT_BYTES = 1 << 24
 _LEAST_OUTPUT_BYTES = 1 << 16
-# Bytes that a runtime leaves untouched must not look like a plausible zero.
+# Bytes that a runtime does not write must not look like a plausible zero.
 _UNWRITTEN = b"\xa5"
 _FEWEST_BYTES = 4  # so many such bytes are unlikely to be values
 _OPERATION = re.compile(r"Unsupported operation: (\w+)|NYI for operation '(\w+)'")
@@ -53,7 +53,7 @@ def results(session: Session, buffers: Sequence[Bound]) -> list[Array]:
 
 
 def _allocated(session: Session) -> list[Array]:
-    """Return the outputs that the runtime allocated, after the run."""
+    """Return, after the run, the outputs that the runtime allocated."""
     ends = map(session.allocated, range(len(session.infos("output"))))
     return [_array(info, ctypes.string_at(address, _size(info))) for info, address in ends]
 
@@ -72,7 +72,7 @@ def loads(request: Request) -> Verdict:
     since = mark()
     try:
         _load(session, request.variant, request.model)
-        # A dynamic dimension is 1, as converters write it for LiteRT.
+        # A dynamic dimension is 1, which is what converters write for LiteRT.
         session.fix_shapes([tuple(map(abs, info.shape())) for info in session.infos("input")])
         session("prepare")
     except (StatusError, KeyError) as error:

@@ -66,7 +66,7 @@ class StatusError(Exception):
         super().__init__(f"nnfw_{function}: {self.name}")
 
 
-# Not part of the C interface, but exported, and called by the Python package.
+# These are not part of the C interface, but the library exports them and the Python package calls them.
 _GET_OUTPUT = "_Z15nnfw_get_outputP12nnfw_sessionjP15nnfw_tensorinfoPPKv"
 _INTERNAL_OUTPUT_ALLOC = 1
 

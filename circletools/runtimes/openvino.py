@@ -34,7 +34,7 @@ def placement(request: Request) -> Verdict:
     core, model, _ = _compiled(request)
     taken = core.query_model(model, request.variant)
     left = [one for one in model.get_ordered_ops() if one.get_friendly_name() not in taken]
-    words = f"query_model leaves out {{}} on {request.variant}"
+    words = f"query_model omits {{}} on {request.variant}"
     refused = [
         Placed("", words.format(one.get_type_name()), tensor=name)
         for one in left

@@ -19,8 +19,8 @@ def located(verdict: Verdict, subgraphs: Sequence[Operators]) -> Verdict:
 
     A reason given only for an operator code is assigned to the refused operators of that code, or to all operators of
     the code if there is one reason for each. Answers that still match several operators, or none, come last and
-    without an index; subgraphs that the program created are left out. Operators that the program did not name follow
-    if the verdict has a device for `others`.
+    without an index; those about subgraphs that the program created are omitted. Operators that the program did not
+    name follow if the verdict has a device for `others`.
     """
     index, shown = _Index(subgraphs), _shown(verdict.operators, [len(codes) for codes, _ in subgraphs])
     found: dict[_Place, Placed] = {}

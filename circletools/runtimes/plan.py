@@ -3,7 +3,7 @@
 A delegate sees the execution plan when it is applied. Therefore, a second delegate that takes no operators is applied
 after the others: in its plan, an operator created by another delegate lists the operators that it replaced.
 
-The structures are those of the C interface (`tflite/core/c/common.h`), up to the last field that is read.
+The structures are those of the C interface (`tflite/core/c/common.h`), up to the last field that is read here.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from circletools.storage.platform import read_at
 
 Array = NDArray[Any]
 Make = Callable[[int, np.dtype[Any], Sequence[int]], Array]
-"""Makes the values of an input from its position, type and shape."""
+"""Makes the values of an input, given its position, type and shape."""
 Question = Literal["loads", "called", "placement", "run", "profile"]
 Status = Literal["ok", "refused", "crash", "timeout", "memory", "differs"]
 
@@ -167,7 +167,7 @@ def mark() -> int:
 
 
 def printed(since: int = 0) -> str:
-    """Return the output of this process since a mark."""
+    """Return the output of this process since a position that `mark` returned."""
     with suppress(OSError):
         return read_at(_PRINTED, _MOST_PRINTED, since).decode(errors="replace")
     return ""

@@ -18,7 +18,7 @@ from circletools.runtimes.inputs import filled
 from circletools.runtimes.protocol import Array, Make, Placed, RefusedError, Request, Verdict, mark, printed
 
 FAILURES = (RuntimeError, ValueError, RefusedError)
-# Larger than any microcontroller's memory; the system provides pages only when they are used.
+# This is more than any microcontroller's memory; the system provides pages only when they are used.
 _ARENA_BYTES, _MOST_PREPARING = 1 << 29, 1 << 14
 _UNKNOWN = re.compile(r"Failed to get registration from op code (\w+)")
 _NODE = re.compile(r"Node (\w+) \(number (\d+)f?\) failed to (?:prepare|invoke)")
@@ -28,7 +28,7 @@ _TOTAL = re.compile(r"Arena allocation total (\d+) bytes")
 def loads(request: Request) -> Verdict:
     """Return whether the interpreter accepts the model, and the smallest arena in which it loads, in 16-byte steps.
 
-    The allocator records that size, except for models with few operators, which need more while they are prepared.
+    The allocator records that size, except for models with few operators, which need more memory during preparation.
     """
     verdict = _loaded(request)[1]
     if verdict.arena_bytes is None:

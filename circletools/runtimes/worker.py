@@ -1,4 +1,4 @@
-"""Ask runtimes and compilers in a separate process, since they crash, hang, print and use up memory.
+"""Ask runtimes and compilers in a separate process, since they may crash, hang, print or use up memory.
 
 The child answers requests over a connection until it is closed; `protocol` has the messages. The child may be another
 Python, which loads the modules of circletools that it needs from this installation.
@@ -61,8 +61,8 @@ class Worker:
     """A process that runs a program; use it as a context manager. Raises UsageError if the program is not installed.
 
     `name` is a program or `PROGRAM:VARIANT` (see `programs`). After a crash, or if `seconds` pass without an answer,
-    the next request starts a new process. A child may use at most `memory_bytes` beyond the model, if the system can
-    limit memory (not macOS).
+    the next request starts a new process. A child may use at most `memory_bytes` in addition to the model's size, if
+    the system can limit memory (macOS cannot).
     """
 
     def __init__(self, name: str, seconds: float = 600.0, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -187,7 +187,7 @@ class Worker:
         return Verdict(kind, f"{self.runtime} ended with {text}")
 
     def _raise_limit_for(self, model: Path) -> None:
-        """Restart with a higher limit if a model is much larger than earlier ones."""
+        """Restart the child with a higher limit if a model is much larger than earlier ones."""
         size = model.stat().st_size if model.is_file() else 0
         if 2 * size > self._room:
             self._stop()

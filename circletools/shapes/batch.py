@@ -31,7 +31,7 @@ _ALONG: dict[str, Callable[[Call, int], Collection[int]]] = {
     "STRIDED_SLICE": lambda call, _: [axis for axis, step in enumerate(call.numbers(3)) if step < 0],
     "TILE": lambda call, _: [axis for axis, times in enumerate(call.numbers(1)) if times != 1],
 }
-"""The dimensions of the first input, or of all concatenated inputs, whose entries an operator mixes."""
+"""The dimensions of the first input (or of all concatenated inputs) along which an operator mixes entries."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ def resolved(sizes: Sequence[int], count: int, slot: int | None = None) -> Shape
 
 
 def empty(shape: Shape) -> Value:
-    """Return an array of the given shape that takes no memory."""
+    """Return an array of the given shape that needs no memory for elements."""
     try:
         return np.broadcast_to(np.zeros((), np.int8), shape)
     except ValueError as error:

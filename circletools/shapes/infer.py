@@ -88,7 +88,7 @@ class _Subgraph:
 
 
 class Inference:
-    """Infers shapes in a subgraph and the subgraphs that it calls, visiting each once.
+    """Infers the shapes in a subgraph and in the subgraphs that it calls, visiting each once.
 
     `base` holds the shapes of the unchanged model: operators whose inputs did not change keep these shapes. With
     `strict`, the file's shapes of computed tensors are not used, and `refused` has the operators whose rules refuse

@@ -30,7 +30,7 @@ def reshape(call: Call) -> Sequence[Shape]:
     given = len(call) > 1 and call.shapes[1] is not None
     sizes = call.numbers(1) if given else list(call.options.get("new_shape", ()))
     if not given and sizes == [0]:
-        sizes = []  # the way old converters wrote a scalar
+        sizes = []  # old converters wrote a scalar in this way
     try:
         return [resolved(sizes, element_count(call.shape()), 1 if given else None)]
     except RefusedError as error:
@@ -41,7 +41,7 @@ def reshape(call: Call) -> Sequence[Shape]:
 
 
 def squeeze(call: Call) -> Sequence[Shape]:
-    """The shape without the dimensions that the options list, or without all dimensions of size 1."""
+    """The shape without the dimensions that the options list or, if none, without all dimensions of size 1."""
     shape = call.shape()
     axes = {call.axis(axis, len(shape)) for axis in call.options.get("squeeze_dims", ())}
     for axis in axes:
@@ -165,7 +165,7 @@ def pad(call: Call) -> Sequence[Shape]:
 
 
 def gather(call: Call) -> Sequence[Shape]:
-    """The shape with one dimension replaced by those of the indices."""
+    """The shape, in which the dimensions of the indices replace one dimension."""
     shape, indices = call.shape(), call.shape(1)
     axis, batch = call.axis(call.option("axis"), max(len(shape), 1)), call.option("batch_dims")
     batch += len(indices) if batch < 0 else 0

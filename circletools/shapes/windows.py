@@ -132,7 +132,7 @@ def recurrent(rank: int, *cells: tuple[int, ...]) -> Rule:
 
 
 def lstm(call: Call) -> Sequence[Shape]:
-    """The full cell (24 inputs), or the basic one (5)."""
+    """The full cell (24 inputs) or the basic cell (5 inputs)."""
     if len(call) != 5:
         return recurrent(2, (2, 8, 18, 19))(call)
     batch, units, weights = call.shape(0, 2)[0], call.shape(4)[-1], call.shape(2)

@@ -40,7 +40,7 @@ _REFUSED = "LiteRT's kernel refuses that"
 _Wrong = tuple[str, NDArray[np.bool_], str]
 """The code of a finding, a mask of the operators that it is about, and its message."""
 _UNCLIPPED = (4, 5)  # TANH and SIGN_BIT; LiteRT reads other numbers as NONE
-_NEAR = 1e-3  # the tolerance for a scale, in activations.cc
+_NEAR = 1e-3  # the tolerance for a scale in activations.cc
 _MOST_FIXED = 5  # an operator with more inputs may omit many of them
 
 
@@ -154,13 +154,13 @@ def _wrong_types(whole: Whole, name: str, slots: Indices, same: bool) -> Iterato
     has = kept & (slots[:, 2] >= 0)
     if name in _PADS:
         wrong = has & (types[slots[:, 2]] != types[source])
-        yield "OPERATOR_TYPES", wrong, f"{name} and the value it fills with have different types; {_REFUSED}"
+        yield "OPERATOR_TYPES", wrong, f"{name} and its padding value have different types; {_REFUSED}"
     if name in ("SELECT", "SELECT_V2"):
         wrong = has & ~is_rewritten(whole, slots[:, 1:3]).any(axis=1) & (types[slots[:, 1]] != types[slots[:, 2]])
         yield "OPERATOR_TYPES", wrong, f"{name} chooses between tensors of different types; {_REFUSED}"
     for kind, taken in _BIASES.items() if name in _CONVOLUTIONS else ():
         wrong = has & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 2], taken)
-        yield "OPERATOR_TYPES", wrong, f"the type of {name}'s bias is refused by LiteRT's kernel for {kind}"
+        yield "OPERATOR_TYPES", wrong, f"LiteRT's kernel for {kind} refuses the type of {name}'s bias"
 
 
 def _wrong_slots(whole: Whole, name: str, slots: Indices, needs: Mapping[str, Any]) -> Iterator[_Wrong]:

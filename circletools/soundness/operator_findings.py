@@ -114,7 +114,7 @@ def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
             continue
         least, most = _litert("operators")[code.name]["versions"] if code.name in _litert("operators") else (1, 0)
         if not least <= code.version <= most:
-            there = f"version {code.version} of {code.name}, only for {least} to {most}"
+            there = f"version {code.version} of {code.name}, only for versions {least} to {most}"
             message = f"LiteRT has no kernel for {there if most else f'any version of {code.name}'}"
             yield Finding("OPERATOR_VERSION", "warning", f"operator_codes[{index}].version", message)
 

@@ -24,7 +24,7 @@ class Whole:
 
     @cached_property
     def graph(self) -> Graph:
-        """The graph; its operators and values are the rows of the columns."""
+        """The graph; its operators and values have the same numbers as the rows of the columns."""
         return joined_graph(self.model)
 
     @property

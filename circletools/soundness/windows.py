@@ -1,4 +1,4 @@
-"""Find operators whose window (a filter or a pool) is larger than the input, so that they compute nothing.
+"""Find operators whose window (of a filter or pool) is larger than the input, so that they compute nothing.
 
 With padding VALID, a window of `1 + (size - 1) * dilation` values on each axis must lie within the input.
 """
@@ -32,7 +32,7 @@ def window_findings(model: Model) -> Iterator[Finding]:
     for facts in model_graph(model).graphs:
         rows, is_open = large_windows(facts)
         yield from _findings_at(facts, rows[~is_open], "warning", CORRECT)
-        cause = "the input has dynamic dimensions, which count as 1: resize it before it runs"
+        cause = "the input has dynamic dimensions, which count as 1: resize it before the model runs"
         yield from _findings_at(facts, rows[is_open], "info", cause)
 
 
@@ -59,7 +59,7 @@ def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 
 def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDArray[np.int64]:
-    """Return the operators of one code whose windows are too large, and the properties of each."""
+    """Return the operators of one code whose windows are too large, and whether only dynamic sizes are exceeded."""
     slots, count = facts.operands, 1 if first is None else 2
     operators = operators[np.diff(slots.splits)[operators] >= count]
     tensors = slots.values[slots.splits[operators, None] + np.arange(count)]

@@ -43,7 +43,7 @@ def read_json(data: bytes | str, name: str, *, lines: bool = False) -> Any:
     """Return the value of a JSON document; its objects have the type `Object`.
 
     `name` is the document's name in errors. `lines` adds line numbers to objects, for documents written by people;
-    this takes ten times longer. Raises InvalidInputError, whose location is `name:line`.
+    reading then takes ten times longer. Raises InvalidInputError, whose location is `name:line`.
     """
     try:
         text = data if isinstance(data, str) else data.decode(json.detect_encoding(data), "surrogatepass")
@@ -154,7 +154,7 @@ def read_baseline(
     """
     name, data = os.fspath(path), read_bytes(path)
     if not data.strip():
-        hint = "record it in another file: a shell's `>` empties this one first"
+        hint = "write to another file: a shell's `>` empties this one first"
         raise InvalidInputError("not JSON: it is empty", location=name, hint=hint)
     lines = data.splitlines() if b"\n{" in data else [data]
     documents = [read_json(line, name) for line in lines if line.strip()]

@@ -52,7 +52,7 @@ class Source:
         return [chunk if isinstance(chunk, bytes) else Range(self, *chunk) for chunk in chunks]
 
     def check_other(self, target: str | os.PathLike[str], *, in_place: bool) -> None:
-        """Raise UsageError if `target` is the file itself, unless it is to be changed `in_place`."""
+        """Raise UsageError if `target` is the file itself, unless that is to be changed `in_place`."""
         if self.path is not None and not in_place and same_file(self.path, target):
             message = "input and output are the same file"
             raise UsageError(message, location=os.fspath(target), hint="use `in_place=True`")
@@ -331,7 +331,7 @@ def models_below(directory: str) -> Iterator[str]:
 
 
 def _inside(path: str, name: str, entered: set[tuple[int, int]]) -> list[str]:
-    """Return the entries of a directory, sorted; empty if it was entered before."""
+    """Return the entries of a directory, sorted; none if it was entered before."""
     status = os.stat(path)
     identity = status.st_dev, status.st_ino
     if identity in entered:

@@ -88,7 +88,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def locked(file: int) -> Iterator[None]:
-    """Hold an advisory lock on an open file inside the block, if the system has such locks."""
+    """Hold an advisory lock on an open file within the block, if the system has such locks."""
     lock = _module("fcntl")
     if lock is None:
         yield

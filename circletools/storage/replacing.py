@@ -82,9 +82,9 @@ def replace(
     """Put the file that `fill` writes at `path`.
 
     An existing file is replaced only once the new one is on the disk (fsync); the new one gets its mode bits and, if
-    permitted, its owner; a new file gets the mode bits of `like`. `fill(file, replaces)` may be called again from the
-    start. `check()` is called just before the renaming and can prevent it by an exception; other writers that use
-    this function wait, and then find that the file has changed.
+    permitted, its owner; a new file gets the mode bits of `like`. `fill(file, replaces)` may be called a second time,
+    to start again. `check()` is called just before the renaming and can prevent it by an exception; other writers
+    that use this function wait, and then find that the file has changed.
     """
     old = _status(path)
     kept = old or like

@@ -138,7 +138,7 @@ def test_what_is_not_known_is_not_guessed() -> None:
     ("link", "own", "remedy"),
     [
         ("feeds", {"remedy": "use ABS"}, "use ABS"),
-        ("feeds", {}, "put another operator between operator 0, NEG and it, or replace one of the two"),
+        ("feeds", {}, "put another operator between it and operator 0, NEG, or replace one of the two"),
         ("shares", {}, "give it an input other than operator 0, NEG, or replace one of the two"),
     ],
 )

@@ -102,7 +102,7 @@ def test_only_the_processor_is_told_how_to_compute(openvino: Any) -> None:
 
 
 def test_what_a_device_leaves_out_is_named_by_its_outputs(openvino: Any) -> None:
-    left = [Placed("", "query_model leaves out Loop on GPU", tensor=name) for name in "bc"]
+    left = [Placed("", "query_model omits Loop on GPU", tensor=name) for name in "bc"]
     assert openvino.placement(Request("placement", "m", "GPU")) == Verdict("ok", "", tuple(left), "gpu")
 
 

@@ -153,7 +153,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "rank of signature": (
         tensor(0, shape_signature=[-1]),
         [("SHAPE_SIGNATURE_MISMATCH", W, "tensors[0]")],
-        "the shape has 2 dimensions, its signature 1",
+        "the shape has rank 2, its signature rank 1",
     ),
     "large": (
         tensor(0, shape=[1 << 29]),
@@ -206,12 +206,12 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "version": (
         code(1, version=7),
         [("OPERATOR_VERSION", W, "operator_codes[1].version")],
-        "no kernel for version 7 of ADD, only for 1 to 6",
+        "no kernel for version 7 of ADD, only for versions 1 to 6",
     ),
     "unused version": (
         lambda graph: graph.build.code(Code("ADD", 7)),
         [("OPERATOR_VERSION", W, "operator_codes[2].version"), ("NOT_USED", INFO, "operator_codes[2]")],
-        "no kernel for version 7 of ADD, only for 1 to 6",
+        "no kernel for version 7 of ADD, only for versions 1 to 6",
     ),
     "no kernel": (
         code(0, builtin_code=CODES["STABLEHLO_LOGISTIC"], deprecated_builtin_code=127),
