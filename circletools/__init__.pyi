@@ -52,6 +52,7 @@ from circletools.trace.nnapi.analysis import read_trace as read_trace
 from circletools.trace.nnapi.export import export_trace as export_trace
 from circletools.trace.operators.read import read_profile as read_profile
 from circletools.version import __version__ as __version__
+from circletools.wording import CallWarning as CallWarning
 
 diff = compare_models
 digests = content_digests

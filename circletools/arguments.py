@@ -10,6 +10,7 @@ import inspect
 import json
 import os
 import re
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
@@ -26,12 +27,8 @@ from circletools.calls import title_of
 from circletools.errors import UsageError, shortened
 from circletools.wording import Attributes, Index, by_name, did_you_mean
 
-_NO_LIST = "is not a list"
-_ALIKE = 0.8  # the minimum similarity of two spellings of a word, as measured by difflib
-_FAR = 2.0  # names with this many extra words are not suggested
 _SHOWN = 60  # how many characters of a wrong value are shown
-_TENSORS = {"tensor", "tensors", "inputs", "outputs", "like"}  # parameters of tensor indices
-_MADE_BY = {"Model": "ct.open(path)", "ModelEdit": "ct.edit(model)", "Source": "ct.open(path)"}
+_OWN = {"model", "edit", "before", "after", "other"}  # parameters whose values users have
 _NUMBERS = {int: "__index__", float: "__float__"}
 
 
@@ -45,38 +42,43 @@ def check_arguments(
     """Raise CallError if a function does not accept the arguments; for a method, `owner` is its class."""
     signature, hints = _declared(call)
     if owner is not None and not (given and isinstance(given[0], owner)):
-        raise CallError(f"{title} must be called on an object, not on the class", hint=_remedy(owner))
-    has_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
-    unknown = [] if has_any else sorted({*named} - {*_taken(call)})
+        raise CallError(f"{title} must be called on an object, not on the class", hint=f"{_made(owner)} makes one")
+    makes = f"write {_made(owner)}" if owner and title.endswith(f".{owner.__name__}") else ""
+    unknown = sorted({*named} - {*_taken(call)})
     try:
         if unknown:
             raise TypeError(f"there is no parameter {unknown[0]!r}")
         bound = signature.bind(*given, **named).arguments
     except TypeError as error:
-        shown = title if owner is None else f".{title.rpartition('.')[2]}"
-        hint = _remedy(owner) if owner and title.endswith(owner.__name__) else _usage(shown, call, hints, unknown)
+        place = title if owner is None else f".{title.rpartition('.')[2]}"
+        hint = makes or _usage(place, call, hints, {one: named[one] for one in unknown})
         raise CallError(f"{title}: {error}", hint=hint) from error
     for parameter, value in bound.items():
         if parameter in hints and not _fits(value, hints[parameter]):
             others = [one for one in hints if one not in {*bound, "return"} and type(value) in _classes(hints[one])]
-            raise _refusal(title, parameter, value, hints[parameter], others)
+            hint = makes or _instead_of_value(title, call, parameter, value, others)
+            message = f"`{parameter}` must be {_described(hints[parameter])}, not {shortened(repr(value), _SHOWN)}"
+            raise CallError(f"{title}: {message}", hint=hint)
 
 
-def _usage(title: str, call: Callable[..., Any], hints: Mapping[str, Any], unknown: Sequence[str]) -> str:
+def _usage(title: str, call: Callable[..., Any], hints: Mapping[str, Any], unknown: Mapping[str, Any]) -> str:
     """Return how to call a function, including its request if that is required or has the unknown parameters."""
-    for word in unknown[:1]:
+    for word in unknown:
         if near := did_you_mean(word, (one for one in _taken(call) if len(one) < 2 * len(word))):
             return near
-    kinds = [(name, kind) for name in hints for kind in _classes(hints[name])]
-    requests = [(name, kind) for name, kind in kinds if kind.__name__.endswith("Request") and name != "return"]
-    if not requests:
+    kinds = [(name, kind) for name in hints if name != "return" for kind in _classes(hints[name])]
+    holding = [(name, kind) for name, kind in kinds if unknown and {*unknown} <= {*_taken(kind)} and _made(kind)]
+    if not (requests := holding or [one for one in kinds if one[1].__name__.endswith("Request")]):
         return f"it takes {', '.join(_taken(call)) or 'nothing'}" if unknown else f"write {_form(title, call)}"
     name, request = requests[0]
-    made = _remedy(request).removesuffix(" makes one")
-    if unknown and {*unknown} <= {*_taken(request)}:
-        made = f"{made.partition('(')[0]}({', '.join(f'{one}=…' for one in unknown)})"
-    start, _, rest = _form(title, call).partition("(")
-    return f"write {start}({rest.replace(name, made) if name in rest else f'{rest[:-1]}, {name}={made})'}"
+    made, form = _made(request), _form(title, call)
+    if holding:
+        takes = _declared(request)[1]
+        fitting = [(one, value if _fits(value, takes[one]) else [value]) for one, value in unknown.items()]
+        named = ", ".join(f"{one}={shortened(repr(value), _SHOWN)}" for one, value in fitting)
+        changed = f"{made.partition('(')[0]}({named})"
+        form, made = form.replace(made, changed), changed
+    return f"write {_kept(form if made in form else f'{form[:-1]}, {name}={made})')}"
 
 
 def _taken(call: Callable[..., Any]) -> list[str]:
@@ -84,25 +86,30 @@ def _taken(call: Callable[..., Any]) -> list[str]:
     return [name for name in inspect.signature(call).parameters if name != "self"]
 
 
+def _kinds_of(hint: Any) -> tuple[Any, ...]:
+    """Return the members of a union, or else only the annotation."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
 def _classes(hint: Any) -> list[type]:
     """Return the classes of this library that an annotation names."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    kinds = [one for one in _kinds_of(hint) if get_origin(one) not in (Mapping, dict)]
     inner = (one for kind in kinds for one in (get_origin(kind) or kind, *get_args(kind)) if isinstance(one, type))
     return [one for one in inner if one.__module__.startswith("circletools.")]
 
 
 @cache
 def _declared(call: Callable[..., Any]) -> tuple[inspect.Signature, Mapping[str, Any]]:
-    """Return the signature of a function, and the annotations of the parameters that are not variadic."""
+    """Return the parameters of a function, and their annotations."""
     signature = inspect.signature(call)
     try:
         hints = get_type_hints(call)
-    except NameError:  # a name is imported only for type checkers
-        hints = {}
-    several = {
-        name for name, one in signature.parameters.items() if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
-    }
-    return signature, {name: hint for name, hint in hints.items() if name not in several}
+    except NameError:  # one of them is imported for type checkers only
+        known = {one.__name__: one for one in (int, str, bool, bytes)}
+        hints = {
+            name: known[text] for name, text in call.__annotations__.items() if isinstance(known.get(text), type)
+        }
+    return signature, hints
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -111,7 +118,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if get_origin(hint) in (Union, UnionType):
         return any(_fits(value, one) for one in arguments)
     if get_origin(hint) is Literal:
-        return any(value == one for one in arguments)
+        return any(isinstance(value, type(one)) and value == one for one in arguments)
     kind = get_origin(hint) or hint
     if not isinstance(kind, type):
         return True
@@ -133,48 +140,56 @@ def _is_of(value: Any, kind: type, arguments: tuple[Any, ...]) -> bool:
 
 
 def _is_series(value: Any, arguments: tuple[Any, ...]) -> bool:
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable) or not getattr(value, "ndim", 1):
         return False
-    items = value if isinstance(value, list | tuple) else ()
+    items = value if isinstance(value, list | tuple) else list(value[:1]) if isinstance(value, np.ndarray) else ()
     if isinstance(value, tuple | list) and len(arguments) > 1 and Ellipsis not in arguments:
         return len(items) == len(arguments) and all(map(_fits, items, arguments))
     return all(map(_fits, items, arguments[:1] * len(items)))
 
 
-def _refusal(title: str, parameter: str, value: Any, hint: Any, others: Sequence[str]) -> CallError:
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    remedy: str | None
-    words = [word for one in kinds for word in _words(one)]
-    shown = shortened(repr(value), _SHOWN)
-    if words:
-        remedy = did_you_mean(str(value), map(str, words))
-    elif others:
-        remedy = f"write {others[0]}=…"
-    elif bytes in kinds and isinstance(value, str):
-        remedy = f"write {parameter}={shown}.encode()"
-    elif isinstance(value, Mapping) and _fits([*value.items()], hint):
-        remedy = f"write {parameter}=[*{shown}.items()]"
-    elif parameter in _TENSORS and "int" in _described(hint).split():
-        name = next(iter(value), "") if isinstance(value, list | tuple) else value
-        remedy = f"an index by its name: next(one.index for one in subgraph.tensors if one.name == {name!r})"
-    elif any(_fits([value], one) for one in kinds if get_origin(one)):
-        items = [word.strip() for word in value.split(",")] if isinstance(value, str) else [value]
-        remedy = f"write {parameter}={shortened(repr(items), _SHOWN)}"
-    else:
-        remedy = next(filter(None, map(_remedy, _classes(hint))), "")
-    return CallError(f"{title}: `{parameter}` must be {_described(hint)}, not {shown}", hint=remedy)
+def _instead_of_value(title: str, call: Callable[..., Any], parameter: str, value: Any, others: Sequence[str]) -> str:
+    """Return what to write instead of a value that a parameter cannot have; empty if there is no way to know."""
+    hint, default = _declared(call)[1][parameter], _declared(call)[0].parameters[parameter].default
+    kinds, shown = _kinds_of(hint), shortened(repr(value), _SHOWN)
+    if words := [word for one in kinds for word in _words(one)]:
+        return did_you_mean(str(value), map(str, words))
+    if any(one.__name__ == "ModelEdit" for one in _classes(hint)):
+        return f"write {_kept(_form(title, call), is_open=type(value).__name__ == 'Model')}"
+    if parameter in {"tensor", "tensors", "inputs", "outputs", "like"} and "int" in _described(hint).split():
+        name = str(next(iter(value), "") if isinstance(value, list | tuple) else value)
+        return f"an index by its name: next(one.index for one in subgraph.tensors if one.name == {name!r})"
+    text, example = value if isinstance(value, str) else "", _foreign()["given"].get(parameter, "None")
+    items = [word.strip() for word in text.split(",")] if text else [value]
+    ways = (
+        ("True", bool in kinds or None),
+        (f"{type(value).__name__.lower()}.index", getattr(value, "index", None)),
+        (repr(str(value)), str(value) if isinstance(value, int | float | Path) else None),
+        ("model.source.path", getattr(getattr(value, "source", None), "path", None)),
+        (f"{shown}.encode()", text.encode() or None),
+        (f"pathlib.Path({shown})", Path(text) if text else None),
+        (text, literal_eval(text) if re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text) else None),
+        (f"[*{shown}.items()]", [*value.items()] if isinstance(value, Mapping) else None),
+        (shortened(repr(items), _SHOWN), items),
+        (example, None if example[0].isalpha() else literal_eval(example)),
+        (repr(default), (default or None) if isinstance(default, int | float | str) else None),
+    )
+    fitting = (f"{parameter}={way}" for way, made in ways if made is not None and _fits(made, hint))
+    if way := next((f"{one}=…" for one in others), "") or next(fitting, ""):
+        return f"write {way}"
+    return f"{made} makes one" if (made := _made(hint)) else ""
 
 
-def _remedy(kind: type) -> str:
-    """Return the shortest expression that makes an object of a class, or "" if nothing public makes one."""
-    if kind.__name__ in _MADE_BY:
-        return f"{_MADE_BY[kind.__name__]} makes one"
-    made = [
-        f"{title}({_needed(public)})"
-        for title, public in _offered()
-        if public is kind or kind.__name__ == getattr(public, "__annotations__", {}).get("return")
-    ]
-    return f"{min(made, key=len)} makes one" if made else ""
+def _kept(form: str, *, is_open: bool = True) -> str:
+    """Return a statement that saves the edit that an expression makes."""
+    start = "with ct.edit(model)" if is_open else "with ct.open(path) as model, ct.edit(model)"
+    return f"{start} as edit: {form}; edit.save(target)" if re.search(r"\bedit[,.)]", form) else form
+
+
+def _made(hint: Any) -> str:
+    """Return an expression that makes an object of a class in an annotation; empty if there is none."""
+    ways = [(one in _kinds_of(hint), _foreign()["made"].get(one.__name__)) for one in _classes(hint)]
+    return next((way if is_one else f"[{way}]" for is_one, way in ways if way), "")
 
 
 def _offered() -> Iterator[tuple[str, Any]]:
@@ -185,21 +200,29 @@ def _offered() -> Iterator[tuple[str, Any]]:
 
 
 def _needed(call: Callable[..., Any]) -> str:
-    """Return the required parameters of a call, or the optional ones if it has no others."""
-    parameters = [one for one in inspect.signature(call).parameters.values() if one.name != "self"]
-    needed = [one for one in parameters if one.default is one.empty] or parameters
-    names = [f"{one.name}=…" if one.kind is one.KEYWORD_ONLY else one.name for one in needed]
-    return ", ".join([*names[:4], *(["…"] if names[4:] else [])])
+    """Return the arguments that a call must have: the names of parameters, or what makes objects of this library."""
+    signature, hints = _declared(call)
+    needed = []
+    for name, one in signature.parameters.items():
+        if name != "self" and one.default is one.empty and one.kind is not one.VAR_POSITIONAL:
+            hint, is_named = hints.get(name), one.kind is one.KEYWORD_ONLY
+            given = _foreign()["given"].get(name, name) if is_named or hint is int else _made(hint) or name
+            if name in _OWN:
+                given = name if _classes(hint) else "path"
+            needed.append(f"{name}={given}" if is_named else given)
+    return ", ".join(needed)
 
 
 def answer(fault: str, value: Any, key: object) -> str:
     """Return an error message about a missing attribute or item that shows what to write instead."""
-    kind = value if isinstance(value, type) else type(value)
-    what = f"module {value.__name__!r}" if inspect.ismodule(value) else kind.__name__
+    what = value.__name__ if isinstance(value, type) else type(value).__name__
+    what = f"module {value.__name__!r}" if inspect.ismodule(value) else what
     hint = _instead_of(key, value) if isinstance(key, str) else _contents(value)
-    if fault == _NO_LIST and (isinstance(key, int) or hint.startswith("it has ")):
+    if fault == "is not a list" and (isinstance(key, int) or hint.startswith("it has ")):
         lists = [way[:-3] for way, _, _ in _held(value) if way.endswith("[0]")]
-        hint = f"its lists are {', '.join(lists)}" if lists else hint
+        known = (one for one in _foreign()["lists"].split() if one.partition("[")[0][1:] in _public(value))
+        if best := next(known, "".join(lists[:1])):
+            hint = f"write {best}" + (f"; its lists are {', '.join(lists)}" if lists else "")
     return f"{what} {fault}" + (f" ({hint})" if hint else "")
 
 
@@ -211,25 +234,22 @@ def _instead_of(name: str, value: Any) -> str:
         return f"it is an index: write {value.of}[{value}].{name}"
     wanted, kinds = _meanings(name), _kinds(value)
     around = _meanings(value.__name__) - {"circletool"} if inspect.ismodule(value) else frozenset()
-    is_own = not around and any(_squeezed(one) == _squeezed(name) for one in _public(value))
+    squeezed, *own = (_plain(one).replace("_", "").lower() for one in (name, *_public(value)))
+    is_own = not around and squeezed in own
     for on, names, noted in _foreign()["instead"] if not is_own else ():
         if kinds & {*on.split()} and wanted in map(_meanings, names.split()):
             if noted[0] != "=":
-                return noted if noted.startswith("circletools ") else f"write {noted}"
+                return f"{'' if noted.startswith('circletools ') else 'write '}{noted.replace('`', '')}"
             wanted = _meanings(noted)
     near: dict[str, float] = {}
     for way, have, optional, far in _ways(value, name):
         distance = _distance(wanted, have, optional) - 1.1 * bool(around & have)
         if far < 0.2 and have - around < wanted and (around or not inspect.ismodule(value)):
             distance = min(distance, 1.5)  # one of the object's own names that lacks some of the words
-        if (distance := distance + far) < (_FAR if far < 0.3 else far + 0.1):
+        if (distance := distance + far) < (2 if far < 0.3 else far + 0.1):  # at most one word more than wanted
             near.setdefault(way, distance)
     ways = sorted((way for way in near if near[way] == min(near.values())), key=len)
     return f"write {' or '.join(ways[:3])}" if ways else _contents(value)
-
-
-def _squeezed(name: str) -> str:
-    return _plain(name).replace("_", "").lower()
 
 
 def _plain(name: str) -> str:
@@ -256,16 +276,15 @@ def _meanings(name: str) -> frozenset[str]:
 
 def _kinds(value: Any) -> set[str]:
     """Return the name of a module, or the names of the classes of an object or class."""
-    if inspect.ismodule(value):
-        return {title_of(value.__name__, "").removesuffix(".")}
-    return {one.__name__ for one in (value if isinstance(value, type) else type(value)).__mro__}
+    classes = {one.__name__ for one in getattr(value, "__mro__", type(value).__mro__)}
+    return {title_of(value.__name__, "").removesuffix(".")} if inspect.ismodule(value) else classes
 
 
 def _distance(wanted: frozenset[str], have: frozenset[str], optional: frozenset[str]) -> float:
     """Return how many extra words a name has; infinite if it lacks a wanted word in any spelling."""
     lacking = wanted - have
     starts = {word[:1] for word in have}
-    misspelt = [one for one in lacking if one[0] in starts and get_close_matches(one, have, 1, _ALIKE)]
+    misspelt = [one for one in lacking if one[0] in starts and get_close_matches(one, have, 1, 0.8)]
     misspelt += [one for one in lacking if sorted(one) in map(sorted, have)]
     if len(misspelt) < len(lacking - optional) or not (misspelt or wanted & have):
         return inf
@@ -281,10 +300,12 @@ def _ways(value: Any, name: str) -> Iterator[_Way]:
     own = frozenset() if inspect.ismodule(value) else _meanings(type(value).__name__)
     counts = re.search(r"length$|^(num|n|count)_|_count$", name, re.IGNORECASE)
     template = f"len({type(value).__name__.lower()}{{}})" if counts else "{}"
-    for way, held, far in (("", value, 0.0), *_held(value)) if is_value else ():
+    places = [*_held(value)] if is_value else []
+    for way, held, far in (("", value, 0.0), *places) if is_value else ():
         for one in _public(held):
             call = getattr(held if isinstance(held, type) else type(held), one, None)
-            yield template.format(f"{way}.{_form(one, call)}"), _meanings(one), own, far
+            is_first = name[:1].isupper() and not counts and f".{one}[0]" in dict.fromkeys(way for way, *_ in places)
+            yield template.format(f"{way}.{_form(one, call)}{'[0]' * is_first}"), _meanings(one), own, far
     for title, call in _offered():
         place, _, last = title.rpartition(".")
         is_made = last[0].isupper() and name[0].islower()  # a class can replace a function of the same name
@@ -292,16 +313,16 @@ def _ways(value: Any, name: str) -> Iterator[_Way]:
             continue
         far = 0.2 * (place not in _kinds(value))
         around = own if is_value else _meanings(place[3:])
-        yield _form(title, call), _meanings(f"{place[3:]}_{last}"), around, far
+        yield _kept(_form(title, call), is_open=is_value), _meanings(f"{place[3:]}_{last}"), around, far
         result = _declared(call)[1].get("return") if inspect.isfunction(call) and is_value else None
-        for kind in get_args(result) if get_origin(result) in (Union, UnionType) else (result,):
+        for kind in _kinds_of(result):
             if Attributes in getattr(kind, "__mro__", ()) and "," not in _needed(call):
                 yield from ((f"{_form(title, call)}.{one}", _meanings(one), own, 0.4) for one in _public(kind))
     if not is_value or type(value).__module__.startswith("circletools.model."):
-        for maker in ("edit(model)", "open(path)"):
-            kind = _declared(getattr(import_module("circletools"), maker.partition("(")[0]))[1]["return"]
+        for maker, made in (("edit", "edit"), ("open", "ct.open(path)")):
+            kind = _declared(getattr(import_module("circletools"), maker))[1]["return"]
             for one in _public(kind):
-                yield f"ct.{maker}.{_form(one, getattr(kind, one))}", _meanings(one), own, 0.3
+                yield _kept(f"{made}.{_form(one, getattr(kind, one))}"), _meanings(one), own, 0.3
 
 
 def _takes_first(call: Any, place: str, name: str, value: Any) -> bool:
@@ -375,5 +396,4 @@ def _described(hint: Any) -> str:
         return f"({', '.join(map(_described, arguments))})"
     if isinstance(origin, type) and issubclass(origin, Iterable) and arguments and not issubclass(origin, Mapping):
         return f"a list of {_described(arguments[0])}"
-    kind = origin or hint
-    return "None" if kind is type(None) else str(getattr(kind, "__name__", kind))
+    return "None" if hint is type(None) else str(getattr(origin or hint, "__name__", origin or hint))

@@ -6,11 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from hashlib import blake2b
 from typing import Any
 
 from circletools.codes import Severity, explanations
-from circletools.wording import Attributes, Tabular, suggestion
+from circletools.wording import Attributes, Tabular, one_of, suggestion
 
 __all__ = ["Finding", "Findings", "Severity", "against", "finding_of", "fingerprint"]
 
@@ -32,6 +33,13 @@ class Finding(Attributes):
         """Refuse an unknown code."""
         if self.code not in explanations():
             raise ValueError(f"there is no code {self.code!r} ({suggestion(self.code, explanations())})")
+        object.__setattr__(self, "code", _codes()(self.code))
+        Attributes.__post_init__(self)
+
+
+@cache
+def _codes() -> Callable[[str], str]:
+    return one_of("code of a finding", [*explanations()])
 
 
 class Findings(Tabular, list[Finding]):

@@ -23,8 +23,8 @@ class Answering(ModuleType):
 
         def __call__(self, *_given: object, **_named: object) -> None:
             place, _, name = self.__name__.rpartition(".")
-            value, key = (self, None) if hasattr(self, "__all__") else (sys.modules[place], name)
-            fault = f"has no function {name!r}" if key else "is not a function"
+            value, key = (self, "call") if hasattr(self, "__all__") else (sys.modules[place], name)
+            fault = f"has no function {name!r}" if value is not self else "is not a function"
             raise TypeError(import_module("circletools.arguments").answer(fault, value, key))
 
         __getattr__ = missing

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import FrozenInstanceError, fields
 from difflib import get_close_matches
@@ -11,7 +13,7 @@ from functools import cache, cached_property
 from html import escape
 from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 SCHEMA_VERSION = 1
 """The `schema_version` of every JSON document that circletools writes or reads."""
@@ -84,6 +86,61 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, names) or f"available: {listed}{', …' if len(names) > _LISTED else ''}"
 
 
+class CallWarning(UserWarning):
+    """A call or comparison that runs, but cannot be what was meant."""
+
+
+def warn(message: str) -> None:
+    """Warn at the line outside of this package that led here."""
+    frame, level = import_module("inspect").currentframe(), 1
+    while frame.f_back and frame.f_globals["__name__"].startswith("circletools"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, CallWarning, stacklevel=level)
+
+
+class EnumName(str):
+    """A name from a list of names. `==` warns about a string, number or type that equals none of them."""
+
+    __slots__ = ("known", "what")
+    known: Callable[[bool], Mapping[object, str]]
+    what: str
+
+    @classmethod
+    def of(cls, name: str, what: str, known: Callable[[bool], Mapping[object, str]]) -> EnumName:
+        """Return a name, with a noun for it and a function of all names by name or number, True: in every format."""
+        made = cls(name)
+        made.what, made.known = what, known
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if (same := str.__eq__(self, other)) is not True:
+            self._compare(other)
+        return same
+
+    def __ne__(self, other: object) -> bool:
+        return same if (same := self.__eq__(other)) is NotImplemented else not same
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+    def __deepcopy__(self, _memo: object) -> EnumName:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+    def _compare(self, other: object) -> None:
+        is_type = isinstance(other, type) or (hasattr(other, "newbyteorder") and not hasattr(other, "__array__"))
+        if isinstance(other, str):  # custom and unknown operators have a colon in their names
+            is_known = not other or ":" in str(other) or other in self.known(False) or other in self.known(True)
+        else:
+            is_known = not (is_type or isinstance(other, int))
+        if not is_known:
+            known, what = self.known(True), str(getattr(other, "__name__", other))[:80]
+            shown = repr(what) if isinstance(other, str) else what
+            warn(f"{shown} is no {self.what}; {suggestion(known.get(other) or what, {*known.values()})}")
+
+
 class MissingError(AttributeError):
     """The error for a missing attribute; its message is composed only when read, since `hasattr` ignores it."""
 
@@ -112,17 +169,18 @@ class Attributes:
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # a type checker reports such errors before the program runs
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for name, answering in _answering(kind).items():
+            if kind := answering.get(type(value := getattr(self, name))):
+                object.__setattr__(self, name, kind(value))
+
+    if not TYPE_CHECKING:  # a type checker reports these before the program runs
 
         def __init_subclass__(cls, **options: Any) -> None:
             super().__init_subclass__(**options)
             if "__dataclass_params__" in vars(cls):  # for slots, `dataclass` makes a second class, with its methods
                 cls.__setattr__ = Attributes.__setattr__
-
-        def __post_init__(self) -> None:
-            for name in _collections(type(self)):
-                if kind := _ANSWERING.get(type(value := getattr(self, name))):
-                    object.__setattr__(self, name, kind(value))
 
         __getattr__ = missing
 
@@ -152,16 +210,30 @@ class Attributes:
         def __setattr__(self, name: str, value: object) -> None:
             params = getattr(self, "__dataclass_params__", None)
             if (params and params.frozen) or isinstance(getattr(type(self), name, None), cached_property):
-                raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({_CHANGES})")
+                answer = import_module("circletools.arguments").answer("is read only", self, f"set_{name}")
+                hint = answer[answer.index("(") + 1 : -1] if "write with" in answer else _CHANGES
+                raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({hint})")
             object.__setattr__(self, name, value)
 
 
 @cache
-def _collections(kind: Any) -> list[str]:
-    """Return the fields of a dataclass that hold dicts, or tuples of anything but numbers."""
-    return [
-        one.name for one in fields(kind) if re.match(r"tuple\[(?!int|float|bool)|Mapping\[|dict\[", str(one.type))
-    ]
+def _answering(kind: Any) -> dict[str, Mapping[type, Callable[[Any], object]]]:
+    """Return the fields of a dataclass with dicts, tuples of anything but numbers, or one of a few words."""
+    found: dict[str, Mapping[type, Callable[[Any], object]]] = {}
+    for one in fields(kind):
+        hint = str(one.type)
+        if re.match(r"tuple\[(?!int|float|bool)|Mapping\[|dict\[", hint):
+            found[one.name] = {tuple: Items, dict: Named}
+        elif get_origin(words := vars(sys.modules[kind.__module__]).get(hint)) is Literal:
+            found[one.name] = {str: one_of(one.name, get_args(words))}
+    return found
+
+
+def one_of(what: str, words: Sequence[str]) -> Callable[[_Item], _Item]:
+    """Return a function that makes an EnumName of each of a few words; others stay strings."""
+    known: Mapping[object, str] = {word: word for word in words}
+    names: dict[Any, Any] = {word: EnumName.of(word, what, lambda _every: known) for word in words}
+    return lambda word: names.get(word, word)
 
 
 class Named(dict[str, Any]):
@@ -179,7 +251,8 @@ class Named(dict[str, Any]):
         raise KeyError(f"there is no {name!r} ({suggestion(str(name), map(str, islice(self, _MOST_ROWS)))})")
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"write [{name!r}]; {suggestion(name, map(str, islice(self, _MOST_ROWS)))}")
+        hint = f"write [{name!r}]" if name in self else suggestion(name, map(str, islice(self, _MOST_ROWS)))
+        raise AttributeError(f"there is no attribute {name!r} ({hint})")
 
 
 class Items(Attributes, tuple[_Item, ...]):
@@ -215,36 +288,48 @@ class BufferIndex(Index):
     of = "model.buffers"
 
 
-_ANSWERING = {tuple: Items, dict: Named}
+def refuse_index(items: Sequence[object], index: object, negative: str | None = None) -> None:
+    """Raise TypeError for an index of a wrong type, IndexError for one that is out of range.
 
-
-def refuse_index(items: Sequence[object], index: object) -> None:
-    """Raise TypeError for an index of a wrong type, IndexError for one that is out of range."""
+    `negative` is what a negative number means if it does not count from the end.
+    """
     if isinstance(index, slice):
         return
     if hasattr(index, "__index__"):
-        if not -len(items) <= index.__index__() < len(items):
-            raise IndexError(f"there is no item {index}: there are {len(items)} items, numbered from 0")
+        number = index.__index__()
+        if not -len(items) <= number < len(items) or (number < 0 and negative is not None):
+            missing = f"there is no item {index}: there are {len(items)} items, numbered from 0"
+            raise IndexError(negative if negative and number < 0 else missing)
         return
     find = by_name(items, index) if isinstance(index, str) else "; for several items: [items[one] for one in indices]"
+    if isinstance(index, Attributes):
+        find = "; write its .index" if hasattr(index, "index") else ""
     raise TypeError(f"an index must be a number or a slice, not {str(index)[:80]!r}{find}")
 
 
 def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
     """Return a search that raises TypeError for a string, since no item can be equal to one."""
 
-    def run(items: Sequence[object], value: object, *bounds: int) -> Any:
-        if isinstance(value, str) and items:
-            raise TypeError(f"items are of type {type(items[0]).__name__}, not str{by_name(items, value)}")
-        return search(items, value, *bounds)
+    def run(self: Sequence[object], value: object, *bounds: int) -> Any:
+        if isinstance(value, str) and self:
+            raise TypeError(f"items are of type {type(self[0]).__name__}, not str{by_name(self, value)}")
+        return search(self, value, *bounds)
 
     return run
 
 
 def by_name(items: Sequence[object], name: str | None = None) -> str:
-    """Return code that finds an item by its name; empty if items have no names."""
-    first, shown = items[0] if items else None, "name" if name is None else repr(name[:80])
-    if key := next((key for key in ("name", "key", "code") if hasattr(first, key)), ""):
+    """Return how to find an item by its name in code, or a near one; empty if items have no names."""
+    first = items[0] if items else None
+    key = next((key for key in ("name", "key", "code") if hasattr(first, key)), "")
+    shown = "name" if name is None else repr(name[:80])
+    if key and name is not None:
+        held = (getattr(one, key) for one in islice(items, _MOST_ROWS))
+        known = [getattr(one, "name", one) for one in held]  # the name of an operator's code
+        if name not in known and not (near := did_you_mean(name, known)):
+            return f"; no {key} is {shown} ({suggestion(name, known)})"
+        shown = shown if name in known else near[len("did you mean ") : -1]
+    if key:
         return f"; by its {key}: next(one for one in items if one.{key} == {shown})"
     if isinstance(first, Index):
         return f"; by its name: next(one for one in items if {first.of}[one].name == {shown})"

@@ -47,7 +47,7 @@ _PLACEHOLDER_CODE = 127  # the value of deprecated_builtin_code (a byte) for eve
 
 @explained
 class ModelEdit(Attributes, metaclass=AnsweringType):
-    """An edit of one model; `save` writes it. The model itself is not changed.
+    """An edit of one model; `save` writes all changes so far, and unsaved ones cause a CallWarning.
 
     Raises ModelFormatError if the file's structure is broken, and EditError if an index in it is out of range, since
     appended entries could make that index valid.
@@ -77,8 +77,9 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         """Return the edit. Leaving the block writes nothing; only `save` does."""
         return self
 
-    def __exit__(self, *_error: object) -> None:
-        """Do nothing."""
+    def __exit__(self, kind: object, *_error: object) -> None:
+        """Warn about changes that were not written, unless there was an error."""
+        self._overlay.abandon(is_meant=kind is not None)
 
     @property
     def index_map(self) -> IndexMap:
@@ -347,16 +348,17 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
 
     def parts(self) -> list[Part]:
         """Return the bytes of the result: the prefix, if one is needed, and the original file."""
-        for follower in self._followers:
-            follower(self)
-        self._entries.store()
-        root = self._overlay.settle()
-        prefix = b""
-        if root is not None:
-            members.open_file_offsets(self.model, self._overlay, root, self._entries.put_back)
-            prefix = write_prefix(self._overlay, root, self.model.reachable.end)
-        rest = move_archive(self.model, self._base, len(prefix) - self._base, self._end)
-        return with_files([prefix, *rest] if prefix else rest, self._files)
+        with self._overlay.writing():
+            for follower in self._followers:
+                follower(self)
+            self._entries.store()
+            root = self._overlay.settle()
+            prefix = b""
+            if root is not None:
+                members.open_file_offsets(self.model, self._overlay, root, self._entries.put_back)
+                prefix = write_prefix(self._overlay, root, self.model.reachable.end)
+            rest = move_archive(self.model, self._base, len(prefix) - self._base, self._end)
+            return with_files([prefix, *rest] if prefix else rest, self._files)
 
     def to_bytes(self) -> bytes:
         """Return the resulting file."""
@@ -377,6 +379,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         Raises UsageError if the target is the file being read and `in_place` is not set, or if the model is closed;
         EditError if the target cannot be written; InvalidInputError if the file changed since it was opened.
         """
+        self._overlay.unsaved = False
         self.check_target(target, in_place=in_place)
         if not erase:
             write(target, self.parts(), source=self.model.source, progress=progress)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from circletools.cost.micro import MicroMemory
 from circletools.findings import Finding
 from circletools.origin.source import NOTHING, SourceDetails
-from circletools.wording import Attributes, Tabular
+from circletools.wording import Attributes, Tabular, one_of
 
 Verdict = Literal["resident", "not_resident", "not_known"]
+_verdict = one_of("verdict", get_args(Verdict))
 MEASURED_ARENA = 1 << 24
 """The size in bytes of the arena in which TFLM was measured."""
 _Item = TypeVar("_Item")
@@ -205,9 +206,9 @@ class TargetFit(Tabular):
     def verdict(self) -> Verdict:
         """Whether the model runs on the target; unknown if nothing is refused but not everything was measured."""
         if self.obstacles or self.refused:
-            return "not_resident"
+            return _verdict("not_resident")
         is_larger = self.memory is not None and self.memory.arena_bytes > MEASURED_ARENA
-        return "not_known" if self.misfits or is_larger else "resident"
+        return _verdict("not_known" if self.misfits or is_larger else "resident")
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the operators that are refused or were not measured."""

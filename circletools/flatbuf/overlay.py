@@ -10,7 +10,8 @@ result, not on the edits that led to it; undoing all edits gives the original fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
@@ -23,6 +24,7 @@ from circletools.flatbuf.inert import Carried, Inert
 from circletools.flatbuf.layout import field_offsets
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 from circletools.flatbuf.verify import check_header
+from circletools.wording import warn
 
 FileOffsets: TypeAlias = Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]]
 # The value of a field of a new table: an int is the position of an existing object; bytes are a raw scalar, a string
@@ -96,6 +98,7 @@ class Overlay:
     def __init__(
         self, wire: Wire, schema: Schema, root: int, base: int, file_offsets: FileOffsets, inert: Inert
     ) -> None:
+        self.unsaved: bool = False  # whether something was opened since the file was last written
         self.wire: Wire = wire
         self.schema: Schema = schema
         self.base: int = base
@@ -105,6 +108,25 @@ class Overlay:
         self._opened: dict[tuple[str, int], NewTable] = {}
         self._settled: dict[int, int | NewTable] = {}  # id of a table -> its settled form
         self.root: NewTable = self.open(schema.root, root)
+        self.unsaved = False
+
+    def abandon(self, *, is_meant: bool = False) -> None:
+        """Warn about changes that were not written, unless this is meant."""
+        was, self.unsaved = self.unsaved, False
+        if was and not is_meant:
+            warn("changes of an edit were not saved (write with ct.edit(model) as edit: …; edit.save(path))")
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Provide a time after which all changes count as written, or as refused with an error."""
+        try:
+            yield
+        finally:
+            self.unsaved = False
+
+    def __del__(self) -> None:
+        """Warn about changes that were not written."""
+        self.abandon()
 
     def open(self, type_name: str, at: int) -> NewTable:
         """Return the existing table at `at` as a new one that refers to the same children.
@@ -112,6 +134,7 @@ class Overlay:
         Opening the same table again returns the same object, so shared tables stay shared. Raises EditError if an
         unknown field could be a reference, since it could not be carried over.
         """
+        self.unsaved = True
         known = self._opened.get((type_name, at))
         if known is None:
             known = self._opened[type_name, at] = self.copy(type_name, at)
@@ -143,6 +166,7 @@ class Overlay:
 
     def references(self, table: NewTable, name: str) -> References:
         """Return a vector of tables of a new table, as a list that can be changed."""
+        self.unsaved = True
         item = table.type.by_name[name]
         value = table.fields.get(item.slot, 0)
         if not isinstance(value, list):

@@ -14,15 +14,16 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import OBJECT_BYTES, SUBGRAPH_BYTES, Tables, Vectors, Wire
 from circletools.flatbuf.schema import Schema, load_roles
 from circletools.flatbuf.verify import Reachable, walk
-from circletools.model.options import OPTION_FIELDS, union_tables
+from circletools.model.options import OPTION_FIELDS, enum_names, union_tables
 from circletools.model.views import OperatorCode, text
-from circletools.wording import Attributes, Items
+from circletools.wording import Attributes, Items, one_of
 
 Indices = NDArray[np.int32]
 Mentions = Iterable[tuple[NDArray[np.int64], int]]
 
 MOST_SUBGRAPHS = 1_500
 """The most subgraphs a model may have here, since each costs a fixed amount of time."""
+_FORMAT = one_of("format", ("circle", "tflite"))
 _DIMENSION = 8  # bytes charged for each dimension of a tensor, every time the tensor is used
 _OPERAND_TIMES = 15  # more bytes charged for an operand, since it becomes Python objects in many lists
 
@@ -157,7 +158,7 @@ class ModelColumns(Attributes):
     @property
     def format(self) -> Literal["circle", "tflite"]:
         """The format of the file."""
-        return "circle" if self.schema.format == "circle" else "tflite"
+        return _FORMAT("circle" if self.schema.format == "circle" else "tflite")
 
     @cached_property
     def operator_codes(self) -> tuple[OperatorCode, ...]:
@@ -168,7 +169,7 @@ class ModelColumns(Attributes):
         # Codes from 127 on fit only into the new field, which old files lack; Circle-specific codes are negative.
         negative = (np.minimum(old, new) < 0) & (self.format == "circle")
         codes = np.where(negative, np.minimum(old, new), np.maximum(old, new)).tolist()
-        names = self.schema.enums["BuiltinOperator"]
+        names = enum_names(self.schema, "BuiltinOperator")
         custom = [text(raw) for raw in tables.strings("custom_code")]
         found = Items(
             OperatorCode(index, code, custom_code, version, _code_name(names.get(code), code, custom_code))
@@ -264,7 +265,7 @@ class ModelColumns(Attributes):
     @cached_property
     def _code_names(self) -> list[str]:
         """The code name of each operator of all subgraphs; empty if the code does not exist."""
-        names = [*(code.name for code in self.operator_codes), ""]
+        names = [*(str(code.name) for code in self.operator_codes), ""]  # plain ones compare faster
         indices = self.operator_columns.code_indices
         return [names[index] for index in np.minimum(indices, len(names) - 1).tolist()]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -10,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Tables
-from circletools.flatbuf.schema import Field, Schema, load_roles
+from circletools.flatbuf.schema import Field, Schema, load_roles, load_schema
 from circletools.model.views import Quantization, text
-from circletools.wording import Named
+from circletools.wording import EnumName, Named
 
 OPTION_ENUMS = {
     "fused_activation_function": "ActivationFunctionType",
@@ -37,6 +38,26 @@ def enum_of_field(table: str, field: str) -> str:
     """Return the enum type of an options table's field; empty if none is known."""
     role = load_roles().get((table, field))
     return "TensorType" if role is not None and role.kind == "tensor_type" else OPTION_ENUMS.get(field, "")
+
+
+_NOUNS = {"BuiltinOperator": "operator name", "TensorType": "tensor type"}
+
+
+@cache
+def enum_names(schema: Schema, enum: str) -> Mapping[int, str]:
+    """Return the names in an enum by number; to compare one with what is no name in any format warns."""
+    noun, known = _NOUNS.get(enum, enum), partial(_members, schema, enum)
+    return {number: EnumName.of(name, noun, known) for number, name in schema.enums.get(enum, {}).items()}
+
+
+@cache
+def _members(schema: Schema, enum: str, every: bool) -> Mapping[object, str]:
+    schemas = [schema, load_schema("tflite"), load_schema("circle")] if every else [schema]
+    members: dict[object, str] = {}
+    for one in schemas:
+        for number, name in one.enums[enum].items():
+            members[number] = members[name] = name
+    return members
 
 
 OPTION_FIELDS = ("builtin_options", "builtin_options_2")
@@ -95,7 +116,7 @@ def _column(tables: Tables, field: Field, schema: Schema) -> list[Any]:
     values = tables.scalars(field.name)
     if values.dtype == np.uint8:  # no table of options or details has unsigned 8-bit or 16-bit numbers
         return list((values != 0).tolist())
-    members = schema.enums.get(enum_of_field(tables.type.name, field.name), {})
+    members = enum_names(schema, enum_of_field(tables.type.name, field.name))
     return [members.get(value, value) for value in values.tolist()]
 
 
@@ -123,6 +144,6 @@ def quantizations(tensors: Tables, schema: Schema) -> dict[int, Quantization]:
             tuple(highest.row(row).tolist()),
             *details.get(row, ("", {})),
         )
-        if quantization.scale or quantization.minimum or quantization.kind:  # converters also write empty tables
+        if quantization:  # converters also write empty tables
             found[owner] = quantization
     return found

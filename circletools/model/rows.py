@@ -16,7 +16,7 @@ from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, Vectors, grouped
 from circletools.model.arrays import array_of
 from circletools.model.columns import Indices, ModelColumns
-from circletools.model.options import named_options, quantizations
+from circletools.model.options import enum_names, named_options, quantizations
 from circletools.model.views import Buffer, Operator, Quantization, Tensor, attach, text
 from circletools.wording import (
     Attributes,
@@ -37,15 +37,19 @@ class _HasRow(Protocol):
 
 _Row = TypeVar("_Row", bound=_HasRow)
 
+_OMITTED = (
+    "-1 marks an omitted input: [tensors[one] for one in operator.inputs if one >= 0]; "
+    "the last tensor is tensors[len(tensors) - 1]"
+)
 _SHOWN = 5
 _RECENT = 256
 
 
 class Rows(Attributes, Sequence[_Row]):
-    """A sequence whose items are created on demand."""
+    """A sequence whose items are created on demand; `negative` is what a negative index means if it is an error."""
 
-    def __init__(self, count: int, make: Callable[[int], _Row]) -> None:
-        self._count, self._make = count, make
+    def __init__(self, count: int, make: Callable[[int], _Row], negative: str | None = None) -> None:
+        self._count, self._make, self._negative = count, make, negative
 
     def __len__(self) -> int:
         return self._count
@@ -56,11 +60,15 @@ class Rows(Attributes, Sequence[_Row]):
     def __getitem__(self, index: slice) -> Sequence[_Row]: ...
     def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
         """Return an item, or the items of a slice. Raises IndexError, or TypeError for a wrong index type."""
-        refuse_index(self, index)
+        refuse_index(self, index, self._negative)
         picked = range(len(self))[index]
         return self._make(picked) if isinstance(picked, int) else Items(map(self._make, picked))
 
     if not TYPE_CHECKING:  # a type checker reports these errors before the program runs
+
+        def __call__(self, *given: object) -> None:
+            raise TypeError(f"a list is not a function: write {list(given)}")
+
         __contains__ = refuse_words(Sequence.__contains__)
         index, count = refuse_words(Sequence.index), refuse_words(Sequence.count)
 
@@ -119,7 +127,7 @@ class Subgraph(Attributes):
     def tensors(self) -> Rows[Tensor]:
         """The tensors."""
         rows = self.columns.tensor_columns.rows_of(self.index)
-        return Rows(len(rows), lambda index: self._tensor(index, rows[index]))
+        return Rows(len(rows), lambda index: self._tensor(index, rows[index]), _OMITTED)
 
     def _operator(self, index: int, row: int) -> Operator:
         columns, codes = self.columns.operator_columns, self.columns.operator_codes
@@ -143,7 +151,7 @@ class Subgraph(Attributes):
             SubgraphIndex(self.index),
             index,
             text(columns.names[row]),
-            self.columns.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}"),
+            enum_names(self.columns.schema, "TensorType").get(kind, f"UNKNOWN:{kind}"),
             tuple(columns.shapes.row(row).tolist()),
             tuple(columns.shape_signatures.row(row).tolist()) if columns.signed[row] else None,
             BufferIndex(columns.buffers[row]),
@@ -174,9 +182,9 @@ class Subgraph(Attributes):
         """Return the options of an operator."""
         return self._options[operator]
 
-    def quantization_of(self, tensor: int) -> Quantization | None:
+    def quantization_of(self, tensor: int) -> Quantization:
         """Return the quantization of a tensor."""
-        return self._quantizations.get(tensor)
+        return self._quantizations.get(tensor, Quantization((), (), 0))
 
     def producer_of(self, tensor: int) -> Operator | None:
         """Return the operator that produces a tensor (the last one, if several do)."""
@@ -201,7 +209,11 @@ class Subgraph(Attributes):
         if self._outside(tensor):
             raise UsageError("the values are in another file (external_buffer)", location=location)
         if not self.has_data(tensor):
-            raise UsageError("the file has no values for this tensor", location=location, hint="it is computed")
+            raise UsageError(
+                "the file has no values for this tensor",
+                location=location,
+                hint="it is computed; those with values have .is_constant",
+            )
         return array_of(view, self._buffers()[view.buffer].data, self._tensor_table(tensor), self.columns.schema)
 
     def _outside(self, tensor: int) -> bool:

@@ -32,7 +32,7 @@ class OperatorCode(Attributes):
         """Compare all fields; a string is compared with the name."""
         if isinstance(other, OperatorCode):
             return astuple(self) == astuple(other)
-        return self.name == other if isinstance(other, str) else NotImplemented
+        return self.name.__eq__(other)
 
     def __hash__(self) -> int:
         """Return the hash of the name, since a code is equal to its name."""
@@ -41,7 +41,7 @@ class OperatorCode(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Quantization(Attributes):
-    """The quantization of a tensor: value = (number - zero_point) * scale.
+    """The quantization of a tensor: value = (number - zero_point) * scale; false and empty if there is none.
 
     There is one scale and zero point for all elements, or one for each index of the dimension `axis`. `minimum` and
     `maximum` are the observed range, and often empty. `kind` names the table with other details
@@ -57,6 +57,10 @@ class Quantization(Attributes):
     kind: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    def __bool__(self) -> bool:
+        """Return whether the tensor is quantized, or has an observed range."""
+        return bool(self.scale or self.minimum or self.kind)
+
     def to_row(self) -> dict[str, Any]:
         """Return the fields that are set."""
         found = {item.name: getattr(self, item.name) for item in fields(self)}
@@ -70,7 +74,7 @@ class SubgraphContext(Protocol):
     def options_of(self, operator: int) -> Mapping[str, Any]:
         """Return the options of an operator."""
 
-    def quantization_of(self, tensor: int) -> Quantization | None:
+    def quantization_of(self, tensor: int) -> Quantization:
         """Return the quantization of a tensor."""
 
     def producer_of(self, tensor: int) -> Operator | None:
@@ -150,8 +154,8 @@ class Tensor(_Placed):
         return self.shape if self.shape_signature is None else self.shape_signature
 
     @property
-    def quantization(self) -> Quantization | None:
-        """The quantization, or None if the tensor is not quantized."""
+    def quantization(self) -> Quantization:
+        """The quantization, false and without scales if the tensor is not quantized."""
         return self._context.quantization_of(self.index)
 
     @property
@@ -194,7 +198,7 @@ class Tensor(_Placed):
             "buffer": self.buffer,
             "is_constant": self.is_constant,
             "is_variable": self.is_variable,
-            "quantization": None if quantization is None else quantization.to_row(),
+            "quantization": quantization.to_row() if quantization else None,
             "producer": None if producer is None else producer.index,
             "consumers": [operator.index for operator in self.consumers],
         }

@@ -10,10 +10,11 @@ subgraphs have origins:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from struct import Struct
 from typing import Literal
 
+from circletools.calls import explained
 from circletools.errors import TableFormatError
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
@@ -30,7 +31,7 @@ from circletools.origin.tables import (
     decode_source_table,
     encode_op_table,
 )
-from circletools.wording import Attributes
+from circletools.wording import Attributes, refuse_index
 
 EXACT_TABLE = "CIRCLETOOLS_origins"
 NO_NAME = "(noname)"
@@ -44,6 +45,7 @@ OperatorOrigins = Mapping[int, Origin]
 Scope = Literal["exact", "main", "shared"]
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Origins(Attributes):
     """Sources (id -> name), the origins of operators by subgraph and index, and `details` of sources, if known.
@@ -56,9 +58,13 @@ class Origins(Attributes):
     operators: tuple[OperatorOrigins, ...]
     scope: Scope = "exact"
     details: Mapping[int, SourceDetails] = field(default_factory=dict)
+    counts: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    """The number of operators of each subgraph, if known."""
 
     def of(self, subgraph: int, operator: int) -> Origin:
-        """Return the origin of an operator; empty if it has none."""
+        """Return the origin of an operator, empty if it has none. Raises IndexError for an index beyond the ends."""
+        refuse_index(self.operators, subgraph, "")
+        refuse_index(range(self.counts[subgraph] if self.counts else 1 << 32), operator, "")
         return self.operators[subgraph].get(operator, UNKNOWN)
 
     def details_of(self, source: int) -> SourceDetails:
@@ -128,7 +134,9 @@ def read_origins(model: Model) -> Origins | None:
     Raises TableFormatError, and ModelFormatError if the names to repeat for all operators are far larger than the
     file.
     """
-    return origins_in(model_graph(model))
+    graph = model_graph(model)
+    origins = origins_in(graph)
+    return origins and replace(origins, counts=tuple(map(len, graph.graphs)))
 
 
 def origins_in(model: ModelGraph) -> Origins | None:

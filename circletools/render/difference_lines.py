@@ -112,7 +112,7 @@ def _values(tensor: Tensor, count: int) -> NDArray[np.float64] | None:
         return None
     places = np.arange(0, elements, -(-elements // _SAMPLES))
     real = values[places].astype(np.float64)
-    if quantization is None or not quantization.scale:
+    if not quantization.scale:
         return real
     scale = np.array(quantization.scale)
     zero = np.array(quantization.zero_point or (0,), np.float64)

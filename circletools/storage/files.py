@@ -9,16 +9,19 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from circletools.errors import InvalidInputError, OutputError, UsageError
 from circletools.storage.platform import write_at
 from circletools.storage.replacing import CHUNK_BYTES, copy_range, replace, start_writing
+from circletools.wording import did_you_mean
 
 Progress = Callable[[int, int], None]
 """Called with the number of bytes written so far, and the total number."""
 
+_MOST_NAMES = 1000  # of a folder that are compared with a wrong one
 _LINKS = 40  # the most symbolic links that Linux follows
 
 
@@ -91,10 +94,20 @@ def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview 
         try:
             return _map(name)
         except OSError as error:
-            raise InvalidInputError(f"cannot read it: {error.strerror}", location=name) from error
+            raise InvalidInputError(f"cannot read it: {error.strerror}", location=name, hint=_near(name)) from error
         except ValueError as error:
             raise InvalidInputError(f"not a file name: {error}", location=repr(name)) from error
     return _read(source)
+
+
+def _near(name: str) -> str:
+    """Return a file that may have been meant instead of one that cannot be read."""
+    try:
+        if os.path.isdir(name):
+            return f"name a file in it, such as {min(os.listdir(name), default='…')}"
+        return did_you_mean(os.path.basename(name), islice(os.listdir(os.path.dirname(name) or "."), _MOST_NAMES))
+    except OSError:
+        return ""
 
 
 def _flat(data: bytes | bytearray | memoryview) -> memoryview:
@@ -106,7 +119,8 @@ def _flat(data: bytes | bytearray | memoryview) -> memoryview:
 
 def _read(stream: BinaryIO) -> Source:
     if not hasattr(stream, "read"):
-        raise UsageError(f"a file is given as a path, bytes or a binary file, not {type(stream).__name__}")
+        hint = "write its source.path" if hasattr(stream, "source") else "write a path"
+        raise UsageError(f"a file is given as a path, bytes or a binary file, not {type(stream).__name__}", hint=hint)
     name = str(getattr(stream, "name", "<stream>"))
     try:
         data = stream.read()

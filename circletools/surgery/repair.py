@@ -93,7 +93,7 @@ def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:
     for subgraph in edit.model.subgraphs:
         for tensor in subgraph.tensors:
             found = tensor.quantization
-            if found is None or not tensor.shape or 0 <= found.axis < len(tensor.shape):
+            if not found or not tensor.shape or 0 <= found.axis < len(tensor.shape):
                 continue
             scales = len(found.scale)
             able = [0] if scales == 1 else [axis for axis, size in enumerate(tensor.shape) if size == scales]

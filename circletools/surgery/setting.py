@@ -177,7 +177,7 @@ def _apply_patches(edit: ModelEdit, found: Shapes, batch: Batch | None) -> list[
 def _tiled(edit: ModelEdit, index: int, tensor: int, patch: Patch, batch: Batch) -> bytes:
     view, place = edit.model.subgraphs[index].tensors[tensor], f"subgraphs[{index}].tensors[{tensor}]"
     values, quantization = view.numpy(), view.quantization
-    apart = quantization is not None and len(quantization.scale) > 1 and quantization.axis == patch.axis
+    apart = len(quantization.scale) > 1 and quantization.axis == patch.axis
     if batch.after % batch.before or apart or values.dtype.name.upper() != view.type:
         raise EditError(f"the constant {quoted(view.name)} cannot be repeated for the batch", location=place)
     if values.nbytes * batch.after // batch.before > _MOST_TILED_BYTES:

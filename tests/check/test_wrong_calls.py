@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from copy import copy, deepcopy
 from io import BytesIO, TextIOWrapper
-from operator import attrgetter, setitem
+from operator import setitem
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ import numpy as np
 import pytest
 
 import circletools
+from circletools import arguments
+from circletools.wording import Attributes
 from cli.table import GROUPS
+from tests.check.remedies import ANY, follow, hollow
 from tests.kit.support import TESTDATA
 
 ct: Any = circletools  # whose types would refuse these calls
@@ -34,63 +38,54 @@ def opened() -> Iterator[tuple[Any, Any]]:
 ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.check(F), "ct.open(path) makes one"),
     (lambda m, e: ct.FitRequest(on="xnnpack"), "write on=['xnnpack']"),
-    (lambda m, e: ct.FitRequest(), "missing a required argument: 'on' (write ct.FitRequest(on=…))"),
-    (lambda m, e: ct.fit(m, on="xnnpack"), "no parameter 'on' (write ct.fit(model, ct.FitRequest(on=…)))"),
-    (lambda m, e: ct.cost(m, by="op"), "one of 'code', 'operator', 'source', 'module', not 'op'"),
-    (lambda m, e: ct.diff(m, m, "structure"), "write sections=['structure']"),
-    (lambda m, e: ct.metadata.set(m, "note", b"text"), "ct.edit(model) makes one"),
-    (lambda m, e: ct.attribute(m, "trace.csv"), "ct.read_profile(source) makes one"),
+    (lambda m, e: ct.fit(m, on="xnnpack"), "no parameter 'on' (write ct.fit(model, ct.FitRequest(on=['xnnpack'])))"),
+    (
+        lambda m, e: ct.metadata.set(m, "note", b"text"),
+        "write with ct.edit(model) as edit: ct.metadata.set(edit, name, value); edit.save(target)",
+    ),
     (lambda m, e: ct.affinity.annotate(e, {0: "npu"}), "`what` must be Affinity or Planned, not {0: 'npu'}"),
-    (lambda m, e: ct.checks.CheckRequest(fail_on="warn"), "did you mean 'warning'?"),
     (lambda m, e: ct.Model(F), "ct.open(path)"),
     (lambda m, e: ct.Model.metadata_value("x"), "be called on an object, not on the class (ct.open(path) makes one)"),
-    (lambda m, e: ct.render.cost_json(m), "Model is not a result, such as that of `ct.cost`"),
-    (lambda m, e: ct.origins.collect(m, "best"), "NameSource, one of 'auto', 'tensor-names', "),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (write .numpy())"),
-    (lambda m, e: e.set_constant(0, 1, [1.0]), "`data` must be bytes or a numpy array, not [1.0]"),
     (lambda m, e: e.set_metadata("a", "b"), "`value` must be bytes, not 'b' (write value='b'.encode())"),
     (lambda m, e: ct.surgery.RenameRequest(tensors={"a": "b"}), "(write tensors=[*{'a': 'b'}.items()])"),
-    (lambda m, e: list(ct.render.cost_text(m)), "`found` must be Cost, not <Model "),
 ]
 OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.open("none.tflite"), ct.InvalidInputError, "none.tflite: cannot read it: No such file"),
     (lambda m, e: ct.metadata.get(m, "nope"), ct.UsageError, "available: CONVERSION_METADATA, min_runtime_version"),
     (lambda m, e: m.subgraphs[0].tensors[9999], IndexError, "there is no item 9999: there are 14"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values for this tensor"),
-    (lambda m, e: e.sve, AttributeError, "ModelEdit has no attribute 'sve' (write .save(target))"),
     (lambda m, e: m.tensors, AttributeError, "Model has no attribute 'tensors' (write model.subgraphs[0].tensors)"),
-    (lambda m, e: m.subgraphs[0].operators[0].name, AttributeError, "(write .code.name)"),
     (lambda m, e: setattr(m.subgraphs[0].tensors[0], "name", "x"), AttributeError, "Tensor.name is read only"),
-    (lambda m, e: m.subgraphs[0].tensors[0].data, AttributeError, "(write .numpy())"),
-    (lambda m, e: list(m), TypeError, "Model is not a list (its lists are .metadata, "),
-    (lambda m, e: m.subgraphs.operators, AttributeError, "(write [0].operators)"),
+    (
+        lambda m, e: list(m),
+        TypeError,
+        "Model is not a list (write .subgraphs[0].operators; its lists are .metadata, ",
+    ),
     (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "[items[one] for one in indices]"),
     (lambda m, e: m.subgraphs[0].operators[0].options.padding, AttributeError, "write ['padding']"),
     (lambda m, e: m.subgraphs[0].operators[0].options["pad"], KeyError, "no 'pad' (did you mean 'padding'?)"),
-    (lambda m, e: setattr(m, "description", "x"), AttributeError, "read only (ct.edit(model) changes a model; "),
     (
         lambda m, e: m.metadata.colour,
         AttributeError,
         "(it is a list of 2 Metadata, each with buffer, index",
     ),
     (lambda m, e: m.subgraphs[0].operators[0].inputs[0].name, AttributeError, "write subgraph.tensors[0].name"),
-    (lambda m, e: m.subgraphs[0].tensors.index("x"), TypeError, "one.name == 'x'"),
-    (lambda m, e: len(m), TypeError, "Model is not a list (its lists are "),
-    (lambda m, e: ct.affinity(m), TypeError, "is not a function (it has annotate, "),
+    (lambda m, e: m.subgraphs[0].tensors.index("x"), TypeError, "no name is 'x' (available: "),
     (lambda m, e: e.set_option(0, 0, "pad", 1), ct.UsageError, "no option 'pad' (did you mean 'padding'?)"),
-    (lambda m, e: e.set_option(0, 0, "stride_w", "2"), ct.UsageError, "stride_w is a number, not '2'"),
     (lambda m, e: e.set_option(0, 0, "padding", "SAMME"), ct.EditError, "(did you mean 'SAME'?)"),
     (lambda m, e: setitem(m.subgraphs[0].operators[0].options, "a", 1), TypeError, "read only"),
-    (lambda m, e: ct.cost(m)["macs"], TypeError, "Cost is not a list (write .total.macs or .rows[0].macs)"),
-    (lambda m, e: m.save("x"), AttributeError, "(write with ct.edit(model) as edit: edit.save(path))"),
     (
         lambda m, e: ct.FitRequest(on=["tflm"]).targets,
         AttributeError,
         "has no attribute 'targets' (it has ",
     ),
-    (lambda m, e: ct.types.Model, AttributeError, "(write ct.Model)"),
-    (lambda m, e: ct.affinity.set(e), AttributeError, "(write ct.affinity.annotate(edit, plan))"),
+    (lambda m, e: ct.affinity.set(e), AttributeError, "ct.affinity.annotate(edit, plan); edit.save(target))"),
     (lambda m, e: ct.Finding("NOPE", "error", "", ""), ValueError, "there is no code 'NOPE' (available: "),
+    (lambda m, e: m.subgraphs[0].tensors[-1], IndexError, "-1 marks an omitted input: "),
+    (lambda m, e: m.Subgraphs(0), AttributeError, "write .subgraphs[0]"),
+    (lambda m, e: ct.origins.Origins({}, ({},)).of(0, m.subgraphs[0].operators[0]), TypeError, "=operator.index)"),
+    (lambda m, e: setattr(m.subgraphs[0].tensors[0], "shape", (1,)), AttributeError, "ShapeRequest(inputs=((name, "),
     (lambda m, e: ct.open(TextIOWrapper(BytesIO(b"\xff"), "ascii")), ct.UsageError, "(open it as 'rb')"),
 ]
 
@@ -110,12 +105,56 @@ def test_others(call: Call, error: type[Exception], words: str, opened: tuple[An
     assert words in str(raised.value)
 
 
-def test_what_stands_for_names_of_other_libraries_exists(opened: tuple[Any, Any]) -> None:
-    operator, tensor = opened[0].subgraphs[0].operators[0], opened[0].subgraphs[0].tensors[1]
-    known = {"ct": ct, "model": opened[0], "edit": opened[1], "operator": operator, "tensor": tensor}
-    written = Path(circletools.__file__).with_name("foreign.json").read_text()
-    for first, names in re.findall(rf"\b({'|'.join(known)})\.([\w.]*\w)", written):
-        attrgetter(names)(known[first])
+OFFERED: list[tuple[str, Any]] = [
+    (title, value)
+    for title, value in arguments._offered()
+    if inspect.isfunction(value) or (inspect.isclass(value) and not issubclass(value, Exception))
+    if not title.startswith("ct.types.")
+]
+VALUES = (object(), "text", "2", {"a": 1}, 5, np.zeros((2, 2)), b"x", None)
+
+
+@pytest.mark.parametrize("title", sorted({title.rpartition(".")[0] for title, _ in OFFERED}))
+def test_what_to_write_instead_of_any_wrong_argument_fits(title: str) -> None:
+    for name, call in OFFERED:
+        declared = arguments._declared(call) if name.rpartition(".")[0] == title else None
+        for parameter in declared[0].parameters if declared else ():
+            hint = declared[1].get(parameter, Any) if declared else Any
+            for value in VALUES if not arguments._words(hint) else ():
+                if arguments._fits(value, hint):
+                    continue
+                way = arguments._instead_of_value(name, call, parameter, value, [])
+                code = re.sub(r"^(write|an index by its name:) | makes one$", "", way).replace(repr(value), "_own")
+                literal = re.fullmatch(r"\w+=(.*)", code)
+                made = follow(literal[1] if literal else code or "None", value)
+                wanted = literal or way.endswith(" makes one")
+                fits = (
+                    made is ANY
+                    or arguments._fits(made, hint)
+                    or arguments._fits([made], hint)
+                    or [*(made or ())] == [ANY]
+                )
+                assert fits or not wanted, (name, parameter, way)
+
+
+KINDS = {value.__name__: value for _, value in arguments._offered() if isinstance(value, type)}
+
+
+@pytest.mark.parametrize("kind", [name for name in KINDS if issubclass(KINDS[name], Attributes)])
+def test_what_to_write_instead_of_any_name_of_an_object_exists(kind: str) -> None:
+    own = hollow(KINDS[kind])
+    for way, *_ in arguments._ways(own, "num_x" if kind == "Model" else "x"):
+        if not way.startswith("with ") or kind == "Model":
+            code = way.replace(f"len({kind.lower()}.", "len(.").replace("(.", "(_own.")
+            follow(f"_own{code}" if code[0] in ".[" else code, own)
+
+
+def test_what_stands_for_names_of_other_libraries_exists() -> None:
+    for kinds, _, noted in arguments._foreign()["instead"]:
+        for code in re.findall("`([^`]+)`", noted) or ([noted] if noted[0] not in "=c" or noted[:3] == "ct." else []):
+            for kind in kinds.split():
+                own = hollow(KINDS[kind]) if kind in KINDS else ANY
+                follow(f"_own{code}" if code[0] == "." else code, own)
 
 
 @pytest.mark.parametrize("command", [row.name for rows in GROUPS.values() for row in rows])
@@ -145,6 +184,38 @@ def test_what_works_stays(opened: tuple[Any, Any], tmp_path: Path) -> None:
     with pytest.raises(AttributeError) as raised:
         _ = model.tensors
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)  # noqa: S301
+
+
+COMPARISONS: list[tuple[Callable[[Any], bool], str]] = [
+    (lambda m: m.subgraphs[0].operators[0].code == "Conv2D", "'Conv2D' is no operator name; did you mean 'CONV_2D'?"),
+    (lambda m: m.subgraphs[0].operators[0].code == 3, "3 is no operator name; did you mean 'CONV_2D'?"),
+    (lambda m: m.subgraphs[0].tensors[0].type == np.float32, "float32 is no tensor type; did you mean 'FLOAT32'?"),
+    (
+        lambda m: m.subgraphs[0].operators[0].options["padding"] == "same",
+        "'same' is no Padding; did you mean 'SAME'?",
+    ),
+    (lambda m: ct.fit(m, ct.FitRequest(on=["xnnpack"])).targets[0].verdict == "ok", "'ok' is no verdict; "),
+    (lambda m: ct.Finding("DUPLICATE_NAME", "error", "", "").severity == "Error", "did you mean 'error'?"),
+]
+
+
+@pytest.mark.parametrize(("compare", "words"), COMPARISONS)
+def test_what_can_never_be_equal_warns(compare: Any, words: str, opened: tuple[Any, Any]) -> None:
+    with pytest.warns(ct.CallWarning, match=re.escape(words)) as warned:
+        assert not compare(opened[0])
+    assert warned[0].filename == __file__
+
+
+def test_changes_that_are_not_saved_warn(tmp_path: Path) -> None:
+    with ct.open(F) as model:
+        assert model.subgraphs[0].operators[0].code not in ("RELU", "BCQ_GATHER", "CUSTOM:X", None)
+        edit = ct.edit(model)
+        edit.save(tmp_path / "out.tflite")
+        edit.set_metadata("note", b"late")
+        with pytest.warns(ct.CallWarning, match="not saved"):
+            edit.__exit__(None)
+        with pytest.warns(ct.CallWarning, match="not saved"):
+            ct.metadata.set(ct.edit(model), "note", b"lost")
 
 
 def test_a_wrong_call_is_a_type_error() -> None:

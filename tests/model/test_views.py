@@ -63,7 +63,7 @@ def test_quantization_equals_the_object_api(own_model: Path) -> None:
         for graph, theirs in zip(model.subgraphs, known.subgraphs, strict=True):
             for tensor, other in zip(graph.tensors, theirs.tensors, strict=True):
                 said, found = other.quantization, tensor.quantization
-                if found is None:
+                if not found:
                     assert said is None or (said.scale is None and said.min is None and said.details is None)
                     continue
                 assert (found.scale, found.zero_point) == (numbers(said.scale), numbers(said.zeroPoint))
@@ -141,8 +141,8 @@ def test_quantization_as_values() -> None:
         Quantization((0.5,), (-3,), 0),
         Quantization((0.5, 0.25), (0, 0), 1),
         Quantization((), (), 0, (-1.0,), (2.0,)),
-        None,
-        None,
+        Quantization((), (), 0),
+        Quantization((), (), 0),
         Quantization((), (), 0, kind="BlockwiseQuantization", details=fields),
     ]
     assert rows[0] == {"scale": (0.5,), "zero_point": (-3,), "axis": 0}

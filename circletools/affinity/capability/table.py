@@ -116,24 +116,24 @@ class Capability(Attributes):
         """The codes that have a form whose output counts as a constant."""
         return frozenset(code for code, forms in self.operators.items() if any(form.unpacks for form in forms))
 
-    def why_not(self, operator: OperatorTraits) -> Refusal | None:
+    def why_not(self, traits: OperatorTraits) -> Refusal | None:
         """Return why the device refuses an operator; None if it is accepted.
 
         The reason is the mismatch with the nearest form or, if the device was not tested with such an operator, the
         difference from the nearest tested one.
         """
-        if operator.code == "CUSTOM:ethos-u" and self.device.startswith(("ethos-u", "tflm")):
+        if traits.code == "CUSTOM:ethos-u" and self.device.startswith(("ethos-u", "tflm")):
             return _COMPILED
         for rule in self.rules:
-            if refusal := refused_by(rule, operator):
+            if refusal := refused_by(rule, traits):
                 return refusal
-        nearest = _nearest(self.forms(operator.code), operator)
+        nearest = _nearest(self.forms(traits.code), traits)
         if nearest == []:
             return None
-        if self._asked(operator):
-            return Refusal("; ".join(nearest) if nearest else f"{self.device} has no {operator.code}")
-        asked = (*self.forms(operator.code), *(self.measured or {}).get(operator.code, ()))
-        return Refusal(untried(_nearest(asked, operator) or nearest or [], operator.code), measured=False)
+        if self._asked(traits):
+            return Refusal("; ".join(nearest) if nearest else f"{self.device} has no {traits.code}")
+        asked = (*self.forms(traits.code), *(self.measured or {}).get(traits.code, ()))
+        return Refusal(untried(_nearest(asked, traits) or nearest or [], traits.code), measured=False)
 
     def _asked(self, operator: OperatorTraits) -> bool:
         """Return whether the device was tested with such an operator."""
