@@ -47,9 +47,10 @@ def check(
     structure_only: bool = False,
     timeout_s: float = 600.0,
 ) -> Findings:
-    """Return all findings about a model, or only those about indices if one is out of range.
+    """Return all findings about a model, or fewer if an index is out of range.
 
-    `structure_only` checks only indices and external data. Other findings concern graph, tensors, operators,
+    With `structure_only`, or if a graph has an index out of range, only indices and external data are checked; if one
+    is out of range elsewhere, also operators and shapes. Other findings concern graph, tensors, operators,
     signatures, names, outputs and, unless metadata lies outside the file, origins and affinity.
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
@@ -72,7 +73,8 @@ def check(
     findings += [*soundness_findings(model), *shape_findings(model), *output_findings(graph), *origins]
     findings += [] if unreadable else [*affinity_findings(graph), *minimum_findings(graph)]
     asked = weighed(findings, for_)
-    replaced = tuple(f"subgraphs[{index}]." for index in _replaced(graph)) if "litert" in for_ else ()
+    unprepared = _replaced(graph) if "litert" in for_ else ()
+    replaced = tuple(f"subgraphs[{index}].operators[" for index in unprepared)
     pairs = zip(findings, asked, strict=True)
     findings = Findings(found if found.location.startswith(replaced) else one for found, one in pairs)
     findings += _wrong_results(graph) if "onert" in for_ else ()
@@ -86,7 +88,7 @@ def check(
 
 
 def _replaced(model: ModelGraph) -> set[int]:
-    """Return the decompositions of composites that XNNPACK runs itself: LiteRT does not prepare these."""
+    """Return the decompositions of composites that XNNPACK runs itself: LiteRT reads but does not prepare them."""
     taken, others = set(), set(model.entries)
     for graph in model.graphs:
         operators = model.source.subgraphs[graph.index].operators

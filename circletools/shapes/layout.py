@@ -151,7 +151,8 @@ def strided_slice(call: Call) -> Sequence[Shape]:
     try:
         return [empty(shape)[index].shape]
     except IndexError as error:
-        kind = DoubtfulError if len(index) > len(shape) else RefusedError  # LiteRT ignores the rest
+        read = sum(one is not None and one is not Ellipsis for one in index)
+        kind = DoubtfulError if read > len(shape) else RefusedError  # LiteRT ignores the rest
         raise kind(f"the slice exceeds {shown(shape)}") from error
 
 

@@ -68,10 +68,9 @@ def _produced_twice(whole: Whole) -> Iterator[Finding]:
         first = whole.index_of(int(whole.first_producer[tensor]))
         return f"operator {first} already produces tensor {_name(whole, tensor)}; {CORRECT}"
 
-    some = again[:SHOWN]
-    copies = some[
-        equal_rows(whole.operators.tables, whole.model.schema, makers[some], whole.first_producer[made[some]])
-    ]
+    first, some = whole.first_producer[made], again[:SHOWN]
+    some = some[makers[some] != first[some]]  # not two outputs of one operator
+    copies = some[equal_rows(whole.operators.tables, whole.model.schema, makers[some], first[some])]
     kinds: tuple[tuple[Indices, Severity], ...] = ((np.setdiff1d(again, copies), "warning"), (copies, "info"))
     for slots, severity in kinds:
         yield from findings_at("PRODUCED_TWICE", slots, lambda at: whole.operator(int(makers[at])), message, severity)

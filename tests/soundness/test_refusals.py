@@ -197,3 +197,19 @@ def test_a_reshape_that_fits_after_a_resize_is_accepted(sizes: Numbers, target: 
     graph.ends([first], [graph.compute("RESHAPE", [first, shape], "y", target)])
     with ct.open(build.to_bytes()) as model:
         assert (refusals(model, ("litert",)) == {"litert": []}) == fits
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("odml.scaled_dot_product_attention", "warning"), ("odml.rms_norm", "error")]
+)
+def test_operators_in_an_attention_composite_are_not_prepared(name: str, wrong: str) -> None:
+    build = Build()
+    graph, inner = build.graph(), build.graph("inner")
+    graph.ends([graph.tensor("x")], [graph.tensor("y")])
+    graph.operator(
+        "STABLEHLO_COMPOSITE", [0], [1], "StableHLOCompositeOptions", name=name, decomposition_subgraph_index=1
+    )
+    inner.ends([inner.tensor("x", (-2, 2))], [inner.compute("ADD", [0], "y")])
+    with ct.open(build.to_bytes()) as model:
+        found = {one.code: one.severity for one in ct.check(model, for_=("litert",)) if "[1]." in one.location}
+    assert found == {"NEGATIVE_DIMENSION": "error", "OPERATOR_SLOTS": wrong}

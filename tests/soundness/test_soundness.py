@@ -102,11 +102,12 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("PRODUCED_TWICE", INFO, "operators[2]")],
         "operator 0 already produces tensor 1 (y)",
     ),
-    "input": (
-        lambda graph: graph.ends([0, 1], [3]),
-        [("PRODUCED_INPUT", W, "operators[0]")],
-        "1 (y), which is an input of the subgraph",
+    "by one": (
+        operator(0, "outputs", [1, 1]),
+        [("PRODUCED_TWICE", W, "operators[0]")],
+        "0 already produces tensor 1",
     ),
+    "input": (lambda graph: graph.ends([0, 1], [3]), [("PRODUCED_INPUT", W, "operators[0]")], "which is an input"),
     "constant": (
         operator(0, "outputs", [2]),
         [("WRITTEN_CONSTANT", W, "operators[0]")],
@@ -135,7 +136,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "left out": (
         lambda graph: graph.operator("NEG", [0], [-1]),
         [("OUTPUT_LEFT_OUT", W, "operators[2]")],
-        "the operator omits an output",
+        "an output",
     ),
     "order": (swap, [("OPERATOR_ORDER", W, "operators[0]")], "reads tensor 1 (y) before operator 1 produces it"),
     "cycle": (
