@@ -14,7 +14,7 @@ from circletools.model.model import Model
 Direction = Literal["inputs", "outputs"]
 SIDES: tuple[Direction, ...] = ("inputs", "outputs")
 Ends = Sequence[tuple[str, int]]
-"""Pairs of a name and a tensor, as a mapping or in order."""
+"""Pairs of a name and a tensor, in order."""
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
 """Lay out operators in a picture: levels from top to bottom, and groups (partitions) as separate bands.
 
     level    the longest path from an input; an operator that depends only on constants is just above its reader
-    column   the order within a level, by the mean position of the neighbours above, then below, a few times lane
-    a vertical line beside the operators, for a tensor that is read more than one level below
+    column   the order within a level, by the mean position of the neighbours above, then below, a few times
+    lane     a vertical line beside the operators, for a tensor that is read more than one level below
 
 A picture of n operators and e edges takes O(n + e log e). Units are levels and columns; the script that draws the
 picture converts them to pixels.

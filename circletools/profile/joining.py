@@ -203,7 +203,7 @@ class Join:
             builtin = self._runtime == "openvino" or is_builtin(self._runtime, run.name, self._builtin)
             # LiteRT appends the operators in a composite's decomposition to the subgraph that contains the composite.
             if builtin and (self._runtime in ("onert", "openvino") or "STABLEHLO_COMPOSITE" not in codes):
-                raise _other_model(place, f"their number is {len(codes)}")
+                raise _other_model(place, f"the operator count is {len(codes)}")
             return "inserted" if builtin or self._runtime == "onert" else "delegate"
         agreed = agrees(self._runtime, run.name, codes[run.operator], self._builtin)
         if agreed:

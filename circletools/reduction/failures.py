@@ -16,7 +16,7 @@ from circletools.numerics.request import CompareRequest
 from circletools.runtimes.worker import Worker
 
 Symptom = frozenset[str]
-"""A function that returns how a model fails, without details specific to the model; empty if it does not fail."""
+"""How a model fails, without details specific to the model; empty if it does not fail."""
 Ask = Callable[[Path], Symptom]
 
 _COMPILERS = ("vela",)  # do not run models

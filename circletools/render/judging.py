@@ -86,7 +86,7 @@ def headline_text(file: str, found: Judgement, error: str | None = None) -> Iter
 
 
 def judgement_json(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
-    """Return the JSON document of `check`, which marks new findings; `error` says why there are none."""
+    """Return the JSON document of `check`; a baseline makes it mark new findings. `error` says why there are none."""
     document = {
         "file": file,
         "schema_version": SCHEMA_VERSION,

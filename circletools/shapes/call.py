@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.model.sizes import element_count
+from circletools.wording import counted
 
 Shape = tuple[int, ...]
 Value = NDArray[Any]
@@ -143,7 +144,8 @@ def resolved(sizes: Sequence[int], count: int, slot: int | None = None) -> Shape
     if list(sizes).count(-1) == 1 and known and count % known == 0:
         return tuple(count // known if size == -1 else size for size in sizes)
     if -1 in sizes or known != count:
-        raise RefusedError(f"{count} elements do not fit {shown(sizes)}", slot, max(known // max(count, 1), 0))
+        reason = f"{counted(count, 'element')} cannot form {shown(sizes)}"
+        raise RefusedError(reason, slot, max(known // max(count, 1), 0))
     return tuple(sizes)
 
 

@@ -1,8 +1,8 @@
 """Extend commands for one file to many files, so each command is written only for a single file.
 
     many(inspect)                            # takes IN... instead of IN: files, and directories of models
-    many(trace_stats, directories=False) mirrored(compact)                        # IN may be a directory; then OUT is
-    a directory too
+    many(trace_stats, directories=False)     # takes only files
+    mirrored(compact)                        # IN may be a directory; then OUT is a directory too
 
 The command must be defined at module level, so that another process can find it by name. Its first parameter is the
 file; `mirrored` sets its second parameter, `output`, to the file's place in the other directory. The command writes

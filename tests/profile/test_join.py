@@ -34,7 +34,7 @@ from tests.kit.support import bytes_of, path_of
         ),
         (
             OperatorRun(0, 3, "Softmax", "cpu", 0, 1, 0),
-            r"operators\[3\] is Softmax in the trace; in the model, their number is 3",
+            r"operators\[3\] is Softmax in the trace; in the model, the operator count is 3",
         ),
     ],
 )

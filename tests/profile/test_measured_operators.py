@@ -90,6 +90,9 @@ def refused(data: bytes, trace: OperatorTrace) -> str:
     return str(caught.value)
 
 
+COUNT = "in the trace; in the model, the operator count is 3"
+
+
 def one(runtime: Runtime, subgraph: int, operator: int, name: str, **more: Any) -> OperatorTrace:
     """Return a trace of one run."""
     return OperatorTrace(runtime, (OperatorRun(subgraph, operator, name, "", 0, 5, 0, **more),), 1)
@@ -99,11 +102,11 @@ def one(runtime: Runtime, subgraph: int, operator: int, name: str, **more: Any) 
     ("trace", "said"),
     [
         (one("onert", 0, 2, "Conv2D"), "operators[2] is Conv2D in the trace; in the model, SOFTMAX"),
-        (one("onert", 0, 3, "Softmax"), "operators[3] is Softmax in the trace; in the model, their number is 3"),
+        (one("onert", 0, 3, "Softmax"), f"operators[3] is Softmax {COUNT}"),
         (one("onert", 1, 0, "Softmax"), "subgraph 1 ran Softmax in the trace; in the model, the subgraph count is 1"),
-        (one("litert", 0, 3, "SOFTMAX"), "operators[3] is SOFTMAX in the trace; in the model, their number is 3"),
+        (one("litert", 0, 3, "SOFTMAX"), f"operators[3] is SOFTMAX {COUNT}"),
         (one("benchmark_model", 0, 2, "MyOp"), "operators[2] is MyOp in the trace; in the model, SOFTMAX"),
-        (one("openvino", 0, 3, "Odd"), "operators[3] is Odd in the trace; in the model, their number is 3"),
+        (one("openvino", 0, 3, "Odd"), f"operators[3] is Odd {COUNT}"),
     ],
 )  # fmt: skip
 def test_the_trace_of_another_model(trace: OperatorTrace, said: str) -> None:
@@ -145,8 +148,8 @@ def test_parts_of_a_composite_are_inserted_behind_its_subgraph() -> None:
     assert "STABLEHLO_COMPOSITE" in codes
     (row,) = joined(data, one("litert", 0, len(codes), "ADD")).added
     assert (row.kind, row.index) == ("inserted", len(codes))
-    assert "their number is" in refused(data, one("onert", 0, len(codes), "Add"))
-    assert "their number is" in refused(data, one("openvino", 0, len(codes), "Add"))
+    assert "the operator count is" in refused(data, one("onert", 0, len(codes), "Add"))
+    assert "the operator count is" in refused(data, one("openvino", 0, len(codes), "Add"))
 
 
 def test_averages_of_what_is_called_are_inside_its_caller() -> None:

@@ -236,6 +236,6 @@ def test_the_command(tmp_path: Path) -> None:
     out = tmp_path / "out.tflite"
     ran = run("set-shape", path_of("tflite/cnn"), out, "--batch", "4")
     assert (ran.status, out.exists()) == (4, False)
-    assert "operators[4]: RESHAPE: 512 elements do not fit [1,128]" in ran.err
+    assert "operators[4]: RESHAPE: 512 elements cannot form [1,128]" in ran.err
     ran = run("set-shape", path_of("tflite/cnn"), out, "--batch", "4", "--mend")
     assert (ran.status, ran.err.splitlines()[0]) == (0, "input 'serving_default_image:0': [1,16,16,3] -> [4,16,16,3]")

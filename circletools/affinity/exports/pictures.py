@@ -162,7 +162,8 @@ def graph_ids(model: ModelGraph) -> dict[str, int]:
     names[0] = names[0] or "main"
     for index, name in enumerate(names):
         if not name or names.count(name) > 1:
-            message = f"Model Explorer distinguishes graphs by name, but several are named {name!r}"
+            how = f"several are named {name!r}" if name else "this one has no name"
+            message = f"Model Explorer distinguishes graphs by name, but {how}"
             raise EditError(message, location=f"subgraphs[{index}]", hint="give each subgraph a different name")
     return {name: index for index, name in enumerate(names)}
 

@@ -222,7 +222,7 @@ def _move(problem: Problem, current: Candidate, devices: Indices, able: Able, fo
     moves = [(*move, one) for one in own if (move := _elsewhere(problem, able, one)) is not None]
     if not moves:
         return False
-    if first.limit is None:  # memory: move the half of the partitions with the best gain in bytes for the cost
+    if first.limit is None:  # memory: move the partition with the least added time per byte
         moves.sort(key=lambda move: move[0] / max(problem.weight("bytes", move[2].operators, first.device or 0), 1.0))
     elif first.partition is None:
         moves.sort(key=lambda move: move[0])

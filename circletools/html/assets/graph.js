@@ -80,7 +80,7 @@ class Picture {
     };
   }
 
-  /** Give each edge its ends and lane; drop edges inside folded groups, and merge those between two folded groups. */
+  /** Give each edge its ends and lane; drop edges inside folded groups, and merge those with the same ends. */
   #route() {
     const { group, edges, groups } = this.layout;
     this.routes = [];

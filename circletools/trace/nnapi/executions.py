@@ -120,7 +120,7 @@ class Executions:
         self._ignored, self._processes, self._runs = ignored, processes, runs
         # For each execution: the number of its begin event, its process, thread, role, start, and place.
         self._begun = _Rows(6)
-        # For each execution: the end, _NONE while it runs; the thread that started it, _NONE if no wait ends it.
+        # For each execution: the end, _NONE while it runs; the thread of its start mark, _NONE for other marks.
         self._ends, self._starters = array("q"), array("q")
         # Executions yet to be waited for, by process; those of open marks, by thread; the number in flight.
         self._pending: dict[int, deque[int]] = defaultdict(deque)
