@@ -88,7 +88,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A target, and what is known about the model on it.
+    """A target, and what is known about running the model on it.
 
     `refused` has the operators that are refused whatever the table says; `shaped` returns what `with_shapes` returns.
     """

@@ -31,7 +31,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRequest(Attributes):
-    """The targets for a model, and its earlier results.
+    """The targets for which to check a model, and the results of an earlier run.
 
     `on`: names of built-in capability tables, or of files that end in `.json`. `baseline`: the JSON of an earlier
     run, whose findings are not new. `with_`: programs to ask, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
@@ -62,7 +62,7 @@ class FitInputs:
     baseline: Mapping[str, Mapping[str, Known]] | None
 
     def known(self, file: str) -> Mapping[str, Known]:
-        """Return the findings of the baseline about a model, by target."""
+        """Return the baseline's findings about a model, by target."""
         return of_model(self.baseline or {}, file) or {}
 
 
@@ -96,7 +96,7 @@ def key_of(code: str, reason: str, origin: Sequence[str]) -> Key:
 
 
 def _known(target: Mapping[str, Any]) -> Known:
-    """Return the findings of a baseline about a target."""
+    """Return a baseline's findings about a target."""
     misfits = Counter(
         key_of(str(one["code"]), str(one["reason"]), [str(name) for name in one["origin"]])
         for one in target["findings"]

@@ -31,7 +31,7 @@ SUBGRAPH_BYTES = 32 << 10  # and for each repeated reference to a subgraph, whic
 class Budget:
     """The limit on repeated reads of an open file, shared by all its readers and by everything built from it.
 
-    Each reader may read as many bytes as the file has; any more are repeated reads of shared objects.
+    Each reader may read as many bytes as the file has; anything beyond that is repeated reading of shared objects.
     """
 
     def __init__(self, size: int) -> None:

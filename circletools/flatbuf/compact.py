@@ -193,7 +193,7 @@ class _Compaction:
         return align(at, OFFSET.itemsize)
 
     def collect_leaves(self, name: str, item: Field, met: Positions) -> None:
-        """Collect the strings or vectors of scalars of a field; equal contents are collected once."""
+        """Collect a field's strings or vectors of scalars; equal contents are collected once."""
         text, width = item.kind == "string", item.element.itemsize
         mover = self.file_offsets.get((name, item.name))
         vectors = vectors_at(self.wire, met, item.element, f"{name}.{item.name}")

@@ -1,4 +1,4 @@
-"""A file with replaced parts: new tables that refer to old tables in place.
+"""A file with replaced parts: new tables refer to old tables, which stay where they are.
 
 A changed table is opened, that is, copied with references to the same children. Each table above it, up to the root,
 is opened too (path copying, as in a persistent tree). Everything else stays untouched where it is.

@@ -117,7 +117,7 @@ class OperatorColumns(_Columns):
 class ModelColumns(Attributes):
     """A model's tables by type; `Model` adds views of single objects.
 
-    `root` is the Model table, of length 1. Everything is read on first use and then cached.
+    `root` is the Model table as a single row. Everything is read on first use and then cached.
     """
 
     def __init__(self, wire: Wire, schema: Schema, root: Tables) -> None:
@@ -127,12 +127,12 @@ class ModelColumns(Attributes):
 
     @cached_property
     def reachable(self) -> Reachable:
-        """All reachable objects in the file, whose structure has been checked. Raises ModelFormatError."""
+        """All reachable objects in the file, after a check of its structure. Raises ModelFormatError."""
         return walk(self.wire, self.schema)
 
     @cached_property
     def root(self) -> Tables:
-        """The Model table (of length 1), from which all reading starts. Raises ModelFormatError.
+        """The Model table (a single row), from which all reading starts. Raises ModelFormatError.
 
         The data that the tables describe is charged to the budget here, once for all readers: since objects may be
         shared, a small file can describe gigabytes. Buffer data, in the flatbuffer or after it, counts once for each

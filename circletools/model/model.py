@@ -31,8 +31,8 @@ from circletools.wording import AnsweringType, BufferIndex, Items
 
 _HEAD_BYTES, _TAIL_BYTES = 512, 1 << 16
 _EXPORT = "export it with litert-torch (TFLite) or TICO (Circle)"
-_UNPACK = "unpack it, and use a model in it"
-_UNPACK_LM = "unpack it with litert-lm-peek, and use a model in it"
+_UNPACK = "unpack it and use a model from it"
+_UNPACK_LM = "unpack it with litert-lm-peek and use a model from it"
 _CONVERT_ONNX = "convert it with onnx2tf (TFLite) or one-import-onnx (Circle)"
 _UNCOMPRESS = "decompress it first"
 _CONVERT = "convert it with tf.lite.TFLiteConverter"

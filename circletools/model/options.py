@@ -76,7 +76,7 @@ def options_of(operators: Tables, name: str, schema: Schema) -> NDArray[np.float
 
 
 def union_tables(owners: Tables, field: str, schema: Schema) -> Iterator[tuple[NDArray[np.int64], Tables]]:
-    """Yield the tables of known types that a union field refers to, type by type, with the rows that have them."""
+    """Yield the tables of known types to which a union field refers, type by type, with the referring rows."""
     if field not in owners.type.by_name:
         return  # Circle has only one options union
     members, targets = owners.union_codes(owners.field(field)), owners.targets(field)

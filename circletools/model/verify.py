@@ -154,7 +154,7 @@ def _count(model: Model, name: str) -> int:
 
 
 def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of objects in the subgraph of each index; a missing subgraph is a separate finding."""
+    """Return the number of objects in the subgraph of each index; a missing subgraph is reported separately."""
     owners = indices.subgraphs
     assert owners is not None
     known = (owners >= 0) & (owners < len(counts))

@@ -23,7 +23,7 @@ from circletools.wording import numbered
 #
 #     quantized output    by one step if the exact value lies midway between two steps, which is true of at most half
 #                         of the values (as when numbers of step 1 are rounded to step 2); or by as much as the
-#                         reference's integer kernels, which may be inexact, differ from its floating point
+#                         reference's integer kernels, which may be inexact, differ from its float results
 #     floating point      by half of the digits of the type: sqrt(epsilon) of the largest value, the usual tolerance
 #                         for results that took many steps
 #     any                 by the change of the *reference* when the lower half of its inputs' digits changes, and
@@ -167,7 +167,7 @@ class Judge:
     def _own(
         self, runner: Runner, task: Task, given: Known, expected: Known, found: Known
     ) -> tuple[Difference, Allowance]:
-        """Return the difference that exceeds its tolerance most, and the tolerance. Raises NotRunError.
+        """Return the difference that exceeds its tolerance the most, and that tolerance. Raises NotRunError.
 
         If the same kernel of a program computes both models, the first model is also run in that program.
         """

@@ -45,7 +45,7 @@ _SLICE_BYTES = 1 << 25  # the most bytes of tensors that are exposed at the same
 def compare(model: Model, request: CompareRequest | None = None, *, other: Model | None = None) -> Comparison:
     """Return which operators compute values that differ from the reference, and by how much.
 
-    The reference is `model` in the first program of the request; it is compared with the other programs, or with
+    The reference is `model`, run by the first program of the request; it is compared with the other programs, or with
     `other` in all programs. Raises UsageError if a program is not installed or a signature does not exist,
     InvalidInputError if inputs cannot be read, ModelFormatError or EditError if a model is broken.
 
@@ -179,7 +179,7 @@ class _Comparing:
         return known | {tensor: list(values) for tensor, values in ends}
 
     def _inputs(self) -> Runs:
-        """Return the inputs of the first model. Raises NotRunError if the reference does not run it."""
+        """Return the inputs of the first model. Raises NotRunError if the reference program does not run it."""
         with as_file(self.first.model) as path:
             answer = self.reference.worker.run(path, seed=self.request.seed)
         if not self.request.inputs:

@@ -157,9 +157,9 @@ class OperatorCells(Attributes):
 class Column(Attributes):
     """A program in the comparison.
 
-    `failure` is why it does not run the whole model. `exposing_changes` describes how its outputs change when tensors
-    inside the model become outputs too; empty if they do not change. `outputs` has the largest difference between
-    each output of the whole model and the reference, None if their sizes differ or only one is finite.
+    `failure` is the reason why it does not run the whole model. `exposing_changes` describes how its outputs change
+    when tensors inside the model become outputs too; empty if they do not change. `outputs` has the largest
+    difference between each output of the whole model and the reference, None if sizes differ or only one is finite.
     """
 
     program: str
@@ -171,7 +171,7 @@ class Column(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Group(Attributes):
-    """Operators that a delegate runs as a unit, and the difference of their results from the reference."""
+    """Operators that a delegate runs as a unit, and the difference between their results and the reference's."""
 
     program: str
     device: str

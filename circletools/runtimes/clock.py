@@ -41,8 +41,8 @@ class Clock:
         """Return the seconds of each of several consecutive calls.
 
         The time that this process waited is subtracted from the longest call, since checking after each call would
-        slow down short ones. Threads may wait while another one runs, so no time that the process spent on a
-        processor is subtracted.
+        slow down short ones. Threads may wait while another one runs, so time that the process spent on a processor
+        is never subtracted.
         """
         waited, worked = self._seconds_waited(), process_time()
         marks = [perf_counter()]

@@ -101,7 +101,7 @@ class Call:
     def axis(self, number: int, rank: int) -> int:
         """Return a non-negative axis. Raises RefusedError if it does not exist."""
         if not -rank <= number < rank:
-            raise RefusedError(f"axis {number} of {rank} dimensions does not exist")
+            raise RefusedError(f"axis {number} does not exist in {rank} dimensions")
         return number % rank
 
 

@@ -93,7 +93,7 @@ def fully_connected(call: Call) -> Sequence[Shape]:
 
 
 def batch_matmul(call: Call) -> Sequence[Shape]:
-    """Products over the last two dimensions, each transposed if its option is set."""
+    """Matrix products over the last two dimensions; each input is transposed if its option is set."""
     first, second = call.shape(), call.shape(1)
     refuse_unless(min(len(first), len(second)) >= 2, f"{shown(first)} times {shown(second)}")
     rows, inner = first[-2:] if not call.options.get("adj_x") else first[:-3:-1]

@@ -28,7 +28,7 @@ from circletools.model.verify import findings_at
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
 _INPUTS = 4
-"""The number of inputs that are checked; the output is in the next column."""
+"""The number of inputs that are checked; the column after them has the output."""
 _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "INT16": ("INT32", "INT64")}
 """The bias types of a convolution, by its input type (conv.cc, depthwise_conv.cc, transpose_conv.cc)."""
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
@@ -189,7 +189,7 @@ def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices) -> I
         yield (
             "UNKNOWN_OPTION",
             wrong,
-            f"a quantized {name} only clips its output; LiteRT's kernel refuses other activations",
+            f"a quantized {name} can only clip its output; LiteRT's kernel refuses other activations",
         )
 
 

@@ -28,7 +28,7 @@ def name_findings(model: Model) -> Iterator[Finding]:
                     again.append(tensor)
         if again:
             differ = any(types[first + tensor] != types[first + seen[here[tensor]]] for tensor in again)
-            named = "named like an earlier one" + " of another type" * differ
+            named = "same name as an earlier tensor" + " of another type" * differ
             message = f"{named}: {_listed(again, 'tensor')}; onert and OpenVINO confuse them"
             yield Finding("DUPLICATE_NAME", "info", f"subgraphs[{subgraph}].tensors[{again[0]}]", message)
 

@@ -26,7 +26,7 @@ def broken_graphs(model: Model) -> list[Finding]:
 
 
 def operation_findings(model: Model) -> Iterator[Finding]:
-    """Yield findings about graphs, tensors and operators, whose indices must be in range; other indices need not."""
+    """Yield findings about graphs, tensors and operators, whose indices must be in range; others need not be."""
     whole = Whole(model)
     yield from graph_findings(model, whole)
     yield from tensor_findings(model, whole)

@@ -70,12 +70,12 @@ class Source:
             return
         now = os.fstat(self.file.fileno())
         if (now.st_size, now.st_mtime_ns) != (self.status.st_size, self.status.st_mtime_ns):
-            message = "the input was changed while it was read"
+            message = "the input was changed while it was being read"
         elif target is not None and same_file(self.name, target) and not os.path.samestat(os.stat(target), now):
-            message = "the input was replaced by another file while it was read"
+            message = "the input was replaced by another file while it was being read"
         else:
             return
-        raise InvalidInputError(message, location=self.name, hint="run it again while nothing else writes to it")
+        raise InvalidInputError(message, location=self.name, hint="run again while nothing else writes to it")
 
 
 def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Source:
@@ -148,7 +148,7 @@ def _map(name: str) -> Source:
         raise
     except ValueError as error:
         file.close()
-        raise InvalidInputError("the file was truncated while it was opened", location=name) from error
+        raise InvalidInputError("the file was truncated while it was being opened", location=name) from error
     return Source(memoryview(memory), name, file, status)
 
 
@@ -309,7 +309,7 @@ def _copy(part: Part, target: int, at: int) -> Iterator[int]:
         try:
             yield from copy_range(part.source.file.fileno(), part.start, part.end, target, at)
         except EOFError as error:
-            message = "the input was truncated while it was copied"
+            message = "the input was truncated while it was being copied"
             raise InvalidInputError(message, location=part.source.name) from error
     else:
         memory = view(part)

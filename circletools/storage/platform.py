@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 BINARY: int = getattr(os, "O_BINARY", 0)
-"""The flag that keeps Windows from translating line ends."""
+"""The flag that keeps Windows from translating line endings."""
 
 CAN_TELL_HOLES = hasattr(os, "SEEK_HOLE")
 

@@ -259,7 +259,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("NO_OPERATOR_CODES", INFO, "model")],
         "there is no list of operator codes",
     ),
-    "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "named like an earlier one: tensor 1;"),
+    "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "as an earlier tensor: tensor 1;"),
     "unused tensor": (
         lambda graph: graph.tensor("left"),
         [("NOT_USED", INFO, "tensors[4]")],

@@ -236,7 +236,7 @@ def test_a_source_that_changes_is_not_split(source: Path, tmp_path: Path, monkey
         os.utime(source, ns=(1, 1))
 
     monkeypatch.setattr(directories, "write", meanwhile)
-    with open_model(source) as model, pytest.raises(InvalidInputError, match="changed while it was read"):
+    with open_model(source) as model, pytest.raises(InvalidInputError, match="changed while it was being read"):
         split(model, tmp_path / "parts")
     assert os.listdir(tmp_path) == ["net.circle"]
 

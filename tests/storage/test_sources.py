@@ -87,7 +87,7 @@ def test_a_file_that_is_written_to_has_changed(tmp_path: Path, change: Callable[
     source.check_unchanged()
     source.check_unchanged(path)
     change(path)
-    with pytest.raises(InvalidInputError, match="was changed while it was read"):
+    with pytest.raises(InvalidInputError, match="was changed while it was being read"):
         source.check_unchanged()
     source.close()
 
