@@ -201,7 +201,7 @@ class ModelColumns(Attributes):
         return OperatorColumns(*self.subgraph_tables.children("operators", self.schema))
 
     def _mentioned(self) -> Mentions:
-        """Yield the rows of tensors that operators, subgraphs and signatures use, and the bytes that objects take."""
+        """Yield the rows of tensors that operators, subgraphs and signatures use, and the bytes to be charged."""
         splits, subgraphs = self.tensor_columns.splits, self.subgraph_tables
         firsts, counts = splits[:-1], np.diff(splits)
         operators = self.operator_columns

@@ -64,7 +64,7 @@ class _Parts:
         for name, tables in model.reachable.tables.items():
             if what := unknown_in(model.schema, tables):
                 message = f"a {name} has a {what} that the {model.format} schema does not know"
-                hint = "the file was written with a newer schema; a digest would leave it out"
+                hint = "the file was written with a newer schema; a digest would omit the unknown data"
                 raise ModelFormatError(message, hint=hint)
         self.charge = model.wire.budget.tally("large custom options and files of the archive")
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead, _UNLESS_EMPTY)

@@ -293,7 +293,7 @@ class Buffers(Rows[Buffer]):
         return int(self.data.start[index]), int(self.data.count[index])
 
     def places(self, indices: NDArray[np.int64]) -> list[tuple[int, int]]:
-        """Return `place` of several buffers. Raises ModelFormatError for data outside the file."""
+        """Do the same as `place` for several buffers. Raises ModelFormatError for data outside the file."""
         external = self.external[indices]
         columns = ((self.offsets, self.data.start), (self.sizes, self.data.count))
         starts, sizes = (np.where(external, far[indices], near[indices].astype(np.uint64)) for far, near in columns)

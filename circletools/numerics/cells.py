@@ -102,7 +102,7 @@ class Judge:
     reference: Runner
 
     def cell(self, runner: Runner, task: Task, given: Known, whole: Known | None) -> Cell:
-        """Return the cell of an operator in a program; `given` are values of the reference.
+        """Return the cell for an operator in a program; `given` are values of the reference.
 
         `whole` has the values from a run of the whole model, if it ran.
         """
@@ -208,7 +208,7 @@ class Judge:
         return False
 
     def _is_one_kernel(self, task: Task) -> bool:
-        """Return whether the same kernel computes both, and so rounds equally whatever its constants and options."""
+        """Return whether one kernel computes both, and thus rounds equally whatever its constants and options."""
         kernels = [
             [(of.graph.operators.code_names[at], [of.form(to).type for to in of.reach.operands[at]]) for at in some]
             for of, some in ((self.second, task.own.operators), (self.first, task.theirs.operators))

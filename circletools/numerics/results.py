@@ -26,7 +26,7 @@ class Form:
     zero: int = 0
 
     def real(self, stored: Array) -> Array:
-        """Return the real numbers that stored numbers represent, as doubles; strings are unchanged."""
+        """Return, as doubles, the real numbers that stored numbers represent; strings are unchanged."""
         if stored.dtype.kind in "OS":
             return stored
         if self.type == "BFLOAT16" and stored.dtype == np.uint16:

@@ -246,7 +246,7 @@ def reduce(call: Call) -> Sequence[Shape]:
 
 
 def top_k(call: Call) -> Sequence[Shape]:
-    """The largest values in the last dimension: values and indices."""
+    """The largest elements in the last dimension: their values and their indices."""
     shape, count = call.shape(), call.number(1)
     refuse_unless(bool(shape) and 0 <= count <= shape[-1], f"it takes the largest {count} of {shown(shape)}", 1)
     return [(*shape[:-1], count)] * 2

@@ -118,7 +118,7 @@ class _Numbering(json.JSONDecoder):
             return found, end
 
         self.parse_object = parse
-        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined] # the C one has no such hook
+        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined] # the C one lacks this hook
 
 
 _Known = TypeVar("_Known")
