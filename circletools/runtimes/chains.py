@@ -99,7 +99,7 @@ class _Turns:
 
 
 class _Loaded:
-    """A step whose model is loaded; its failures name the step."""
+    """A step whose model is loaded; its errors name the step."""
 
     def __init__(self, step: Step, place: tuple[int, int], known: dict[str, Array], seed: int) -> None:
         """Load the model and run it once, since later steps need the shapes of its outputs."""
