@@ -298,7 +298,7 @@ def refuse_index(items: Sequence[object], index: object, negative: str | None = 
     if hasattr(index, "__index__"):
         number = index.__index__()
         if not -len(items) <= number < len(items) or (number < 0 and negative is not None):
-            missing = f"there is no item {index}: there are {len(items)} items, numbered from 0"
+            missing = f"there is no item {index}: {counted(len(items), 'item')}, numbered from 0"
             raise IndexError(negative if negative and number < 0 else missing)
         return
     find = by_name(items, index) if isinstance(index, str) else "; for several items: [items[one] for one in indices]"

@@ -70,10 +70,10 @@ _EXAMPLE = "https://example.org/main/{file}#L{line}"
 
 @dataclass(frozen=True, slots=True)
 class SourceLinks:
-    """A template for the addresses of source lines, with `{file}` and `{line}`; files are named relative to `root`.
+    """A template for the addresses of source lines, with `{file}` and `{line}`; paths below `root` become relative.
 
-    Files outside `root` have no address; without a template, none has. Raises UsageError if the template lacks a
-    scheme such as `https://`, a host, `{file}` or `{line}`, or has other words in braces.
+    With `root`, other absolute paths have no address; without a template, no file has one. Raises UsageError if the
+    template lacks a scheme such as `https://`, a host, `{file}` or `{line}`, or has other words in braces.
     """
 
     template: str = ""

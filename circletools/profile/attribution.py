@@ -215,7 +215,7 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
         message = f"executions at the beginning, left out: {trace.skipped}"
         yield Finding("SKIPPED_EXECUTIONS", "info", trace.name, message)
     elif count := warm_up(trace):
-        message = f"{counted(count, 'execution')} at the start took longer than the rest (`skip=auto` omits them)"
+        message = f"{counted(count, 'execution')} at the start took longer than the rest (`skip=auto` omits warm-up)"
         yield Finding("WARM_UP", "info", trace.name, message)
 
 

@@ -216,7 +216,7 @@ def labels(
     size = (tensor.open_shape or (0,))[-1]
     if not values and size not in (-1, len(lines)):
         hint = "choose another output, or use `values=True` if it contains class numbers"
-        raise UsageError(f"{len(lines)} labels for {size} entries of output {output}", hint=hint)
+        raise UsageError(f"{counted(len(lines), 'label')} for {size} entries of output {output}", hint=hint)
     new = {"type": "TENSOR_VALUE_LABELS" if values else "TENSOR_AXIS_LABELS", "locale": locale}
     files = described.setdefault("associated_files", [])
     same = [one for one in files if one.get("name") == file]

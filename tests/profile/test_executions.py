@@ -64,7 +64,7 @@ def notes(trace: OperatorTrace | list[OperatorTrace]) -> list[tuple[str, str]]:
 
 def test_notes_on_warm_up() -> None:
     trace = lasting(900, 100, 100, 100)
-    said = "1 execution at the start took longer than the rest (`skip=auto` omits them)"
+    said = "1 execution at the start took longer than the rest (`skip=auto` omits warm-up)"
     assert notes(trace) == [("WARM_UP", said)]
     assert notes([trace, lasting(1, 1, 1, 1), trace]) == [("WARM_UP", said)] * 2
     assert notes(without_first(trace, 1)) == [("SKIPPED_EXECUTIONS", "executions at the beginning, left out: 1")]
