@@ -134,7 +134,9 @@ class Join:
         for at, ((kind, run), self_ns) in enumerate(zip(runs, own, strict=True)):
             of = places.get(at, ())
             if len(of) == 1:
-                self.operators.setdefault(of[0], Measured()).add(run, self_ns, delegated=True)
+                backend = run.backend or ("delegate" if run.of_delegate else run.name)
+                row = run._replace(backend=backend)
+                self.operators.setdefault(of[0], Measured()).add(row, self_ns, delegated=True)
             elif of and run.of_delegate:
                 shared.add(of, run, self_ns)
             elif of:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from statistics import median
 from typing import Any
 
 from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Rank, Time, ranks
+from circletools.render.executions import whole_cells, whole_json
 from circletools.render.origins import with_line
-from circletools.render.table import places_json, table_csv, table_text
-from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds, ranges
+from circletools.render.table import places_json, shorter, table_csv, table_text
+from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
 
 EVERY = ("type", "operator", "source", "module")
 """The tables."""
@@ -28,6 +28,7 @@ _ADDED_TITLES = {
     "inside": "parts of the above, not included in the sum",
 }
 _NO_ORIGIN = "(no origin)"
+_INDICES = 16  # the most characters of a group's operators in a table; JSON has all of them
 _AVERAGES = ("rank", "mean_us", "share")
 _NUMBERS = ("rank", "median_us", "low_us", "high_us", "p90_us", "share", "total_us")
 
@@ -45,15 +46,7 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         "sources_from": "output_names" if attribution.named else "tables",
         "total_ns": attribution.total_ns,
     }
-    whole = attribution.whole
-    document["whole"] = {
-        "initialization_ns": whole.initialization_ns,
-        "first_ns": first_ns(attribution),
-        "steady_ns": steady_ns(attribution),
-        "warm_up": attribution.warm_up,
-        "memory_bytes": whole.memory_bytes,
-        "threads": whole.threads,
-    }
+    document["whole"] = whole_json(attribution)
     if "type" in by:
         document["types"] = [
             {"name": row.name, "macs": _macs(row.share.operators, attribution)} | _group_json(row, attribution)
@@ -167,30 +160,17 @@ def attribution_csv(attribution: Attribution, by: str = "operator") -> str:
     return table_csv(rows)
 
 
-def first_ns(attribution: Attribution) -> int | None:
-    """Return the time of the first execution, or None if it is not in the trace."""
-    whole = attribution.whole
-    return whole.elapsed_ns[0] if whole.first_ns is None and whole.elapsed_ns else whole.first_ns
-
-
-def steady_ns(attribution: Attribution) -> int | None:
-    """Return the median time of an execution after the warm-up, or the mean of averages; None if it is unknown."""
-    settled = attribution.whole.elapsed_ns[attribution.warm_up :]
-    return round(median(settled)) if settled else attribution.whole.mean_ns
-
-
 def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = None) -> int | None:
     """Return the multiply-accumulates of operators in an execution, None if they are unknown for any of them.
 
-    The number of runs of an operator is measured; operators without times in a group ran `runs` times each.
+    The number of runs of an operator is measured; those without a time, in groups, ran `runs` times each.
     """
     rows = {(row.subgraph, row.index): row for row in attribution.operators}
     found = 0
     for row in map(rows.__getitem__, places):
         if row.macs is None:
             return None
-        ran = runs if runs is not None else row.time.runs if row.time else 0
-        found += row.macs * ran // attribution.executions
+        found += row.macs * (row.time.runs if row.time else runs or 0) // attribution.executions
     return found
 
 
@@ -203,13 +183,13 @@ def _rate(count: int | None, time: Time, attribution: Attribution) -> str:
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: int = TOP) -> Iterator[str]:
     """Yield the tables as text: the `top` rows of each (0: all) with the longest times, in microseconds."""
     several, executions = attribution.executions > 1, counted(attribution.executions, "execution")
-    times = f"{microseconds(attribution.total_ns // attribution.executions)} us each"
     if attribution.averaged:
         executions = f"averages of {executions}" if several else "averages"
     else:
-        times = f"{microseconds(attribution.total_ns)} us in all{f', {times}' if several else ''}"
-    yield f"{attribution.runtime}: {executions}, {times}; {_coverage(attribution)}"
-    yield from table_text(list(_whole_cells(attribution)))
+        each = f", {microseconds(attribution.total_ns // attribution.executions)} us each" if several else ""
+        executions += f", {microseconds(attribution.total_ns)} us in all{each}"
+    yield f"{attribution.runtime}: {executions}; {_coverage(attribution)}"
+    yield from table_text(list(whole_cells(attribution)))
     if "type" in by:
         yield from _types_text(attribution, top)
     if "operator" in by:
@@ -240,8 +220,10 @@ def _absent(attribution: Attribution) -> list[OperatorTime]:
 
 def _coverage(attribution: Attribution) -> str:
     """Return how many operators have a time, and the share of time in delegates, which only some runtimes have."""
-    count = len(attribution.operators)
-    timed = f"{count - len(_absent(attribution))} of {counted(count, 'operator')} timed"
+    own = sum(row.time is not None for row in attribution.operators)
+    timed = f"{own} of {counted(len(attribution.operators), 'operator')} timed"
+    if grouped := len(attribution.operators) - own - len(_absent(attribution)):
+        timed += f", {grouped} more in {counted(len(attribution.groups), 'group')}"
     if attribution.runtime not in ("litert", "benchmark_model"):
         return timed
     part = sum(row.time.delegated_ns for row in attribution.operators if row.time)
@@ -253,47 +235,46 @@ def _coverage(attribution: Attribution) -> str:
     return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f} % of the time in delegates"
 
 
-def _whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
-    """Yield the figures that are known about whole executions."""
-    whole, first, steady = attribution.whole, first_ns(attribution), steady_ns(attribution)
-    if whole.initialization_ns is not None:
-        yield "initialization", f"{milliseconds(whole.initialization_ns)} ms"
-    if first is not None:
-        yield "first run", f"{milliseconds(first)} ms"
-    each = attribution.medians_ns or attribution.total_ns / attribution.executions
-    if steady is not None:
-        beside = max(0.0, steady - each)
-        share = f" ({100 * beside / steady:.0f} %)" if steady else ""
-        outside = f"{milliseconds(round(beside))} ms{share} outside operators"
-        yield "steady state", f"{milliseconds(steady)} ms a run, {outside}"
-    counts = [row.macs for row in attribution.operators if row.time or attribution.groups]
-    if (macs := sum(count or 0 for count in counts)) and (steady or each):
-        yield "rate", f"{2 * macs / (steady or each):.2f} GFLOP/s, {macs:,} MACs a run"
-    if whole.threads is not None:
-        yield "threads", str(whole.threads)
-    if whole.memory_bytes is not None:
-        yield "memory", f"{whole.memory_bytes / (1 << 20):.1f} MiB"
-
-
 def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
-    timed = {(row.subgraph, row.index) for row in attribution.operators if row.time}
     lines = []
-    for row in attribution.types:
-        places, time = row.share.operators, row.share.time
-        if time.runs:
-            rate = _rate(_macs(places, attribution), time, attribution)
-            lines.append((time, (str(len(timed.intersection(places))), rate), row.name or ""))
-    for group in attribution.groups:
-        rate = _rate(_macs(group.operators, attribution, group.time.runs), group.time, attribution)
-        lines.append((group.time, (str(len(group.operators)), rate), f"in {group.name}, not reported one by one"))
+    for name, places, time in _kinds(attribution):
+        rate = _rate(_macs(places, attribution, attribution.executions), time, attribution)
+        lines.append((time, (str(len(places)), rate), name))
     yield from _table("types of operators", ("operators", "GFLOP/s", "type"), lines, attribution, top=top)
+
+
+def _kinds(attribution: Attribution) -> Iterator[tuple[str, Sequence[Place], Time]]:
+    """Yield codes with their operators and time, and delegates whose time cannot be divided among codes.
+
+    If only averages are known, all rows of such a delegate are added up.
+    """
+    timed = [(row, row.time, (row.subgraph, row.index)) for row in attribution.operators if row.time]
+    groups = [(f"in {group.name}", group.operators, group.time) for group in attribution.groups]
+    if not attribution.averaged:
+        places = {place for *_, place in timed}
+        types = [row for row in attribution.types if row.share.time.runs]
+        yield from (
+            (row.name or "", sorted(places.intersection(row.share.operators)), row.share.time) for row in types
+        )
+        yield from groups
+        return
+    opaque = {group.name for group in attribution.groups}
+    found: dict[str, tuple[set[Place], list[Time]]] = {}
+    for row, time, place in timed:
+        inside = sorted(opaque.intersection(row.backends))
+        groups.append((f"in {inside[0]}" if inside else row.code, (place,), time))
+    for name, operators, time in groups:
+        every, times = found.setdefault(name, (set(), []))
+        every.update(operators)
+        times.append(time)
+    for name, (every, times) in sorted(found.items()):
+        yield name, sorted(every), Time(sum(time.runs for time in times), sum(time.total_ns for time in times), None)
 
 
 def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     names = {row.source: with_line(f"{row.source} {row.name}", row.details) for row in attribution.sources}
     place = _places(attribution)
     measured = [(row, row.time) for row in attribution.operators if row.time is not None]
-    delegated = any(time.delegated_ns for _, time in measured)
     lines = [
         (
             time,
@@ -301,11 +282,6 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
                 place(row),
                 row.code,
                 " ".join(row.backends),
-                *(
-                    ("" if not time.delegated_ns else "ambiguous" if time.ambiguous_ns else "exact",)
-                    if delegated
-                    else ()
-                ),
                 _rate(row.macs and row.macs * time.runs // attribution.executions, time, attribution),
             ),
             row.output if attribution.named else ", ".join(names[source] for source in row.sources) or _NO_ORIGIN,
@@ -314,19 +290,23 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     ]
     work = [row.operand_bytes for row, _ in measured]
     for group in attribution.groups:
-        many = (_several(group.operators), counted(len(group.operators), "operator"), group.name)
+        many = (shorter(_several(group.operators), _INDICES), counted(len(group.operators), "operator"), group.name)
         rate = _rate(_macs(group.operators, attribution, group.time.runs), group.time, attribution)
-        lines.append((group.time, (*many, *(("group",) if delegated else ()), rate), ""))
+        lines.append((group.time, (*many, rate), ""))
         work.append(0)
     last = "output" if attribution.named else "sources"
-    columns = ("index", "code", "backend", *(("delegate",) if delegated else ()), "GFLOP/s", last)
+    columns = ("index", "code", "backend", "GFLOP/s", last)
     yield from _table("operators", columns, lines, attribution, work, top=top)
     known = {(row.subgraph, row.index): row for row in attribution.operators}
-    for group in attribution.groups:
+    if attribution.groups:
         yield ""
-        yield f"estimated within {group.name}: its time is divided among its operators in proportion to MACs or bytes"
-        rows = sorted(zip(group.estimates_ns, group.operators, strict=True), key=lambda row: -row[0])
-        cells = [(microseconds(time), place(known[one]), known[one].code) for time, one in rows[: top or None]]
+        yield "operators in groups, estimated by dividing the time of each group by MACs (by bytes if none has any)"
+        estimates = [
+            pair for group in attribution.groups for pair in zip(group.estimates_ns, group.operators, strict=True)
+        ]
+        rows = sorted(estimates, key=lambda row: -row[0])[: top or None]
+        count = attribution.executions
+        cells = [(microseconds(time // count), place(known[one]), known[one].code) for time, one in rows]
         yield from table_text([("estimated_us", "index", "code"), *cells], right=(0,))
     if attribution.ambiguous:
         rows_ = sorted(attribution.ambiguous, key=lambda row: -row.total_ns)[: top or None]

@@ -66,7 +66,7 @@ def attribute(
         text = partial(ct.render.attribution_text, top=top)
         show_as(form, result, _shown(form, by, result.named), text=text, json=ct.render.attribution_json, file=model)
     print_notes(result.notes)
-    if any(note.severity == "warning" for note in result.notes):
+    if any(note.code == "STALE_ORIGIN" for note in result.notes):
         raise Exit(1)
 
 
@@ -136,7 +136,7 @@ def profile(
     text = partial(ct.render.profile_text, top=top)
     show_as(form, found, _shown(form, by, named), text=text, json=ct.render.profile_json, file=model)
     print_notes(notes := dict.fromkeys(note for one in found for note in one.attribution.notes))
-    if any(note.severity == "warning" for note in notes):
+    if any(note.code == "STALE_ORIGIN" for note in notes):
         raise Exit(1)
 
 

@@ -19,7 +19,7 @@ from circletools.codes import explanations
 from circletools.origin.tables import encode_op_table
 from circletools.requires.lower import lower_versions
 from circletools.trace.nnapi.analysis import analyse
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole
 from circletools.trace.sources import open_trace
 from circletools.trace.sources.wire import field_bytes, field_number
 from tests.check.test_check import EXAMPLES
@@ -293,7 +293,7 @@ def notes_of_traces(_: Path) -> Found:
         (mine, OperatorTrace("litert", (run, run._replace(name="Other")), 1, name="trace.json")),
         (model_of_if, OperatorTrace("litert", (run._replace(subgraph=-1, name="FULLY_CONNECTED"),), 1)),
         (mine, traced(*({0: time} for time in (900, 100, 100, 100)))),
-        (mine, replace(traced({0: 1}), skipped=1)),
+        (MLP, replace(traced({0: 1}), skipped=1, whole=Whole(model_bytes=9999))),
         (mine, ct.read_profile(marks((11, ADDS), (11, MLP_CODES), (12, MLP_CODES)))),
         (sequence(*((code, f"t{at}") for at, code in enumerate(GROUPS))), averaged()),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,11 @@ def test_a_model_with_origins() -> None:
 
 def test_a_model_without_origins() -> None:
     with ct.open(MLP) as model:
-        found = ct.attribute(model, traced({0: 100, 1: 10, 2: 1}))
+        found = ct.attribute(model, trace := traced({0: 100, 1: 10, 2: 1}))
         assert notes(found) == [("NO_ORIGINS", "info", "<bytes>")]
+        for size, count in ((len(MLP), 1), (len(MLP) + 10, 2)):
+            logged = replace(trace, whole=replace(trace.whole, model_bytes=size))
+            assert len(notes(ct.attribute(model, logged))) == count
         assert [row.source for row in found.sources] == [0, 1, 2]
         assert [row.name for row in found.sources] == [row.output for row in found.operators]
         assert all(row.name for row in found.sources)

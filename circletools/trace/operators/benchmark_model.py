@@ -65,11 +65,15 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
         (r"Model initialization: +# ms", (_INIT,), 1_000_000),
         (r"Warmup \(first\): +# ms", (_FIRST,), 1_000_000),
         (r"Inference \(avg\): +# ms", (_MEAN,), 1_000_000),
-        (r"(?:Memory|Peak memory) footprint [^(]*\(MB\): [^(]*overall=#", ("memory_bytes",), 1 << 20),
+        (r"Warmup \(avg\): +\S+ ms \(# runs\)", ("warm_up_runs",), 1),
+        (r"emory footprint [^(]*\(MB\): init=# overall=#", ("initial_memory_bytes", "memory_bytes"), 1 << 20),
         (r"Overall footprint: +# MB", ("memory_bytes",), 1 << 20),
+        (r"model file size \(MB\): #", ("model_bytes",), 1_000_000),
         (r"threads used for CPU inference: \[#\]", ("threads",), 1),
     )
 )
+# Statistics of the warm-up and of the regular runs; tables have their own, after `Timings (microseconds): `.
+_STATISTICS = re.compile(r"(?<!\): )\bcount=(\d{1,9}) (?:.*\bmin=# max=# avg=\S+ std=#)?".replace("#", _NUMERAL))
 
 
 class _Row(NamedTuple):
@@ -94,7 +98,9 @@ def parse(data: bytes) -> OperatorTrace:
     lines = re.sub("\n{3,}", "\n\n", data.decode("utf-8", "surrogateescape")).split("\n")
     if any(_RUN_ORDER.fullmatch(_PREFIX.sub("", line, count=1)) and _PREFIX.match(line) for line in lines):
         lines = [_PREFIX.sub("", line, count=1) for line in lines]
-    sections, whole = _sections(lines), _whole(lines)
+    initial, sections = _sections(lines)
+    parts = ((row.kind, int(row.mean_ms * row.calls * 1_000_000)) for section in initial for row in section.rows)
+    whole = replace(_whole(lines), parts=tuple(parts))
     executions = max([1, *(section.count for section in sections)])
     runs: list[OperatorRun] = []
     inside: list[OperatorRun] = []
@@ -115,11 +121,18 @@ def parse(data: bytes) -> OperatorTrace:
 def _whole(lines: list[str]) -> Whole:
     """Return the figures in a benchmark's log other than its tables."""
     found = Whole()
-    for line in (line for line in lines if len(line) <= _LONGEST):
+    lines = [line for line in lines if len(line) <= _LONGEST]
+    statistics = [match for line in lines for match in (_STATISTICS.search(line),) if match]
+    if len(statistics) > 1:
+        times = (int(Decimal(value) * 1000) for value in statistics[-1].groups()[1:] if value)
+        found = replace(found, warm_up_runs=int(statistics[-2][1]), range_ns=tuple(times))
+    for line in lines:
         for pattern, names, unit in _FIGURES:
             if match := pattern.search(line):
                 values: Any = (int(Decimal(value) * unit) for value in match.groups())
                 found = replace(found, **dict(zip(names, values, strict=True)))
+                if "memory_bytes" in names:
+                    found = replace(found, memory_added="Peak" not in line)
     return found
 
 
@@ -135,17 +148,16 @@ def _places(rows: list[_Row]) -> list[int | None]:
     return [at - 1 if own else None for own, at in zip(operators, accumulate(operators), strict=True)]
 
 
-def _sections(lines: list[str]) -> list[_Section]:
-    """Return the `Run Order` tables; for a whole benchmark, the table of the initialization is omitted."""
-    sections: list[_Section] = []
+def _sections(lines: list[str]) -> tuple[list[_Section], list[_Section]]:
+    """Return the `Run Order` tables of the initialization, if marked as such, and those of the runs."""
+    initial, sections = list[_Section](), list[_Section]()
     section = _Section()
     at = 0
     while at < len(lines):
         line = lines[at].rstrip("\r")
         at += 1
         if line.endswith(_REGULAR):
-            sections.clear()
-            section = _Section()
+            initial, sections, section = sections, [], _Section()
         elif match := _SUBGRAPH.fullmatch(line):
             section = _Section(int(match[1]))
         elif line.rstrip() == _DELEGATES:
@@ -159,7 +171,7 @@ def _sections(lines: list[str]) -> list[_Section]:
             while at < len(lines) and lines[at].strip("` \t\r"):  # or up to the end of a Markdown block
                 section.rows.append(_row(lines[at].rstrip("\r"), columns, at + 1))
                 at += 1
-    return sections
+    return initial, sections
 
 
 def _columns(lines: list[str], at: int) -> tuple[re.Pattern[str], int]:

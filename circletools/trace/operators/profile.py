@@ -44,7 +44,9 @@ class Whole(Attributes):
     """Figures of executions as a whole, apart from their operators; None or empty if a file does not have them.
 
     `elapsed_ns` holds the time of each execution; for averages, `mean_ns` is the mean without warm-up, and `first_ns`
-    the first time. `memory_bytes` is the peak memory of the process or, for a benchmark, the memory that it added.
+    the first time, and `range_ns` the minimum, the maximum and the standard deviation. `memory_bytes` is the peak
+    memory of the process or, if `memory_added`, what it added; `initial_memory_bytes` is the same after
+    initialization. `parts` are names and times of parts of the initialization, `model_bytes` is the size of the file.
     """
 
     initialization_ns: int | None = None
@@ -53,6 +55,12 @@ class Whole(Attributes):
     mean_ns: int | None = None
     memory_bytes: int | None = None
     threads: int | None = None
+    range_ns: tuple[int, ...] = ()
+    warm_up_runs: int | None = None
+    parts: tuple[tuple[str, int], ...] = ()
+    initial_memory_bytes: int | None = None
+    memory_added: bool = False
+    model_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -146,7 +154,7 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
     incomplete, skipped = (sum(getattr(trace, name) for trace in traces) for name in ("incomplete", "skipped"))
     each = [trace.whole.elapsed_ns for trace in traces]
     elapsed = tuple(one for some in each for one in some) if all(each) else ()
-    whole = replace(traces[0].whole, elapsed_ns=elapsed)
+    whole = replace(traces[0].whole, elapsed_ns=elapsed, range_ns=traces[0].whole.range_ns * (len(traces) == 1))
     one = replace(traces[0], runs=tuple(runs), inside=tuple(inside), executions=executions, whole=whole)
     return replace(one, incomplete=incomplete, skipped=skipped)
 
