@@ -110,7 +110,7 @@ def test_verify(tmp_path: Path) -> None:
 
 def test_verify_json(tmp_path: Path) -> None:
     wrong = put(tmp_path / "wrong.circle", index_out_of_range())
-    missing = tmp_path / "missing.circle"
+    missing = tmp_path / "absent"
     ran = run("check", "--structure-only", MLP, missing, wrong, "--json")
     documents = [json.loads(line) for line in ran.out.splitlines()]
     assert (ran.status, ran.err, {document["schema_version"] for document in documents}) == (3, "", {1})
