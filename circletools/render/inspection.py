@@ -8,7 +8,7 @@ from typing import Any
 
 from circletools.inspection import Inspection, SubgraphSummary
 from circletools.render.table import fields_json, number_columns, shorter, table_text
-from circletools.wording import SCHEMA_VERSION
+from circletools.wording import SCHEMA_VERSION, counted
 
 _WIDEST = 80  # the maximum width of a cell, since a column is as wide as its longest cell
 _OPERATOR_HEAD = ("operator", "code", "version", "inputs", "outputs", "options")
@@ -67,7 +67,7 @@ def _summary_text(found: Inspection) -> Iterator[str]:
 
 def _subgraph_text(subgraph: SubgraphSummary) -> Iterator[str]:
     name = f" {subgraph.name}" if subgraph.name else ""
-    counts = f"{subgraph.operator_count} operators, {subgraph.tensors} tensors"
+    counts = f"{counted(subgraph.operator_count, 'operator')}, {counted(subgraph.tensors, 'tensor')}"
     yield f"subgraph {subgraph.index}{name}: {counts}"
     rows = [
         (f"{direction:6} {slot}", tensor.name, f"{tensor.type}[{_listed(tensor.shape)}]", f"(tensor {tensor.tensor})")
