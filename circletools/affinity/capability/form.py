@@ -127,8 +127,7 @@ class Rule:
 
     It applies to operators with a code in `codes`, but not in `without`, that match the form `when`. Of these, it
     refuses those that match none of the forms `needs`, or all of them if `needs` is empty. If not `known`, the device
-    was not tested with these operators. If `wrong`, the device runs them, but computes
-    wrong values.
+    was not tested with these operators. If `wrong`, the device runs them, but computes wrong values.
     """
 
     codes: frozenset[str]
