@@ -257,14 +257,9 @@ def joined_executions(model: ModelGraph, trace: OperatorTrace) -> tuple[Operator
     """
     try:
         return trace, Join(model, trace, delegates=True)
-    except InvalidInputError as refused:
+    except InvalidInputError:
         kept = [] if trace.averaged else _of_model(model, trace)
         if not kept:
-            lanes = sorted({run.lane for run in trace.runs})
-            if trace.runtime == "litert" and len(lanes) > 1:
-                refused.hint = (
-                    f"{refused.hint}; operators ran on threads {', '.join(map(str, lanes[:8]))}: try `thread=`"
-                )
             raise
         some = only_executions(trace, {number: at for at, number in enumerate(kept)})
         return some, Join(model, some, delegates=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from circletools.origin.exchange import DETAIL_FIELDS, details_json
@@ -236,10 +237,10 @@ def _coverage(attribution: Attribution) -> str:
 
 
 def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
-    lines = []
-    for name, places, time in _kinds(attribution):
-        rate = _rate(_macs(places, attribution, attribution.executions), time, attribution)
-        lines.append((time, (str(len(places)), rate), name))
+    lines = [
+        (time, (str(len(places)), _rate(_macs(places, attribution, attribution.executions), time, attribution)), name)
+        for name, places, time in _kinds(attribution)
+    ]
     yield from _table("types of operators", ("operators", "GFLOP/s", "type"), lines, attribution, top=top)
 
 
@@ -252,10 +253,9 @@ def _kinds(attribution: Attribution) -> Iterator[tuple[str, Sequence[Place], Tim
     groups = [(f"in {group.name}", group.operators, group.time) for group in attribution.groups]
     if not attribution.averaged:
         places = {place for *_, place in timed}
-        types = [row for row in attribution.types if row.share.time.runs]
-        yield from (
-            (row.name or "", sorted(places.intersection(row.share.operators)), row.share.time) for row in types
-        )
+        for kind in attribution.types:
+            if kind.share.time.runs:
+                yield kind.name or "", sorted(places.intersection(kind.share.operators)), kind.share.time
         yield from groups
         return
     opaque = {group.name for group in attribution.groups}
@@ -294,18 +294,14 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
         rate = _rate(_macs(group.operators, attribution, group.time.runs), group.time, attribution)
         lines.append((group.time, (*many, rate), ""))
         work.append(0)
-    last = "output" if attribution.named else "sources"
-    columns = ("index", "code", "backend", "GFLOP/s", last)
+    columns = ("index", "code", "backend", "GFLOP/s", "output" if attribution.named else "sources")
     yield from _table("operators", columns, lines, attribution, work, top=top)
     known = {(row.subgraph, row.index): row for row in attribution.operators}
     if attribution.groups:
         yield ""
         yield "operators in groups, estimated by dividing the time of each group by MACs (by bytes if none has any)"
-        estimates = [
-            pair for group in attribution.groups for pair in zip(group.estimates_ns, group.operators, strict=True)
-        ]
-        rows = sorted(estimates, key=lambda row: -row[0])[: top or None]
-        count = attribution.executions
+        pairs = (zip(group.estimates_ns, group.operators, strict=True) for group in attribution.groups)
+        rows, count = sorted(chain(*pairs), key=lambda row: -row[0])[: top or None], attribution.executions
         cells = [(microseconds(time // count), place(known[one]), known[one].code) for time, one in rows]
         yield from table_text([("estimated_us", "index", "code"), *cells], right=(0,))
     if attribution.ambiguous:

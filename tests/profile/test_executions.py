@@ -137,15 +137,9 @@ def test_what_a_delegate_ran_is_of_operators_where_others_are_left_out() -> None
 
 def test_a_trace_of_another_model_alone_is_refused() -> None:
     with open_model(MLP) as model:
-        with pytest.raises(InvalidInputError, match="not of this model") as caught:
-            attribute(model, read_profile(marks((10, 11, OTHER, 7), (10, 12, OTHER, 7))))
-        assert str(caught.value.hint).endswith("; operators ran on threads 11, 12: try `thread=`")
-        with pytest.raises(InvalidInputError) as caught:
-            attribute(model, read_profile(marks(*((10, thread, OTHER, 7) for thread in range(11, 21)))))
-        assert "threads 11, 12, 13, 14, 15, 16, 17, 18: " in str(caught.value.hint)
-        with pytest.raises(InvalidInputError, match="not of this model") as caught:
-            attribute(model, read_profile(marks((10, 11, OTHER, 7))))
-        assert "thread=" not in str(caught.value.hint)
+        for threads in ((11,), (11, 12)):
+            with pytest.raises(InvalidInputError, match="not of this model"):
+                attribute(model, read_profile(marks(*((10, thread, OTHER, 7) for thread in threads))))
         averages = (OperatorRun(0, 0, "ADD", "", 0, 5, 0), OperatorRun(0, 2, "SOFTMAX", "", 0, 5, 0))
         with pytest.raises(InvalidInputError, match="not of this model"):
             attribute(model, OperatorTrace("benchmark_model", averages, 1, averaged=True))

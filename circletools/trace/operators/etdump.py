@@ -26,7 +26,6 @@ _OF_DELEGATE = 1
 
 _LATEST = 1 << 62
 
-
 _Event = tuple[int, str, int, int, bool, int, int]
 """The run, name, chain, instruction, whether a delegate wrote the event, the start and the end."""
 

@@ -34,7 +34,6 @@ _NUMBERS = ("event_type", "start_timestamp_us", "elapsed_time_us", "event_metada
 _LARGEST = 1 << 50
 _FOOTPRINT = 2  # of the memory figures: total allocated, in use, and of the process (seen in 2.3.0)
 
-
 _Mark = tuple[int, int, str]
 """The subgraph, the number, and the tag."""
 

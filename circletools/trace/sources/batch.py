@@ -20,7 +20,6 @@ _MOST_FAULTS = 1000
 _BATCH_EVENTS = 1 << 15
 LATEST_NS = 1 << 62
 
-
 _Column = npt.NDArray[Any]
 _Place = TypeVar("_Place", int, Numbers)
 
