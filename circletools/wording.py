@@ -21,6 +21,7 @@ SCHEMA_VERSION = 1
 _LONGEST_COMPARED = 200  # the time to compare words is quadratic in their length
 _LISTED = 8
 _MOST_ROWS = 200  # the maximum number of rows in an HTML table, and of names to compare
+_COMPARING = ("warn", "_compare", "__eq__", "__ne__")
 _CHANGES = "ct.edit(model) changes a model; dataclasses.replace, list and dict make changed copies"
 _Item = TypeVar("_Item")
 
@@ -90,10 +91,12 @@ class CallWarning(UserWarning):
     """A call or comparison that runs, but cannot be what was meant."""
 
 
-def warn(message: str) -> None:
-    """Warn at the line outside of this package that led here."""
+def warn(message: str, direct: bool = False) -> None:
+    """Warn at the line of a user's program that led here or, with `direct`, that compared with == or != itself."""
     frame, level = import_module("inspect").currentframe(), 1
-    while frame.f_back and frame.f_globals["__name__"].startswith("circletools"):
+    while frame.f_back and (name := frame.f_globals["__name__"]).startswith(("circletools", "cli.")):
+        if name.startswith("cli.") or (direct and frame.f_code.co_name not in _COMPARING):
+            return
         frame, level = frame.f_back, level + 1
     warnings.warn(message, CallWarning, stacklevel=level)
 
@@ -138,7 +141,7 @@ class EnumName(str):
         if not is_known:
             known, what = self.known(True), str(getattr(other, "__name__", other))[:80]
             shown = repr(what) if isinstance(other, str) else what
-            warn(f"{shown} is no {self.what}; {suggestion(known.get(other) or what, {*known.values()})}")
+            warn(f"{shown} is no {self.what}; {suggestion(known.get(other) or what, {*known.values()})}", direct=True)
 
 
 class MissingError(AttributeError):

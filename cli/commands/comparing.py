@@ -49,10 +49,8 @@ def diff(
     """
     if before == after == "-":
         raise ct.UsageError("only one of the models can come from standard input")
-    if attest and (only or ignore or full or html):
-        raise ct.UsageError("--attest cannot be combined with --only, --ignore, --full or --html")
-    if form == "markdown" and attest:
-        raise ct.UsageError("--attest cannot be combined with --format markdown")
+    if attest and (only or ignore or full or html or form == "markdown"):
+        raise ct.UsageError("--attest cannot be combined with --only, --ignore, --full, --html or --format markdown")
     if on is not None and form != "markdown":
         raise ct.UsageError("--on requires --format markdown")
     if html is not None:
