@@ -54,7 +54,7 @@ class TensorInfo(Structure):
         return tuple(self.dims[: self.rank])
 
     def numpy(self) -> np.dtype[Any]:
-        """Return the dtype. Raises KeyError for a type outside `DTYPES`."""
+        """Return the dtype. Raises KeyError for a type outside `_DTYPES`."""
         return np.dtype(dict(enumerate(_DTYPES))[self.dtype])
 
 
