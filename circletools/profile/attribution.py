@@ -122,8 +122,8 @@ class Attribution(Tabular):
     names could not be compared with the model's codes; `ignored` names marks that are neither operators nor parts of
     one. The time of `ambiguous` rows is divided evenly among their operators. `others` counts omitted executions of
     other models. Times are multiples of `tick_ns`. `whole` holds the trace's figures for whole executions;
-    `whole.elapsed_ns` excludes the first `warm_up` executions. `notes` are remarks for readers of the tables; a
-    warning means that the origins no longer describe the operators.
+    `whole.elapsed_ns` excludes the first `warm_up` executions. `notes` are remarks for readers of the tables;
+    STALE_ORIGIN means that the origins no longer describe the operators.
     """
 
     runtime: Runtime

@@ -74,7 +74,7 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         yield "threads", str(whole.threads)
     if whole.memory_bytes is not None:
         added, first_bytes = (
-            " more than at the start" if whole.memory_added else " at most",
+            " more than at the start" if whole.memory_added else " peak",
             whole.initial_memory_bytes,
         )
         initial = f", {first_bytes / (1 << 20):.1f} after initialization" if first_bytes is not None else ""

@@ -67,6 +67,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
         (r"Inference \(avg\): +# ms", (_MEAN,), 1_000_000),
         (r"Warmup \(avg\): +\S+ ms \(# runs\)", ("warm_up_runs",), 1),
         (r"emory footprint [^(]*\(MB\): init=# overall=#", ("initial_memory_bytes", "memory_bytes"), 1 << 20),
+        (r"Init footprint: +# MB", ("initial_memory_bytes",), 1 << 20),
         (r"Overall footprint: +# MB", ("memory_bytes",), 1 << 20),
         (r"model file size \(MB\): #", ("model_bytes",), 1_000_000),
         (r"threads used for CPU inference: \[#\]", ("threads",), 1),
@@ -131,9 +132,8 @@ def _whole(lines: list[str]) -> Whole:
             if match := pattern.search(line):
                 values: Any = (int(Decimal(value) * unit) for value in match.groups())
                 found = replace(found, **dict(zip(names, values, strict=True)))
-                if "memory_bytes" in names:
-                    found = replace(found, memory_added="Peak" not in line)
-    return found
+    peak = any("Peak memory" in line for line in lines)
+    return replace(found, memory_added=found.memory_bytes is not None and not peak)
 
 
 def _places(rows: list[_Row]) -> list[int | None]:
