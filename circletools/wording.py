@@ -22,6 +22,7 @@ _LONGEST_COMPARED = 200  # the time to compare words is quadratic in their lengt
 _LISTED = 8
 _MOST_ROWS = 200  # the maximum number of rows in an HTML table, and of names to compare
 _COMPARING = ("warn", "_compare", "__eq__", "__ne__")
+_COMMAND_LINE = ("cli.", "circletool_cli.")  # in the sources, and installed
 _CHANGES = "ct.edit(model) changes a model; dataclasses.replace, list and dict make changed copies"
 _Item = TypeVar("_Item")
 
@@ -94,8 +95,8 @@ class CallWarning(UserWarning):
 def warn(message: str, direct: bool = False) -> None:
     """Warn at the line of a user's program that led here or, with `direct`, that compared with == or != itself."""
     frame, level = import_module("inspect").currentframe(), 1
-    while frame.f_back and (name := frame.f_globals["__name__"]).startswith(("circletools", "cli.")):
-        if name.startswith("cli.") or (direct and frame.f_code.co_name not in _COMPARING):
+    while frame.f_back and (name := frame.f_globals["__name__"]).startswith(("circletools", *_COMMAND_LINE)):
+        if name.startswith(_COMMAND_LINE) or (direct and frame.f_code.co_name not in _COMPARING):
             return
         frame, level = frame.f_back, level + 1
     warnings.warn(message, CallWarning, stacklevel=level)
