@@ -264,6 +264,11 @@ class Items(Attributes, tuple[_Item, ...]):
 
     __slots__ = ()
 
+    def __contains__(self, value: object) -> bool:
+        if isinstance(value, str) and self and not isinstance(self[0], str):
+            raise TypeError(f"items are of type {type(self[0]).__name__}, not str{by_name(self, value)}")
+        return tuple.__contains__(self, value)
+
 
 class Index(int):
     """An index into a list of the model, as opposed to the item itself."""

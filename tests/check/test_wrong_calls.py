@@ -53,6 +53,7 @@ ARGUMENTS: list[tuple[Call, str]] = [
 OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.open("none.tflite"), ct.InvalidInputError, "none.tflite: cannot read it: No such file"),
     (lambda m, e: ct.metadata.get(m, "nope"), ct.UsageError, "available: CONVERSION_METADATA, min_runtime_version"),
+    (lambda m, e: "x" in ct.cost(m).rows, TypeError, "items are of type CostRow, not str; no name is 'x'"),
     (lambda m, e: m.subgraphs[0].tensors[9999], IndexError, "there is no item 9999: 14 items"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values for this tensor"),
     (lambda m, e: m.tensors, AttributeError, "Model has no attribute 'tensors' (write model.subgraphs[0].tensors)"),

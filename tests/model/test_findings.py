@@ -26,7 +26,7 @@ def in_second(fill: Callable[[Graph], object], kind: str = "tflite") -> list[Fin
     return of(build.to_bytes(kind))
 
 
-@pytest.mark.parametrize(("copies", "words"), [(10, "one: tensors 1-10;"), (11, "one: tensors 1-10, …;")])
+@pytest.mark.parametrize(("copies", "words"), [(10, "tensor: tensors 1-10;"), (11, "tensor: tensors 1-10, …;")])
 def test_ten_numbers_are_listed(copies: int, words: str) -> None:
     def change(graph: Graph) -> None:
         tensors = [graph.tensor("same") for _ in range(copies + 1)]
