@@ -49,9 +49,9 @@ def check(
 ) -> Findings:
     """Return all findings about a model, or fewer if an index is out of range.
 
-    With `structure_only`, or if a graph has an index out of range, only indices and external data are checked; if one
-    is out of range elsewhere, also operators and shapes. Other findings concern graph, tensors, operators,
-    signatures, names, outputs and, unless metadata lies outside the file, origins and affinity.
+    With `structure_only`, or if an index in a graph is out of range, only indices and external data are checked. If
+    only indices outside the graphs are, operators and shapes are checked too. Other findings concern graph, tensors,
+    operators, signatures, names, outputs and, unless metadata lies outside the file, origins and affinity.
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
     each may take `timeout_s` seconds. `for_` names runtimes that should run the model, installed or not: findings

@@ -146,7 +146,7 @@ def _beside(facts: Graph, join: Join) -> tuple[tuple[int, ...], ...]:
 
 
 def _colocated(facts: Graph, colocation: Colocation) -> tuple[list[int], list[int]]:
-    """Return pairs of operators that must stay together, the producer and a reader of a tensor."""
+    """Return pairs of operators that must stay together: each pair is the producer and a reader of a tensor."""
     readers, read = facts.reads
     makers = facts.producer[read]
     stays = np.zeros(len(read), np.bool_)

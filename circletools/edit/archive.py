@@ -102,7 +102,7 @@ def with_files(parts: Sequence[Part], files: Mapping[str, bytes]) -> list[Part]:
         parts.append(local)
     table, at = b"".join(kept), sum(map(len, parts))
     if len(kept) >= MOST or len(table) > ZIP64:
-        raise EditError("the ZIP archive after the model has no room for more files")
+        raise EditError("the ZIP archive appended to the model has no room for more files")
     end = END_FIELDS.pack(END, 0, 0, len(kept), len(kept), len(table), 0, len(comment))
     return [*parts, table + moved(end, END_OFFSET, at) + comment]
 

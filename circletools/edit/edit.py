@@ -118,7 +118,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         self._entries.rename(index, name)
 
     def associate(self, name: str, data: bytes) -> bool:
-        """Add or replace a file in the ZIP archive after the model; return whether this changes the archive."""
+        """Add or replace a file in the ZIP archive appended to the model; return whether this changes the archive."""
         if changed := not has_file(self.model, name, data):
             self._files[name] = data
         return changed

@@ -13,7 +13,7 @@ Refusals = Sequence[Sequence[Refusal | None]]
 
 
 def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
-    """Return the subgraphs that run, ascending; `refused` holds the refused operators, by subgraph.
+    """Return the subgraphs that run, in ascending order; `refused` holds the refused operators, by subgraph.
 
     Subgraphs called only by supported composites, or only from omitted subgraphs, are omitted.
     """

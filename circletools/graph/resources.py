@@ -58,7 +58,7 @@ class Uses:
 class State:
     """The resources that operators of a graph share.
 
-    `users` lists the operators that use a written resource, ascending. `copied` maps operators that name a resource
+    `users` lists the operators that use a written resource, in order. `copied` maps operators that name a resource
     or set its initial value to the users of the resource: each model with one of these users needs its own copy of
     the operator. `initialised` maps operators to the resources whose initial value they set.
     """

@@ -54,7 +54,7 @@ def numbers_html(model: Model, found: Comparison) -> bytes:
 
 
 def _wide(title: str, contents: Iterable[str]) -> Iterator[str]:
-    """Yield contents in a region no wider than the window, which scrolls by keyboard and touch."""
+    """Yield contents in a region that is no wider than the window and scrolls by keyboard and touch."""
     yield f"<div class=wide role=region tabindex=0 aria-label='{title}'>"
     yield from contents
     yield "</div>"

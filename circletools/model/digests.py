@@ -121,7 +121,7 @@ class _Parts:
             yield f"metadata[{label}]", self.value(entry.buffer)
         memory, files = model.wire.memory, list(archive_files(model.wire.memory))
         if not files and end_place(memory) is not None:
-            raise ModelFormatError("the archive after the model is empty or cannot be read")
+            raise ModelFormatError("the ZIP archive appended to the model is empty or cannot be read")
         for label, (file, record) in zip(_numbered(file.name for file, _ in files), files, strict=True):
             if file.reason not in ("", PACKED):
                 raise ModelFormatError(file.reason, location=f"files[{label}]")

@@ -52,7 +52,7 @@ _BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
     (rb"\s*<(?i:!doctype html|html)", "a web page", "download the file itself; the link may lead to a page about it"),
     (rb"\s*<\?xml.*<net", "an OpenVINO model (.xml)", "use the model that it was converted from"),
     (rb"\s*[\[{]\s*[\"{]", "JSON", "name the model that it describes"),
-    (rb"[\t\n\r -~]*(unsigned char|uint8_t)\b", "a C array", "convert it to a binary file, as `xxd -r -p` does"),
+    (rb"[\t\n\r -~]*(unsigned char|uint8_t)\b", "a C array", "write the bytes of the array to a binary file"),
     (rb"\x08\x01\x12", "a TensorFlow SavedModel", _CONVERT),
     (rb"\x08[\x03-\x20][\x12\x1a\x22\x28\x32\x3a\x42]", "an ONNX model", _CONVERT_ONNX),
 )  # fmt: skip

@@ -192,7 +192,7 @@ class Subgraph(Attributes):
         return self.operators[makers[-1]] if makers else None
 
     def consumers_of(self, tensor: int) -> tuple[Operator, ...]:
-        """Return the operators that read a tensor, ascending."""
+        """Return the operators that read a tensor, in ascending order."""
         return Items(self.operators[index] for index in self._users[0][tensor])
 
     def has_data(self, tensor: int) -> bool:

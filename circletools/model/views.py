@@ -165,7 +165,7 @@ class Tensor(_Placed):
 
     @property
     def consumers(self) -> tuple[Operator, ...]:
-        """The operators that read the tensor, ascending."""
+        """The operators that read the tensor, in ascending order."""
         return self._context.consumers_of(self.index)
 
     @property

@@ -26,7 +26,7 @@ from circletools.surgery.ends import expose
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Operators that are cut out together, ascending; the tensors that they are fed; and the tensors to compare."""
+    """Operators that are cut out together (in order), the tensors that they are fed, and the tensors to compare."""
 
     operators: tuple[int, ...] = ()
     inputs: tuple[int, ...] = ()

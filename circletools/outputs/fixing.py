@@ -81,7 +81,11 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
         operator = choose_copy_operator(whole, output, options.copy_operator, options.runtime)
         chosen[output.subgraph].append((output, operator))
         if operator.inexact_in:
-            notes.append(output.finding("warning", f"{operator.inexact_in} cannot run the copying {operator.code}"))
+            notes.append(
+                output.finding(
+                    "warning", f"{operator.code} does not copy this tensor exactly in {operator.inexact_in}"
+                )
+            )
     for at in chosen:
         if edit.ends(at, "outputs") != model.subgraphs[at].outputs.tolist():
             hint = "save this edit first, and fix the outputs in another one"

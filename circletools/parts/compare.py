@@ -300,7 +300,7 @@ def manifest_findings(directory: Path, connections: Connections, *, expected: bo
 
 
 def stray_files(files: SplitFiles) -> Iterator[Finding]:
-    """Yield files that the split did not write, except the source. A directory is reported as a single file."""
+    """Yield a finding for each file, except the source, that the split did not write; only one for a directory."""
     ours, whole = written(files.name, files.connections), os.path.realpath(files.source)
     stray: set[Path] = set()
     for path in sorted(files.directory.rglob("*")):

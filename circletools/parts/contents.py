@@ -130,7 +130,7 @@ def _packed(item: Field, values: Sequence[int], new: Mapping[int, int]) -> bytes
 
 
 NewIndex = Mapping[int, int]
-"""The new index for each old index, ascending."""
+"""The new index for each old index, in ascending order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class Needs:
         self._model = model
 
     def of(self, index: int, tensors: Iterable[int]) -> list[int]:
-        """Return the operators that tensors of a graph depend on, and those with side effects, ascending.
+        """Return the operators that tensors of a graph depend on, and those with side effects, in order.
 
         Raises ModelFormatError for a broken structure, a tensor that two operators produce, or a cycle.
         """

@@ -83,7 +83,7 @@ class AffinityInspection(Tabular):
 
 
 def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None) -> AffinityInspection:
-    """Return the affinity in a model; with costs, also the estimated times.
+    """Return the affinity in a model; with costs, include the estimated times.
 
     Raises TableFormatError for a malformed table, EditError if operators to be timed have no device, and the
     errors that reading costs may raise.

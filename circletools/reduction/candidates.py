@@ -24,7 +24,7 @@ _STRUCTURE = {"INT32": 64, "INT64": 128, "BOOL": 16}
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The kept operators of a subgraph, ascending; its outputs (None: all possible ones); the buffers set to zero."""
+    """The kept operators of a subgraph, in order; its outputs (None: all possible ones); the buffers set to zero."""
 
     subgraph: int
     operators: tuple[int, ...]

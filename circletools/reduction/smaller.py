@@ -26,7 +26,7 @@ def smaller(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
 
 
 def _with_one_smaller(model: Model) -> Iterator[bytes]:
-    """Yield files with one input size made smaller, where the operators accept it."""
+    """Yield files in which one input size is smaller, if the operators accept that size."""
     graph = model_graph(model).graphs[0]
     for place, tensor in enumerate(graph.inputs.tolist()):
         shape = graph.values.shapes.row(tensor).tolist()

@@ -277,14 +277,14 @@ def _with_state(result: dict[str, Any], found: Fit, one: Misfit | Obstacle) -> d
 
 def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> dict[str, Any]:
     place = "model" if one.operator_index is None else f"subgraphs[{one.subgraph}].operators[{one.operator_index}]"
-    disagreement = (
-        "accepts it, but the program refuses it" if one.table_takes else "refuses it, but the program accepts it"
-    )
+    subject = "model" if one.operator_index is None else "operator"
+    table, program = ("accepts", "refuses") if one.table_takes else ("refuses", "accepts")
     words = f": {one.words}" if one.words else ""
+    text = f"the table of {target} {table} the {subject}, but the program {program} it ({asked.program}){words}."
     return {
         "ruleId": "TABLE_DISAGREES",
         "level": "warning",
-        "message": {"text": f"the table of {target} {disagreement} ({asked.program}){words}."},
+        "message": {"text": text},
         "locations": [sarif_location(found.file, place)],
     }
 

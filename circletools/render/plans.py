@@ -68,7 +68,8 @@ def estimate_text(estimate: Estimate) -> str:
 
 def transfers_text(sums: Transfers) -> str:
     """Return the transfers between partitions as one line."""
-    unknown = f" and {sums.copies_of_unknown_size} of unknown size" if sums.copies_of_unknown_size else ""
+    count = sums.copies_of_unknown_size
+    unknown = f", and {counted(count, 'copy', 'copies')} of unknown size" if count else ""
     return (
         f"{counted(sums.launches, 'launch', 'launches')}, {counted(len(sums.cuts), 'tensor')} cut, "
         f"{counted(sums.copies, 'copy', 'copies')} between devices ({sums.copied_bytes} bytes{unknown})"

@@ -86,7 +86,7 @@ def _run_json(summary: RunSummary) -> Document:
 
 
 def _summary_json(summary: ExecutionSummary | None) -> Document:
-    """Return the times of executions; if there are several, also those of the first and of the rest."""
+    """Return the times of executions; if there are several, add the times of the first one and of the others."""
     if summary is None:
         return {"count": 0}
     document: Document = {name: getattr(summary.times, name) for name in summary.times.__slots__}

@@ -134,7 +134,7 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
 def _left_out(whole: Whole) -> Iterator[Finding]:
     """Find omitted outputs, which only custom operators may have."""
     rows = lacking(whole.graph.results)[~_is_custom(whole, lacking(whole.graph.results))]
-    message = f"the operator omits an output, which no runtime's operator may do; {CORRECT}"
+    message = f"the operator omits an output, which only custom operators may do; {CORRECT}"
     yield from findings_at("OUTPUT_LEFT_OUT", rows, whole.operator, lambda _: message)
 
 

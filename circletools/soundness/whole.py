@@ -78,7 +78,7 @@ class Whole:
 
 
 def lacking(slots: Slots) -> Indices:
-    """Return the operators that have an omitted slot, ascending."""
+    """Return the operators that have an omitted slot, in ascending order."""
     return np.unique(np.repeat(np.arange(len(slots.splits) - 1), slots.counts)[slots.values < 0])
 
 

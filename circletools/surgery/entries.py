@@ -117,11 +117,11 @@ def document(model: Model) -> dict[str, Any]:
 def set_document(
     edit: ModelEdit, document: Mapping[str, Any] | bytes, files: Mapping[str, bytes] | None = None
 ) -> RewriteResult:
-    """Write TFLITE_METADATA, in the form that `document()` returns, and these files to the archive after the model.
+    """Write TFLITE_METADATA, in the form that `document()` returns, and add `files` to the archive in the model file.
 
-    `min_parser_version` is computed; bytes are parsed as JSON. Raises UsageError, with the location, for fields that
-    the schema does not define, for numbers of inputs or outputs that differ from the model's, and for missing files;
-    InvalidInputError for broken JSON.
+    `min_parser_version` is computed. If `document` is bytes, it is parsed as JSON. Raises UsageError, with the
+    location, for fields that the schema does not define, for numbers of inputs or outputs that differ from the
+    model's, and for missing files; InvalidInputError for broken JSON.
     """
     wanted = read_json(document, "") if isinstance(document, bytes) else document
     root, named = from_document(wanted)

@@ -24,7 +24,7 @@ class ShapeRequest(Attributes):
 
     `inputs` are pairs or strings `NAME=DIMS`, such as `image=4,224,224,3`, with the name in a signature, the name of
     the tensor, or a position. `batch` sets the first dimension of all inputs; `dynamic_batch` makes it dynamic.
-    `static` fixes dynamic dimensions at the sizes in the file. `mend` also changes constants that contain the batch.
+    `static` fixes dynamic dimensions at the sizes in the file. `mend` also changes constants with the batch size.
     """
 
     inputs: tuple[str | tuple[str, Sequence[int]], ...] = ()

@@ -78,10 +78,10 @@ def _infer(
         base.run(index, before)
         after.run(index, wanted)
         for key, operator in after.unpatched_readers():
-            code = after.subgraphs[key[0]].codes[operator]
-            raise ShapesRefusedError((key[0], operator), code, "it shares a constant that contains the batch", key[1])
+            shares = "it shares a constant that contains the batch size with an operator that needs the new size"
+            raise ShapesRefusedError((key[0], operator), after.subgraphs[key[0]].codes[operator], shares, key[1])
     except ShapesRefusedError as error:
-        hint = "`mend=True` changes constants that contain the batch" if batch and not batch.mend else None
+        hint = "`mend=True` changes constants that contain the batch size" if batch and not batch.mend else None
         raise _refusal(model, error.place, error.code, error.reason, error.constant, hint) from error
     except RefusedError as error:
         raise EditError(error.reason, location=f"subgraphs[{index}]") from error

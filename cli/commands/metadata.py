@@ -117,8 +117,8 @@ def labels(
 ) -> None:
     """Add labels for the classes of an output.
 
-    Adds the label file to the ZIP archive after the model and lists it in TFLITE_METADATA, where tflite-support and
-    MediaPipe find it. Labels name the entries of the output's last dimension.
+    Adds the label file to the ZIP archive appended to the model and lists it in TFLITE_METADATA, where
+    tflite-support and MediaPipe find it. Labels name the entries of the output's last dimension.
     """
     lines = read_text(file).splitlines()
 

@@ -127,7 +127,7 @@ def test_what_no_operator_copies_in_both_is_refused_when_both_are_asked_for() ->
             "INPUT_ALIASED_OUTPUT",
             "warning",
             f"subgraphs[0].outputs[{slot}]",
-            "'x' is also input 0; onert cannot run the copying TRANSPOSE",
+            "'x' is also input 0; TRANSPOSE does not copy this tensor exactly in onert",
         )
         for slot in (0, 1)
     ]

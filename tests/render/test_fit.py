@@ -287,14 +287,14 @@ def test_programs_as_sarif() -> None:
         (one["message"]["text"], one["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]) for one in others
     ] == [
         (
-            "the table of npu accepts it, but the program refuses it (vela:ethos-u55-128): no ADD.",
+            "the table of npu accepts the operator, but the program refuses it (vela:ethos-u55-128): no ADD.",
             "subgraphs[0].operators[3]",
         ),
         (
-            "the table of npu refuses it, but the program accepts it (vela:ethos-u55-128).",
+            "the table of npu refuses the operator, but the program accepts it (vela:ethos-u55-128).",
             "subgraphs[1].operators[4]",
         ),
-        ("the table of npu accepts it, but the program refuses it (litert:gpu).", "model"),
+        ("the table of npu accepts the model, but the program refuses it (litert:gpu).", "model"),
     ]
 
 

@@ -105,7 +105,7 @@ def connected(graph: Dag, labels: Sequence[int]) -> Groups:
 
 
 def members_of(group: Sequence[int]) -> list[list[int]]:
-    """Return the operators of each group, ascending."""
+    """Return the operators of each group, in ascending order."""
     return gathered(max(group, default=-1) + 1, group, range(len(group)))
 
 

@@ -31,7 +31,7 @@ LAYOUT_CODES = frozenset({"RESHAPE", "TRANSPOSE", "SQUEEZE", "EXPAND_DIMS", "BRO
 
 
 def nodes_of_operators(main: Graph, nodes: Sequence[Any], calls: Calls = NO_CALLS) -> list[list[int]]:
-    """Return the numbers of the nodes that each operator of a graph computes, ascending."""
+    """Return the numbers of the nodes that each operator of a graph computes, in ascending order."""
     codes = main.operators.code_names
     graph = _Nodes(nodes, calls)
     named = [_tags(name, len(nodes)) for name in main.operators.first_result_names]
@@ -173,7 +173,7 @@ def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
 def _in_front(
     main: Graph, kept: list[list[int]], inner: Container[int], tags: Sequence[Sequence[int]], nodes: _Nodes
 ) -> list[list[int]]:
-    """Take the last tag from the first operator with it if its parameters show that it belongs to an earlier call."""
+    """If operators share a last tag, remove it from the first if its parameters are those of an earlier call."""
     codes = main.operators.code_names
     several = {own[-1] for index, own in enumerate(tags) if index in inner and codes[index] not in LAYOUT_CODES}
     taken = _parameter_sizes(nodes)

@@ -191,7 +191,7 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
 
 
 def _broken_alone(model: Model) -> CircleToolsError | None:
-    """Return the error of comparing a model with itself, if any, since such an error concerns this model."""
+    """Return the error, if any, that comparing a model with itself raises: that model must be the cause."""
     try:
         track_from(model_graph(model), None, model_graph(model))
     except CircleToolsError as error:

@@ -71,7 +71,7 @@ def read_html(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
 
 
 def _read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterator[Batch]:
-    """Yield the events of pieces of whole lines, each with the number of lines dropped before it."""
+    """Yield the events in sections of whole lines; each section comes with the number of lines dropped before it."""
     known, first, line = False, None, 1
     for left_out, data in sections:
         line += left_out
