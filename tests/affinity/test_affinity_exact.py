@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -33,21 +32,10 @@ from circletools.graph.build import graph_of, model_graph
 from circletools.model.model import open_model
 from circletools.planning.evaluate import Cut, transfers
 from tests.kit.affinity_support import affinity, annotated, assigned, ids, unruled
-from tests.kit.build import Build, Table, quantization
+from tests.kit.build import Build, Table, quantization, row
 from tests.kit.support import bytes_of, edited
 
 DIAMOND = bytes_of("circle/diamond")  # 0 feeds 1, 2 and 4; 1 and 2 feed 3; 3 and 4 feed 5
-
-
-def row_of(*codes: str, kind: str = "circle", shape: Sequence[int] = (2, 2)) -> bytes:
-    """Return x -> t0 -> t1 ... by these operators."""
-    build = Build()
-    graph = build.graph()
-    last = first = graph.tensor("x", shape)
-    for number, code in enumerate(codes):
-        last = graph.compute(code, [last], f"t{number}", shape)
-    graph.ends([first], [last])
-    return build.to_bytes(kind)
 
 
 # --- rules --------------------------------------------------------------------------------------------------
@@ -58,14 +46,14 @@ RANKS = ("0/index:0", "index:0", "0/name:t0", "name:t0", "0/name:t*", "name:t*",
 
 def test_the_more_particular_of_two_rules_counts() -> None:
     for first, second in combinations(RANKS, 2):
-        with open_model(row_of("NEG")) as model:
+        with open_model(row("NEG").to_bytes("circle")) as model:
             for settings in ((f"{first}=a", f"{second}=b"), (f"{second}=b", f"{first}=a")):
                 assert assigned(model, ("a", "b"), *settings).numbers == ([0],)
 
 
 @pytest.mark.parametrize(("first", "second"), [("op:N*", "op:*G"), ("name:t0", "name:t0"), ("index:0", "index:0-0")])
 def test_two_rules_of_one_rank_must_agree(first: str, second: str) -> None:
-    with open_model(row_of("NEG")) as model:
+    with open_model(row("NEG").to_bytes("circle")) as model:
         assert assigned(model, ("a",), f"{first}=a", f"{second}=a").numbers == ([0],)
         with pytest.raises(UsageError, match=r"assigns \S+ to subgraphs\[0\]\.operators\[0\], .* assigns"):
             assigned(model, ("a", "b"), f"{first}=a", f"{second}=b")
@@ -250,7 +238,7 @@ MISMATCHES: list[tuple[dict[str, Any], str | None]] = [
 def test_why_a_form_does_not_fit() -> None:
     for form, reason in MISMATCHES:
         table = parse_capability(json.dumps({"device": "npu", "operators": {"NEG": [form]}}).encode(), "t.json")
-        with open_model(row_of("NEG")) as model:
+        with open_model(row("NEG").to_bytes("circle")) as model:
             assert [found and str(found) for found in refusals(table, model)] == [reason]
 
 
@@ -264,7 +252,7 @@ def test_ten_devices_have_nine_colours() -> None:
 
 
 def test_every_export_of_a_row() -> None:
-    data = annotated(row_of("TANH", "TANH", "NEG"), affinity(["cpu", "npu"], ([1, 0, 1], [0, 1, 2])))
+    data = annotated(row("TANH", "TANH", "NEG").to_bytes("circle"), affinity(["cpu", "npu"], ([1, 0, 1], [0, 1, 2])))
     with open_model(data) as model:
         known = pictures.current_affinity(model_graph(model))
         assert pictures.placement(graph_of(model, 0), known) == (["npu", "cpu", "npu"], [0, 1, 2])
@@ -281,7 +269,7 @@ def test_every_export_of_a_row() -> None:
             },
         }  # fmt: skip
         assert pictures.graph_ids(model_graph(model)) == {"main": 0}
-    tflite = annotated(row_of("TANH", "NEG", kind="tflite"), affinity(["GPU", "NPU", "CPU"], ([2, 0], [0, 1])))
+    tflite = annotated(row("TANH", "NEG").to_bytes("tflite"), affinity(["GPU", "NPU", "CPU"], ([2, 0], [0, 1])))
     with open_model(tflite) as model:
         assert openvino_affinity(model_graph(model), pictures.current_affinity(model_graph(model))) == {
             "device": "HETERO:GPU,CPU", "affinity": {"0": "CPU", "1": "GPU"},
@@ -289,7 +277,7 @@ def test_every_export_of_a_row() -> None:
 
 
 def test_the_environment_of_onert_has_a_longest_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = annotated(row_of("TANH", "NEG"), affinity(["cpu"], ([0, 0], [0, 0])))
+    data = annotated(row("TANH", "NEG").to_bytes("circle"), affinity(["cpu"], ([0, 0], [0, 0])))
     size = len("OP_BACKEND_MAP=0=cpu;1=cpu")
     with open_model(data) as model:
         monkeypatch.setattr(export, "VARIABLE_BYTES", size)
@@ -364,7 +352,7 @@ def test_an_affinity_that_is_stale_does_not_follow_an_edit(stamp: bool) -> None:
 
 @pytest.mark.parametrize(("least", "demoted"), [(1, set()), (2, {1}), (3, {1}), (4, {1})])
 def test_partitions_of_fewer_operators_go_to_the_fallback(least: int, demoted: set[int]) -> None:
-    with open_model(row_of("TANH", "NEG", "TANH", "TANH")) as model:
+    with open_model(row("TANH", "NEG", "TANH", "TANH").to_bytes("circle")) as model:
         facts = [graph_of(model, 0)]
         given = unruled(assigned(model, ("cpu", "npu"), "op:TANH=cpu", "op:NEG=npu"))
         made = make_partitioning(facts, given, Sizing("min", least, "cpu"))

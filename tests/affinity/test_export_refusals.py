@@ -10,7 +10,7 @@ from circletools.affinity.tables import AFFINITY_STAMP
 from circletools.errors import EditError, UsageError
 from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, annotated
-from tests.kit.build import Build
+from tests.kit.build import Build, row
 from tests.kit.exports_support import named, with_affinity
 from tests.kit.support import edited
 
@@ -19,16 +19,11 @@ MEASURED = "(measured with onert 0.1.0)"
 
 def graph_of(*codes: str, type_: str = "FLOAT32", tap: bool = False) -> bytes:
     """Return operators one behind the other; with `tap`, the output of the first is one of the model."""
-    build = Build()
-    graph = build.graph()
-    value = given = graph.tensor("x", type=type_)
-    made = []
-    for number, code in enumerate(codes):
-        result = graph.tensor(f"t{number}", type=type_)
-        graph.operator(code, [value], [result])
-        made.append(result)
-        value = result
-    graph.ends([given], [made[0], value] if tap else [value])
+    build = row(*codes)
+    (graph,) = build.model.subgraphs
+    for tensor in graph.tensors:
+        tensor.type = type_
+    graph.outputs = [1, *graph.outputs] if tap else graph.outputs
     return build.to_bytes("circle")
 
 

@@ -8,7 +8,7 @@ from circletools.affinity.findings import affinity_findings
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE
 from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, annotated, produced_twice
-from tests.kit.build import Build
+from tests.kit.build import row
 from tests.kit.support import bytes_of, edited
 
 Found = tuple[str, str, str, str]
@@ -96,13 +96,9 @@ def test_a_table_that_is_malformed_or_stale() -> None:
 
 
 def tapped(*outputs: int) -> bytes:
-    """Return NEG a -> b -> c -> d, of which these tensors are outputs."""
-    build = Build()
-    graph = build.graph()
-    value = given = graph.tensor("a")
-    for name in "bcd":
-        value = graph.compute("NEG", [value], name)
-    graph.ends([given], outputs)
+    """Return NEG x -> b -> c -> d, of which these tensors are outputs."""
+    build = row(*(("NEG", name) for name in "bcd"))
+    build.model.subgraphs[0].outputs = outputs
     return build.to_bytes("circle")
 
 

@@ -24,9 +24,9 @@ from circletools.trace.sources import open_trace
 from circletools.trace.sources.wire import field_bytes, field_number
 from tests.check.test_check import EXAMPLES
 from tests.kit.affinity_support import affinity, annotated
-from tests.kit.build import Build, Code, Raw, Table, floats
+from tests.kit.build import Build, Code, Raw, Table, floats, row
 from tests.kit.costs_support import diamond_trace
-from tests.kit.origin_support import OP, embedded, origins, sequence
+from tests.kit.origin_support import OP, embedded, origins
 from tests.kit.outputs_support import findings_of
 from tests.kit.profile_support import traced
 from tests.kit.soundness_support import chain
@@ -57,13 +57,7 @@ NEEDS_A_PROGRAM = {
 
 def negations(count: int, *, name: str = "y{}", kind: str = "circle") -> bytes:
     """Return a model of NEG operators one after another."""
-    build = Build()
-    graph = build.graph()
-    last = first = graph.tensor("x")
-    for number in range(count):
-        last = graph.compute("NEG", [last], name.format(number))
-    graph.ends([first], [last])
-    return build.to_bytes(kind)
+    return row(*(("NEG", name.format(number)) for number in range(count))).to_bytes(kind)
 
 
 def on_two_devices(data: bytes, *devices: int) -> bytes:
@@ -295,7 +289,7 @@ def notes_of_traces(_: Path) -> Found:
         (mine, traced(*({0: time} for time in (900, 100, 100, 100)))),
         (MLP, replace(traced({0: 1}), skipped=1, whole=Whole(model_bytes=9999))),
         (mine, ct.read_profile(marks((11, ADDS), (11, MLP_CODES), (12, MLP_CODES)))),
-        (sequence(*((code, f"t{at}") for at, code in enumerate(GROUPS))), averaged()),
+        (row(*((code, f"t{at}") for at, code in enumerate(GROUPS))).to_bytes(), averaged()),
     ):
         with ct.open(data) as model:
             yield from ct.attribute(model, trace).notes

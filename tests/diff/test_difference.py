@@ -13,7 +13,7 @@ from circletools.diff.summary import Summary, summarize
 from circletools.edit.compact import compact_parts
 from circletools.model.model import open_model
 from circletools.storage.files import view
-from tests.kit.build import Build
+from tests.kit.build import row
 from tests.kit.difference_models import twice_listed
 from tests.kit.difference_support import Site, compared, differences, mutated, paths, repacked, schema_of, sites
 from tests.kit.partition_support import seeded
@@ -104,7 +104,7 @@ def test_each_field_of_all_options(identifier: bytes, union: str, attribute: str
     members = {code: member for code, member in schema.unions[union].items() if member != "NONE"}
     if identifier == b"CIR0":
         members = {code: member for code, member in members.items() if member not in schema_of(b"TFL3").tables}
-    model = chain_of(len(members), identifier)
+    model = unpacked(row(*["NEG"] * len(members)).to_bytes(ENDINGS[identifier]))
     operators = model.subgraphs[0].operators
 
     def give(codes: Sequence[int]) -> bytes:
@@ -124,17 +124,6 @@ def test_each_field_of_all_options(identifier: bytes, union: str, attribute: str
     changes = {site: mutated(site, schema, identifier, chosen) or (None, "") for site in found}
     other = repacked(model, identifier, {site: value for site, (value, _) in changes.items()})
     assert {where for _, where in paths(base, other, "structure")} == {where for _, where in changes.values()}
-
-
-def chain_of(count: int, identifier: bytes) -> Any:
-    """Return a model of so many operators in a row, as objects."""
-    build = Build()
-    graph = build.graph()
-    first = last = graph.tensor("x")
-    for at in range(count):
-        last = graph.compute("NEG", [last], f"o{at}")
-    graph.ends([first], [last])
-    return unpacked(build.to_bytes(ENDINGS[identifier]))
 
 
 def test_a_repacked_model_is_the_same(any_model: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -16,7 +15,7 @@ import circletools as ct
 from circletools.fit.remedies import GENERAL, NOT_MEASURED
 from circletools.fit.verdicts import Blamed, Cuts, Misfit, TargetFit
 from circletools.origin.source import NOTHING, SourceDetails
-from tests.kit.build import Build
+from tests.kit.build import Build, row
 from tests.kit.origin_support import embedded, entries, origins
 from tests.kit.support import bytes_of, edited, path_of
 
@@ -40,17 +39,6 @@ def fitted(tmp_path: Path) -> Any:
     return fit
 
 
-def chain(codes: Sequence[str], shape: tuple[int, ...] = (2, 2)) -> bytes:
-    """Return a model in which each operator reads what the one before it makes."""
-    build = Build()
-    graph = build.graph()
-    at = first = graph.tensor("x", shape)
-    for number, code in enumerate(codes):
-        at = graph.compute(code, [at], f"t{number}", shape)
-    graph.ends([first], [at])
-    return build.to_bytes()
-
-
 def misfit(operator: int, code: str, output: str, **more: Any) -> Misfit:
     values: dict[str, Any] = {
         "subgraph": 0,
@@ -67,16 +55,16 @@ def misfit(operator: int, code: str, output: str, **more: Any) -> Misfit:
 
 
 def test_a_resident_model(fitted: Any) -> None:
-    data = chain(["TANH", "RELU"])
+    data = row("TANH", "RELU").to_bytes()
     assert fitted(data, {"TANH": [FLOATS], "RELU": [{}]}, runtime="npu 1.2") == TargetFit(
         "npu", "npu 1.2", 2, (), (), Cuts(1, 0, 0), 0
     )
     assert fitted(data, {"*": [{}]}).verdict == "resident"
-    assert fitted(chain(["TANH"]), {"TANH": [{}]}).cuts == Cuts(1, 0, 0)
+    assert fitted(row("TANH").to_bytes(), {"TANH": [{}]}).cuts == Cuts(1, 0, 0)
 
 
 def test_an_operator_that_stops_it(fitted: Any) -> None:
-    found = fitted(chain(["TANH", "NEG", "RELU"]), {"TANH": [{}], "RELU": [{}]})
+    found = fitted(row("TANH", "NEG", "RELU").to_bytes(), {"TANH": [{}], "RELU": [{}]})
     assert found == TargetFit(
         "npu", "", 3, (misfit(1, "NEG", "t1"),), (blamed_output("t1", ((0, 1),), 16),), Cuts(2, 2, 32), 0
     )
@@ -85,7 +73,7 @@ def test_an_operator_that_stops_it(fitted: Any) -> None:
 
 
 def test_no_operator_at_all(fitted: Any) -> None:
-    assert fitted(chain([]), {}) == TargetFit(
+    assert fitted(row().to_bytes(), {}) == TargetFit(
         "npu", "", 0, (), (), Cuts(0, 0, 0), 0, cause="the model has no operators"
     )
 
@@ -94,11 +82,11 @@ MEASURED = [{"operators": ["TANH", "NEG"], "types": ["FLOAT32"]}]
 
 
 def test_what_was_not_measured_is_neither(fitted: Any) -> None:
-    found = fitted(chain(["TANH", "COS"]), {"TANH": [{}]}, measured=MEASURED)
+    found = fitted(row("TANH", "COS").to_bytes(), {"TANH": [{}]}, measured=MEASURED)
     unknown = misfit(1, "COS", "t1", measured=False, remedy=NOT_MEASURED, reason="COS was not tested")
     assert found.misfits == (unknown,)
     assert (found.verdict, found.refused, found.sources, found.cuts) == ("not_known", 0, (), Cuts(1, 1, 16))
-    found = fitted(chain(["NEG", "COS"]), {"TANH": [{}]}, measured=MEASURED)
+    found = fitted(row("NEG", "COS").to_bytes(), {"TANH": [{}]}, measured=MEASURED)
     assert (found.verdict, found.refused, len(found.misfits)) == ("not_resident", 1, 2)
     assert found.sources == (blamed_output("t0", ((0, 0),), 16),)
 
@@ -113,7 +101,7 @@ def test_what_was_not_measured_is_neither(fitted: Any) -> None:
     ],
 )
 def test_partitions_and_what_crosses(fitted: Any, codes: list[str], cuts: Cuts) -> None:
-    assert fitted(chain(codes), {"TANH": [{}]}).cuts == cuts
+    assert fitted(row(*codes).to_bytes(), {"TANH": [{}]}).cuts == cuts
 
 
 def test_a_tensor_crosses_once_and_constants_do_not(fitted: Any) -> None:
@@ -151,7 +139,7 @@ def test_subgraphs(fitted: Any) -> None:
 
 # --- names --------------------------------------------------------------------------------------------------
 
-THREE = chain(["NEG", "TANH", "NEG"])
+THREE = row("NEG", "TANH", "NEG").to_bytes()
 
 
 def test_sources_of_the_tables(fitted: Any) -> None:
@@ -181,7 +169,7 @@ def test_an_operator_that_the_tables_leave_out(fitted: Any) -> None:
 
 def test_stale_and_broken_tables_are_a_note(tmp_path: Path) -> None:
     stale = edited(
-        chain(["NEG", "COS", "NEG"]),
+        row("NEG", "COS", "NEG").to_bytes(),
         *(partial(ct.ModelEdit.set_metadata, name=name, value=value) for name, value in entries_of(embedded(THREE))),
     )
     broken = edited(THREE, lambda edit: edit.set_metadata("ONE_op_table", b"\1\0\0\0"))

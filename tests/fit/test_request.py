@@ -11,10 +11,10 @@ import pytest
 import circletools as ct
 from circletools.fit.request import key_of
 from circletools.fit.verdicts import Fit
-from tests.fit.test_fit import chain, write_table
-from tests.kit.build import Build
+from tests.fit.test_fit import write_table
+from tests.kit.build import Build, row
 
-MODEL = chain(["NEG", "TANH", "COS"])
+MODEL = row("NEG", "TANH", "COS").to_bytes()
 
 
 @pytest.mark.parametrize("on", [(), ("",), ("xnnpack", "")])
@@ -70,9 +70,9 @@ def test_what_was_there_is_not_new(tmp_path: Path, table: str) -> None:
 
 def test_what_is_new_and_what_is_gone(tmp_path: Path, table: str) -> None:
     old = write(tmp_path, ct.render.fit_json(fitted(MODEL, table)))
-    assert counts(fitted(chain(["NEG", "TANH", "TANH"]), table, old)) == ([False], 1, 0)
-    assert counts(fitted(chain(["TANH", "NEG", "COS"]), table, old)) == ([True, False], 1, 1)
-    assert counts(fitted(chain(["NEG", "TANH", "COS", "NEG"]), table, old)) == ([False, False, True], 0, 1)
+    assert counts(fitted(row("NEG", "TANH", "TANH").to_bytes(), table, old)) == ([False], 1, 0)
+    assert counts(fitted(row("TANH", "NEG", "COS").to_bytes(), table, old)) == ([True, False], 1, 1)
+    assert counts(fitted(row("NEG", "TANH", "COS", "NEG").to_bytes(), table, old)) == ([False, False, True], 0, 1)
 
 
 def test_each_finding_counts_once(tmp_path: Path, table: str) -> None:

@@ -17,7 +17,7 @@ from circletools.origin.modules import module_tree
 from circletools.origin.read import Origins
 from circletools.trace.nnapi.automaton import Function
 from tests.kit.affinity_support import affinity, annotated
-from tests.kit.build import Build
+from tests.kit.build import Build, row
 from tests.kit.origin_support import rebuilt
 from tests.kit.page_support import BENCHMARK, document_of
 from tests.kit.profile_support import MLP, traced
@@ -116,12 +116,7 @@ def test_cuts_are_shown_up_to_a_thousand() -> None:
     """A chain of operators on two devices by turns: each is a partition, and each tensor between two is a cut."""
 
     def cuts(count: int) -> tuple[int, int]:
-        build = Build()
-        graph = build.graph()
-        tensor = given = graph.tensor("x", (2, 2))
-        for number in range(count + 1):
-            tensor = graph.compute("TANH", [tensor], str(number))
-        graph.ends([given], [tensor])
+        build = row(*["TANH"] * (count + 1))
         turns = ([number % 2 for number in range(count + 1)], list(range(count + 1)))
         found = document_of(annotated(build.to_bytes(), affinity(["a", "b"], turns)))["subgraphs"][0]["transfers"]
         return found["cut_count"], len(found["cuts"])

@@ -326,6 +326,18 @@ class Graph:
         self.table.inputs, self.table.outputs = list(inputs), list(outputs)
 
 
+def row(*steps: str | tuple[str, str], shape: Sequence[int] = (2, 2)) -> Build:
+    """Return x -> t0 -> t1 ... by operators of these codes; a pair is a code and a name for its result."""
+    build = Build()
+    graph = build.graph()
+    last = first = graph.tensor("x", shape)
+    for number, step in enumerate(steps):
+        code, name = (step, f"t{number}") if isinstance(step, str) else step
+        last = graph.compute(code, [last], name, shape)
+    graph.ends([first], [last])
+    return build
+
+
 @cache
 def _union_members(name: str) -> frozenset[str]:
     return frozenset(member for kind in ("tflite", "circle") for member in schema_of(kind).unions[name].values())

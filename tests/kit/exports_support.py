@@ -11,7 +11,7 @@ from circletools.affinity.store import annotate
 from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from tests.kit.build import Build
+from tests.kit.build import row
 from tests.kit.support import edited
 
 
@@ -45,10 +45,4 @@ def alternating(data: bytes, *devices: str) -> bytes:
 
 def named(*names: str, kind: str = "circle") -> bytes:
     """Return a chain of operators whose outputs have these names."""
-    build = Build()
-    graph = build.graph()
-    value = x = graph.tensor("x")
-    for name in names:
-        value = graph.compute("TANH", [value], name)
-    graph.ends([x], [value])
-    return build.to_bytes(kind)
+    return row(*(("TANH", name) for name in names)).to_bytes(kind)

@@ -11,7 +11,6 @@ from circletools.origin.algebra import Origin
 from circletools.origin.embed import embed
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import Origins, check_freshness, read_origins
-from tests.kit.build import Build
 from tests.kit.support import edited, packed, unpacked
 
 SOURCE, OP, EXACT, STAMP = "ONE_source_table", "ONE_op_table", "CIRCLETOOLS_origins", "CIRCLETOOLS_stamp"
@@ -86,14 +85,3 @@ def rebuilt(data: bytes, change: Callable[[Any], object]) -> bytes:
     model = unpacked(data)
     change(model)
     return packed(model, data[4:8])
-
-
-def sequence(*operators: tuple[str, str]) -> bytes:
-    """Return a model of operators, each by code and name of its result, that hand a value on."""
-    build = Build()
-    graph = build.graph()
-    value = first = graph.tensor("x", [2, 3])
-    for code, name in operators:
-        value = graph.compute(code, [value], name, [2, 3])
-    graph.ends([first], [value])
-    return build.to_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -13,79 +14,28 @@ from tests.kit.build import Build, floats, unranked
 BYTES = {"FLOAT32": 4, "INT8": 1, "INT64": 8, "BOOL": 1}
 
 
-def constant_only() -> Build:
+def listing(*outputs: str, inputs: str = "x", shape: Sequence[int] = (2, 2)) -> Build:
+    """Return a model of these outputs: an input, the constant `c`, or what is computed of them, as `x+c` or `-x`."""
     build = Build()
     graph = build.graph()
-    graph.ends([], [graph.constant("c", floats(1, 2, 2, 1))])
+    known = {name: graph.tensor(name, (1, 3) if name == "w" else shape) for name in inputs}
+    if "c" in "".join(outputs):
+        known["c"] = graph.constant("c", floats(*shape))
+    for output in outputs:
+        if output not in known:
+            operands = [known[name] for name in output.lstrip("-").split("+")]
+            known[output] = graph.compute("ADD" if "+" in output else "NEG", operands, output, shape)
+    graph.ends([known[name] for name in inputs], [known[output] for output in outputs])
     return build
 
 
-def constant_beside_an_add() -> Build:
-    build = Build()
-    graph = build.graph()
-    x, c = graph.tensor("x", (1, 2, 2, 1)), graph.constant("c", floats(1, 2, 2, 1))
-    total = graph.compute("ADD", [x, x], "total", (1, 2, 2, 1))
-    graph.ends([x], [total, c])
-    return build
-
-
-def constant_that_feeds_two_adds() -> Build:
-    build = Build()
-    graph = build.graph()
-    x, c = graph.tensor("x", (1, 2, 2, 1)), graph.constant("c", floats(1, 2, 2, 1))
-    first = graph.compute("ADD", [x, c], "first", (1, 2, 2, 1))
-    second = graph.compute("ADD", [c, x], "second", (1, 2, 2, 1))
-    graph.ends([x], [first, c, second])
-    return build
-
-
-def input_is_output() -> Build:
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x")
-    graph.ends([x], [x])
-    return build
-
-
-def inputs_crossed() -> Build:
-    build = Build()
-    graph = build.graph()
-    x, y = graph.tensor("x"), graph.tensor("y", (1, 3))
-    graph.ends([x, y], [y, x])
-    return build
+constant_beside_an_add = partial(listing, "x+x", "c", shape=(1, 2, 2, 1))
+input_twice_beside_neg = partial(listing, "x", "x", "-x")
+constant_listed_three_times = partial(listing, "c", "x+c", "c", "c")
 
 
 def result_listed(times: int) -> Build:
-    build = Build()
-    graph = build.graph()
-    x, y = graph.tensor("x"), graph.tensor("y")
-    graph.ends([x, y], [graph.compute("ADD", [x, y], "total")] * times)
-    return build
-
-
-def input_listed_twice() -> Build:
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x")
-    graph.ends([x], [x, x])
-    return build
-
-
-def input_twice_beside_neg() -> Build:
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x")
-    graph.ends([x], [x, x, graph.compute("NEG", [x], "negative")])
-    return build
-
-
-def constant_listed_three_times() -> Build:
-    build = Build()
-    graph = build.graph()
-    x, c = graph.tensor("x"), graph.constant("c", floats(2, 2))
-    total = graph.compute("ADD", [x, c], "total")
-    graph.ends([x], [c, total, c, c])
-    return build
+    return listing(*["x+y"] * times, inputs="xy")
 
 
 def while_body_passes_its_input() -> Build:
@@ -160,14 +110,14 @@ def dynamic_reshape() -> Build:
 
 
 CASES: dict[str, tuple[Callable[[], Build], int]] = {
-    "constant only": (constant_only, 1),
+    "constant only": (partial(listing, "c", inputs="", shape=(1, 2, 2, 1)), 1),
     "constant beside an add": (constant_beside_an_add, 1),
-    "constant that feeds two adds": (constant_that_feeds_two_adds, 1),
-    "input is output": (input_is_output, 1),
-    "inputs crossed": (inputs_crossed, 2),
-    "result twice": (lambda: result_listed(2), 1),
-    "result three times": (lambda: result_listed(3), 2),
-    "input listed twice": (input_listed_twice, 2),
+    "constant that feeds two adds": (partial(listing, "x+c", "c", "c+x", shape=(1, 2, 2, 1)), 1),
+    "input is output": (partial(listing, "x"), 1),
+    "inputs crossed": (partial(listing, "w", "x", inputs="xw"), 2),
+    "result twice": (partial(result_listed, 2), 1),
+    "result three times": (partial(result_listed, 3), 2),
+    "input listed twice": (partial(listing, "x", "x"), 2),
     "input twice beside neg": (input_twice_beside_neg, 2),
     "constant three times": (constant_listed_three_times, 3),
     "while body passes its input": (while_body_passes_its_input, 1),

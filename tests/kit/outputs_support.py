@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from circletools.check import check
 from circletools.edit.edit import ModelEdit
@@ -27,6 +28,8 @@ from tests.kit.support import published_names, read, with_root
 _COPY_OPERATORS = {"TRANSPOSE", "RESHAPE", "CONCATENATION"}
 
 Table = dict[str, Any]
+
+both_formats = pytest.mark.parametrize("kind", ["tflite", "circle"])
 
 
 def with_outputs(outputs: Callable[[Graph], list[int]]) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.kit.build import Build
+from tests.kit.build import Build, row
 
 
 def odd_models() -> dict[str, bytes]:
@@ -16,13 +16,7 @@ def odd_models() -> dict[str, bytes]:
 
 def _index_names() -> Build:
     """Tensors that are named like operators, on purpose and by chance."""
-    build = Build()
-    graph = build.graph()
-    value = x = graph.tensor("x")
-    for name in ("1", "b", "0", "b", "4"):
-        value = graph.compute("TANH", [value], name)
-    graph.ends([x], [value])
-    return build
+    return row(*(("TANH", name) for name in ("1", "b", "0", "b", "4")))
 
 
 def _same_names() -> Build:

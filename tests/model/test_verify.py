@@ -75,13 +75,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("name", "owner", "path", "location"), INDICES)
-def test_an_index_that_leads_nowhere_is_found(name: str, owner: str, path: str, location: str) -> None:
-    assert broken(name, put_in(owner, path, 1000)) == [("INDEX_OUT_OF_RANGE", "warning", location)]
-
-
-@pytest.mark.parametrize(("name", "owner", "path", "location"), INDICES)
 def test_the_first_index_that_does_not_exist_is_found(name: str, owner: str, path: str, location: str) -> None:
-    """The bound itself, not only a large number."""
     model = unpacked(bytes_of(name))
     if owner.startswith("signatureDefs"):
         subgraph = model.signatureDefs[int(owner[14])].subgraphIndex

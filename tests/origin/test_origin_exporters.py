@@ -24,8 +24,8 @@ from circletools.origin.exporters.nodes import (
 )
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails, line_of
-from tests.kit.build import Build
-from tests.kit.origin_support import entries, sequence
+from tests.kit.build import Build, row
+from tests.kit.origin_support import entries
 from tests.kit.support import path_of
 
 CIRCLE = path_of("circle/mlp")
@@ -207,7 +207,7 @@ def nothing_imported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def chain(*names: str) -> bytes:
     """Return a model that hands a value from one operator to the next."""
-    return sequence(*(("TANH", name) for name in names))
+    return row(*(("TANH", name) for name in names)).to_bytes()
 
 
 def install_tico(monkeypatch: pytest.MonkeyPatch) -> None:

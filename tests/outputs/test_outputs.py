@@ -22,6 +22,7 @@ from tests.kit.outputs_support import (
     assert_every_output_is_its_own,
     assert_fixed,
     assert_same_in_runtimes,
+    both_formats,
     entries_of,
     findings_of,
     fixed,
@@ -31,10 +32,6 @@ from tests.kit.outputs_support import (
     vector,
 )
 from tests.kit.support import own_models, read, title
-
-KINDS = ("tflite", "circle")
-both_formats = pytest.mark.parametrize("kind", KINDS)
-
 
 # --- aliased outputs of every kind --------------------------------------------------------------------------------
 
@@ -75,7 +72,7 @@ def test_what_changed_is_told() -> None:
     _, changes = fixed_with_changes(input_twice_beside_neg().to_bytes())
     assert changes == tuple(f"subgraphs[0].outputs[{slot}] x: a copy of the input" for slot in (0, 1))
     _, changes = fixed_with_changes(result_listed(2).to_bytes())
-    assert changes == ("subgraphs[0].outputs[1] total: a copy of the earlier output",)
+    assert changes == ("subgraphs[0].outputs[1] x+y: a copy of the earlier output",)
 
 
 # --- models of others ---------------------------------------------------------------------------------------

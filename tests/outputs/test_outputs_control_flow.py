@@ -16,6 +16,7 @@ from tests.kit.outputs_support import (
     RUNTIME_OF,
     assert_fixed,
     assert_same_in_runtimes,
+    both_formats,
     code_name,
     fixed,
     fixed_with_changes,
@@ -24,8 +25,6 @@ from tests.kit.outputs_support import (
     vector,
 )
 from tests.kit.support import read
-
-both_formats = pytest.mark.parametrize("kind", ["tflite", "circle"])
 
 
 def chosen_twice(then: Branch, otherwise: Branch) -> Build:

@@ -11,7 +11,7 @@ from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.copyops import CopyChoice
-from tests.kit.build import Build
+from tests.kit.build import row
 from tests.kit.outputs_cases import (
     constant_beside_an_add,
     constant_listed_three_times,
@@ -23,6 +23,7 @@ from tests.kit.outputs_support import (
     assert_every_output_is_its_own,
     assert_fixed,
     assert_same_in_runtimes,
+    both_formats,
     findings_of,
     fixed,
     fixed_with_changes,
@@ -30,9 +31,6 @@ from tests.kit.outputs_support import (
     vector,
 )
 from tests.kit.support import read
-
-KINDS = ("tflite", "circle")
-both_formats = pytest.mark.parametrize("kind", KINDS)
 
 
 @both_formats
@@ -58,21 +56,14 @@ def test_a_kept_constant_is_no_tap(kind: str) -> None:
     assert vector(graph["outputs"])[0] == vector(read(data)["subgraphs"][0]["outputs"])[0]
 
 
-def tapped() -> Build:
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x")
-    total = graph.compute("ADD", [x, x], "total")
-    graph.ends([x], [total, graph.compute("NEG", [total], "negative")])
-    return build
-
-
 @both_formats
 def test_detach_taps(kind: str, tmp_path: Path) -> None:
-    data = tapped().to_bytes(kind)
+    build = row("NEG", "NEG")
+    build.model.subgraphs[0].outputs = [1, 2]
+    data = build.to_bytes(kind)
     assert fixed_with_changes(data) == (data, ())
     after, changes = fixed_with_changes(data, detach_taps=True)
-    assert changes == ("subgraphs[0].outputs[0] total: a copy of the tensor that operators read",)
+    assert changes == ("subgraphs[0].outputs[0] t0: a copy of the tensor that operators read",)
     assert_fixed(data, after, detach_taps=True)
     assert [finding.code for finding in findings_of(data)] == ["OUTPUT_TAP"]
     assert findings_of(after) == []

@@ -18,6 +18,7 @@ from tests.kit.outputs_support import (
     assert_every_output_is_its_own,
     assert_fixed,
     assert_same_in_runtimes,
+    both_formats,
     fixed,
     fixed_with_changes,
     passed_through,
@@ -25,9 +26,6 @@ from tests.kit.outputs_support import (
     telling,
 )
 from tests.kit.support import bytes_of
-
-KINDS = ("tflite", "circle")
-both_formats = pytest.mark.parametrize("kind", KINDS)
 
 
 def quantized(kind: str, element: str, *, channels: bool, offset: int = 0) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import circletools as ct
-from tests.kit.build import Build
+from tests.kit.build import row
 from tests.kit.command_support import run
 from tests.kit.fake_programs import fake_litert
 from tests.kit.split_support import alternating, split_file, with_devices
@@ -16,13 +16,8 @@ from tests.parts.test_split_files import ANEW, FIRST, PARTS, WHOLE, crossed, ran
 
 @pytest.fixture
 def parts(tmp_path: Path) -> Path:
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x")
-    y = graph.compute("NEG", [x], "negative")
-    graph.ends([x], [graph.compute("TANH", [y], "bent")])
     model = tmp_path / "model.tflite"
-    model.write_bytes(with_devices(build.to_bytes("tflite"), alternating))
+    model.write_bytes(with_devices(row("NEG", "TANH").to_bytes(), alternating))
     split_file(model, tmp_path / "parts")
     return tmp_path / "parts"
 

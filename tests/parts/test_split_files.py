@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from circletools.parts.package import MANIFEST
 from circletools.parts.verify import compare_runs
 from circletools.runtimes.protocol import Answer, Array
 from circletools.runtimes.worker import Worker
-from tests.kit.build import Build
+from tests.kit.build import Build, row
 from tests.kit.split_support import alternating, split_file, split_to, with_devices
 from tests.kit.support import packed, unpacked
 
@@ -153,16 +153,10 @@ def test_other_values_are_told_unless_the_source_written_anew_has_others_too(tmp
 # --- files --------------------------------------------------------------------------------------------------
 
 
-def chain(count: int, kind: str = "tflite", **fields: Any) -> bytes:
-    """Return x -> y0 -> y1 ..., each of which is a part of its own; `fields` are those of y0."""
-    build = Build()
-    graph = build.graph()
-    last = start = graph.tensor("x")
-    for number in range(count):
-        made = graph.tensor(f"y{number}", **(fields if number == 0 else {}))
-        graph.operator("NEG", [last], [made])
-        last = made
-    graph.ends([start], [last])
+def chain(count: int, kind: str = "tflite", signature: Sequence[int] | None = None) -> bytes:
+    """Return x -> t0 -> t1 ..., each of which is a part of its own; t0 may have an open shape."""
+    build = row(*["NEG"] * count)
+    build.model.subgraphs[0].tensors[1].shape_signature = signature
     return with_devices(build.to_bytes(kind), alternating)
 
 
@@ -207,13 +201,13 @@ def test_a_form_that_differs_is_told_where_it_is_read(tmp_path: Path) -> None:
 def test_a_manifest_is_not_missed_where_a_shape_between_parts_is_open(
     count: int, is_open: bool, tmp_path: Path
 ) -> None:
-    for number, fields in enumerate(({}, {"shape_signature": [-1, 2]})):
+    for number, signature in enumerate((None, [-1, 2])):
         folder = tmp_path / str(number) / "parts"
         folder.parent.mkdir()
-        split_to(chain(count, "circle", **fields), folder, "circle")
+        split_to(chain(count, "circle", signature), folder, "circle")
         (folder / MANIFEST).unlink(missing_ok=True)
         found = [one.code for one in check_files(open_split(folder))]
-        assert found == ([] if fields and is_open else ["MANIFEST_MISSING"])
+        assert found == ([] if signature and is_open else ["MANIFEST_MISSING"])
 
 
 def test_without_an_affinity_in_any_part_no_manifest_is_missed(tmp_path: Path) -> None:

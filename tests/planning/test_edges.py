@@ -15,7 +15,7 @@ from circletools.graph.build import model_graph
 from circletools.planning.evaluate import Evaluation, Transfers
 from circletools.planning.reproject import devices_of_sources, reproject
 from tests.kit.affinity_support import affinity, annotated
-from tests.kit.build import Build, floats
+from tests.kit.build import Build, floats, row
 from tests.kit.origin_support import embedded, origins
 from tests.kit.support import path_of
 
@@ -102,12 +102,7 @@ def test_an_operator_in_no_partition_is_launched_and_brings_its_constants_by_its
 
 def test_sources_are_where_most_of_their_operators_were_and_operators_where_most_of_their_sources() -> None:
     """Source 0 was on npu, cpu, cpu; 1 on npu twice; 2 nowhere; 3 on npu and cpu, of which npu is the first."""
-    build = Build()
-    graph = build.graph()
-    at = first = graph.tensor("x")
-    for number in range(9):
-        at = graph.compute("TANH", [at], f"t{number}")
-    graph.ends([first], [at])
+    build = row(*["TANH"] * 9)
     names = {number: f"s{number}" for number in range(4)}
     before = origins(names, {at: {which} for at, which in enumerate([0, 0, 0, 1, 1, 2, 2, 3, 3])})
     devices = [0, 1, 1, 0, 0, None, None, 0, 1]
