@@ -79,6 +79,11 @@ HEAD = "[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opname\n"
 BAD_PART_FILES: list[tuple[str, str, str, str | None]] = [
     ("", "there is no [partition] section", "p", None),
     ("[partition]\n", "[partition] lacks backends", "p", None),
+    (HEAD.replace("comply=opname\n", ""), "[partition] lacks comply", "p", None),
+    (HEAD.replace("n]", "ns]"), "unknown section '[partitions]'", "p:1",
+     "known sections: [partition], [OPCODE], [OPNAME]"),
+    (HEAD.replace(",npu", ", gpu") + "[OPNAME]\na=npu", "'npu' is not one of the backends", "p:6",
+     "the backends are 'cpu', ' gpu'"),
     (HEAD + "more=1", "unknown key 'more' in [partition]", "p:5", "known keys: backends, default, comply"),
     (HEAD.replace("opname", "name"), "invalid value comply='name'", "p:4", "write opcode or opname"),
     (HEAD.replace("cpu,npu", "cpu,"), "a backend has no name", "p:2", "write, for example, cpu,npu"),

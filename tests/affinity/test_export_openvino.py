@@ -13,7 +13,6 @@ import pytest
 
 from circletools.affinity.exports.export import openvino_affinity
 from circletools.affinity.exports.pictures import current_affinity
-from circletools.errors import EditError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from tests.kit.exports_support import alternating, named, with_affinity
@@ -94,13 +93,3 @@ def test_openvino_runs_operators_where_it_was_said_or_says_which_it_renamed(path
 def _values(port: Any) -> np.ndarray[Any, Any]:
     shape = [1 if size.is_dynamic else size.get_length() for size in port.get_partial_shape()]
     return np.random.default_rng(0).uniform(-1, 1, shape).astype(port.get_element_type().to_dtype())
-
-
-def test_what_openvino_cannot_be_told() -> None:
-    for data, reason in (
-        (with_affinity(named("a"), ["CPU"]), "OpenVINO reads TFLite models, not Circle models"),
-        (with_affinity(named("a", kind="tflite"), ["CPU,GPU"]), "HETERO cannot name a device 'CPU,GPU'"),
-        (with_affinity(named("a", "b", kind="tflite"), ["CPU", None]), r"operators\[1\]: the operator has no device"),
-    ):
-        with open_model(data) as model, pytest.raises(EditError, match=reason):
-            openvino_affinity(model_graph(model), current_affinity(model_graph(model)))

@@ -77,31 +77,17 @@ def tails(data: bytes) -> list[int]:
 @pytest.mark.parametrize(
     "name",
     [
-        "cnn",
-        "cnn_external",
-        "sparse",
-        "two_signatures",
-        "variable",
-        "composite",
-        "zip_tail",
-        "custom_options_external",
+        *(f"circle/{name}" for name in ("mlp", "cnn", "quantized_linear", "while_loop", "two_signatures")),
+        *(f"tflite/{name}" for name in ("cnn", "cnn_external", "sparse", "two_signatures", "variable", "composite")),
+        *("circle/dynamic_batch", "tflite/zip_tail", "tflite/custom_options_external"),
     ],
 )
-def test_compact_behaves_in_litert(name: str, tmp_path: Path) -> None:
-    path = path_of(f"tflite/{name}")
+def test_compact_behaves_in_its_runtime(name: str, tmp_path: Path) -> None:
+    path, runs = path_of(name), run_litert if name.startswith("tflite") else run_onert
     small = put(tmp_path / path.name, compacted(spacious(path.read_bytes())))
-    before = run_litert(path)
+    before = runs(path)
     assert before.stage == "ok"
-    assert same_behaviour(before, run_litert(small)) is None
-
-
-@pytest.mark.parametrize("name", ["mlp", "cnn", "quantized_linear", "while_loop", "two_signatures", "dynamic_batch"])
-def test_compact_behaves_in_onert(name: str, tmp_path: Path) -> None:
-    path = path_of(f"circle/{name}")
-    small = put(tmp_path / path.name, compacted(spacious(path.read_bytes())))
-    before = run_onert(path)
-    assert before.stage == "ok"
-    assert same_behaviour(before, run_onert(small)) is None
+    assert same_behaviour(before, runs(small)) is None
 
 
 def archive_start(data: bytes) -> int:

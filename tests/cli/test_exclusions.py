@@ -71,13 +71,6 @@ def test_a_model_and_a_document_do_not_mix() -> None:
     assert run("fix-outputs", model, "--json", "--dry-run").status == 0
 
 
-def test_old_values_that_stay_are_told_unless_they_are_erased(tmp_path: Path) -> None:
-    source, out = TFLITE / "debug_metadata.tflite", tmp_path / "out.tflite"
-    words = ("metadata", "remove", source, out, "--name", "debug_metadata")
-    assert "the old value is still in the file" in run(*words).err
-    assert "still in the file" not in run(*words, "--erase").err
-
-
 def test_what_check_looks_for_and_what_not() -> None:
     model = TFLITE / "output_twice.tflite"
     assert "DUPLICATE_OUTPUT" in run("check", model).out.decode()

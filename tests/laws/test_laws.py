@@ -14,7 +14,6 @@ from tests.laws.source import PACKAGES, files, imports, name_of, text_of
 
 # __main__ is the command by another name: `python -m circletools`.
 LIBRARY = [path for path in files("circletools") if path.name != "__main__.py"]
-COMMAND_LINE = files("cli")
 CLI_ONLY = ("typer", "click", "argparse", "rich", "circletool_cli")
 AVOIDED = ("sys.exit", "os._exit", "sys.argv", "math.prod")  # its time is quadratic: `element_count` has a bound
 MOST_INLINE = 10

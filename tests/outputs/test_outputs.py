@@ -12,9 +12,6 @@ from circletools.model.verify import check_model
 from tests.kit.build import Build, Code
 from tests.kit.outputs_cases import (
     CASES,
-    constant_listed_three_times,
-    input_twice_beside_neg,
-    result_listed,
     while_body_passes_its_input,
 )
 from tests.kit.outputs_support import (
@@ -64,15 +61,6 @@ def test_a_body_is_left_alone_unless_asked() -> None:
     )
     assert fixed(data, "2") == fixed(data, "all")
     assert fixed(data, "1") == data
-
-
-def test_what_changed_is_told() -> None:
-    _, changes = fixed_with_changes(constant_listed_three_times().to_bytes())
-    assert changes == tuple(f"subgraphs[0].outputs[{slot}] c: a copy of the constant" for slot in (0, 2, 3))
-    _, changes = fixed_with_changes(input_twice_beside_neg().to_bytes())
-    assert changes == tuple(f"subgraphs[0].outputs[{slot}] x: a copy of the input" for slot in (0, 1))
-    _, changes = fixed_with_changes(result_listed(2).to_bytes())
-    assert changes == ("subgraphs[0].outputs[1] x+y: a copy of the earlier output",)
 
 
 # --- models of others ---------------------------------------------------------------------------------------

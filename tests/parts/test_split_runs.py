@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from circletools.affinity.solvers.partitions import Mode
-from circletools.errors import EditError, UsageError
+from circletools.errors import EditError
 from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split
 from circletools.parts.package import MANIFEST
@@ -187,12 +186,6 @@ def test_a_runtime_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
         (finding,) = compare_runs(open_split(tmp_path / "parts"), worker)
     assert (finding.code, finding.severity) == ("SOURCE_NOT_RUN", "warning")
     assert "no answer in 1e-09 s" in finding.message
-
-
-def test_a_runtime_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(UsageError, match=r"onert is not installed \(pip install onert, or"):
-        Worker("onert")
 
 
 def test_arrays_are_compared_bit_by_bit() -> None:

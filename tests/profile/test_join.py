@@ -17,32 +17,6 @@ from tests.kit.profile_support import MLP, joined, traced
 from tests.kit.support import bytes_of, path_of
 
 
-@pytest.mark.parametrize(
-    ("run", "message"),
-    [
-        (
-            OperatorRun(0, 2, "Conv2D", "cpu", 0, 1, 0),
-            r"operators\[2\] is Conv2D in the trace; in the model, SOFTMAX",
-        ),
-        (
-            OperatorRun(0, 0, "Comparison", "cpu", 0, 1, 0),
-            "is Comparison in the trace; in the model, FULLY_CONNECTED",
-        ),
-        (
-            OperatorRun(4, 0, "Softmax", "cpu", 0, 1, 0),
-            "subgraph 4 ran Softmax in the trace; in the model, the subgraph count is 1",
-        ),
-        (
-            OperatorRun(0, 3, "Softmax", "cpu", 0, 1, 0),
-            r"operators\[3\] is Softmax in the trace; in the model, the operator count is 3",
-        ),
-    ],
-)
-def test_a_trace_of_another_model_is_refused(run: OperatorRun, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"the trace is not of this model: .*{message}"):
-        joined(MLP, OperatorTrace("onert", (run,), 1))
-
-
 @pytest.mark.parametrize("report", [False, True], ids=["marks", "report"])
 def test_marks_of_another_model_are_refused(report: bool) -> None:
     events = litert_events(path_of("tflite/cnn"), 1)

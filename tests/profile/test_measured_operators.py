@@ -102,6 +102,7 @@ def one(runtime: Runtime, subgraph: int, operator: int, name: str, **more: Any) 
     ("trace", "said"),
     [
         (one("onert", 0, 2, "Conv2D"), "operators[2] is Conv2D in the trace; in the model, SOFTMAX"),
+        (one("onert", 0, 0, "Comparison"), "operators[0] is Comparison in the trace; in the model, FULLY_CONNECTED"),
         (one("onert", 0, 3, "Softmax"), f"operators[3] is Softmax {COUNT}"),
         (one("onert", 1, 0, "Softmax"), "subgraph 1 ran Softmax in the trace; in the model, the subgraph count is 1"),
         (one("litert", 0, 3, "SOFTMAX"), f"operators[3] is SOFTMAX {COUNT}"),
