@@ -16,7 +16,7 @@ __all__ = ["as_file", "operators_of"]
 
 @contextmanager
 def as_file(model: Model) -> Iterator[Path]:
-    """Provide the model as a file with the suffix of its format, since some programs require it."""
+    """Provide the model as a file with the suffix of its format, since some programs require that suffix."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / f"model.{model.format}"
         if model.source.path is not None:

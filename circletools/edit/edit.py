@@ -124,7 +124,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return changed
 
     def drop_associated(self) -> None:
-        """Remove the ZIP archive after the model, and any other data there."""
+        """Remove the ZIP archive appended to the model, and any other data there."""
         self._end = tail_start(self.model)
 
     def add_buffer(self, data: bytes) -> int:

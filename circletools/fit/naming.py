@@ -41,7 +41,7 @@ class OperatorNames:
     tensors: Sequence[bytes]
 
     def sources(self, operator: int) -> tuple[Source, ...]:
-        """Return an operator's sources from the origin tables, ascending, or else the name of its first output."""
+        """Return an operator's sources from the origin tables, in order, or else the name of its first output."""
         if ids := self.described.get(operator):
             return tuple((one, self.origins.sources[one]) for one in sorted(ids))
         first = self.outputs[operator]

@@ -135,7 +135,7 @@ class Inert:
 
     @cached_property
     def _spans(self) -> tuple[Positions, Positions]:
-        """The start positions of all objects, ascending, and for each the largest end among the objects up to it."""
+        """The start positions of all objects in ascending order, and for each the largest end so far."""
         starts: list[Positions] = []
         ends: list[Positions] = []
         for tables in self._reachable().tables.values():

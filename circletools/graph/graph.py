@@ -158,7 +158,7 @@ class Graph:
 
     @cached_property
     def readers(self) -> list[list[int]]:
-        """The operators that read each value, ascending, without duplicates. Raises ModelFormatError."""
+        """The operators that read each value, in ascending order, without duplicates. Raises ModelFormatError."""
         return grouped(len(self.values), self.reads.values, self.reads.operators.tolist())
 
     @cached_property

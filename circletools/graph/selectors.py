@@ -102,7 +102,7 @@ class Chooser:
         self._tried = self._compared = 0
 
     def choose(self, selector: Selector) -> dict[int, list[int]]:
-        """Return the matching operators, ascending, by subgraph; subgraphs without matches are omitted.
+        """Return the matching operators of each subgraph, in order; subgraphs without matches are omitted.
 
         Raises UsageError if the selector matches nothing, or its index or subgraph does not exist.
         """
@@ -145,7 +145,7 @@ class Chooser:
         return sorted(found)
 
     def _named(self, selector: Selector, subgraph: int) -> dict[str, list[int]]:
-        """Return the operators, ascending, by each name that the selector can match."""
+        """Return the operators for each name that the selector can match, in ascending order."""
         key = (selector.kind, subgraph, selector.literal)
         if key not in self._operators:
             found = self._operators[key] = defaultdict[str, list[int]](list)

@@ -1,8 +1,8 @@
 """All indices in a model, in columns: what they refer to, their paths and their subgraphs.
 
 schema/roles.json lists the fields that are indices. The walk descends from the root through the table types that lead
-to these fields, all tables of one level at once. A shared table is visited once for each path to it, since the same
-tensor index means different tensors in different subgraphs.
+to these fields, and reads all tables of one level at once. A shared table is visited once for each path to it, since
+the same tensor index means different tensors in different subgraphs.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Quantization(Attributes):
 
 
 class SubgraphContext(Protocol):
-    """The subgraph of an operator or tensor, which reads the data that is not stored in the view."""
+    """The subgraph of an operator or tensor. It reads the data that the view itself does not store."""
 
     def options_of(self, operator: int) -> Mapping[str, Any]:
         """Return the options of an operator."""

@@ -6,8 +6,8 @@
     TensorFlow      model/dense/MatMul;model/dense/BiasAdd         nodes in their name scopes
     onnx2tf         model/tf.nn.relu/Relu;model/tf.math.add/Add    the same, in a scope for each function
 
-The last three join the names of fused operators, each of which is a source, with `;`. They append a number, which is
-not part of the source, to equal names.
+The last three join the names of fused operators, each of which is a source, with `;`. These exporters append a
+number, which is not part of the source, to equal names.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ ROOT = -1
 class ModuleTree:
     """Modules as rows; each comes after its parent.
 
-    `parents` has the row of the parent, ROOT at the top; `paths` the path as in the source, `labels` the last part of
-    the path with the separators before it, and `of_source` the rows of the innermost modules of each source.
+    `parents` has the row of the parent (ROOT at the top); `paths` has the path as the source gives it; `labels` has
+    the last part of the path with the separators before it. `of_source` has the innermost modules of each source.
     """
 
     parents: list[int] = field(default_factory=list)

@@ -24,7 +24,7 @@ SourcesByOperator = Mapping[int, Sequence[Sequence[AnySource]]]
 class OriginColumns:
     """Origins in the form that is written to tables: the pairs of operator and source of each subgraph.
 
-    `numbers` are the sources' numbers, ascending, and `names` their names; see `operator_keys` for pairs.
+    `numbers` are the sources' numbers in ascending order, `names` are their names; see `operator_keys` for pairs.
     """
 
     numbers: Sequence[int]

@@ -82,7 +82,7 @@ class Origins(Attributes):
 
 
 NOTHING_KNOWN = Origins({}, ())
-"""No sources, and no operators described."""
+"""No sources, and no described operators."""
 
 
 def merge(operators: Iterable[OperatorOrigins]) -> dict[int, Origin]:

@@ -148,7 +148,7 @@ def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal
 
 
 def _dynamic_shapes_crash(model: ModelGraph, output: AliasedOutput) -> bool:
-    """Return whether onert may crash on a dynamic shape, as it can with IF if it allocates the outputs itself."""
+    """Return whether onert may crash on a dynamic shape: it can in models with IF if it allocates the outputs."""
     return model.format == "circle" and output.subgraph not in model.entries and bool(_branches(model))
 
 

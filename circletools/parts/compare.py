@@ -248,7 +248,7 @@ class Comparison:
         self._copied = {source.operators[operator] for operator in (*graph.folded, *state.copied)}
 
     def add(self, part: Computed, codes: Sequence[str], file: str, place: str) -> Iterator[Finding]:
-        """Count the operators of a part, and yield those that occur too often."""
+        """Count the operators of a part, and yield a finding for each that occurs too often."""
         self._seen.update(part.tensors.values())
         for index, operator in part.operators.items():
             if self._left[operator]:
@@ -278,7 +278,7 @@ class Comparison:
 
 
 def manifest_findings(directory: Path, connections: Connections, *, expected: bool) -> Iterator[Finding]:
-    """Compare the manifest with the connections; if `expected`, it must exist unless the connections rule it out."""
+    """Compare the manifest with the connections. With `expected`, a manifest must exist if these allow a package."""
     path = directory / MANIFEST
     if not os.path.lexists(path):
         if expected and package_obstacle(connections) is None:

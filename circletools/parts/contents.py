@@ -162,7 +162,7 @@ class Contents:
 
 
 def called_by(model: ModelGraph, sections: Iterable[Section]) -> list[int]:
-    """Return the subgraphs that these sections call, directly or indirectly, ascending."""
+    """Return the subgraphs that these sections call, directly or indirectly, in ascending order."""
     given = list(sections)
     called = set[int]().union(*(model.graphs[one.subgraph].called(one.operators) for one in given))
     return sorted(model.reached(called).difference(one.subgraph for one in given if one.replaces))
@@ -198,7 +198,7 @@ def contents_of(model: ModelGraph, references: References, excerpt: Excerpt) -> 
 
 
 def _tensors(references: References, section: Section) -> list[int]:
-    """Return the tensors of a section, ascending, including those that its tensors refer to."""
+    """Return the tensors of a section, including those that its tensors refer to, in ascending order."""
     found = set[int]()
     more = references.named("tensor", "Operator", references.rows("Operator", section.subgraph, section.operators))
     more = more.union(section.inputs, section.outputs, section.further) - {-1}

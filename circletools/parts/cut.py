@@ -26,9 +26,9 @@ _LISTED = 20  # the most operators that a hint names
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Operators of a graph, ascending, and the tensors that enter and leave them.
+    """Operators of a graph, in ascending order, and the tensors that enter and leave them.
 
-    `further` has the inputs, and `between` the operators, that were not requested.
+    `further` has the inputs that were not requested, and `between` the operators that were not.
     """
 
     operators: tuple[int, ...]

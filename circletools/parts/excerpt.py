@@ -18,11 +18,11 @@ from circletools.graph.reach import Reach
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A selection from a subgraph: operators, ascending, and the tensors that become inputs and outputs.
+    """A selection from a subgraph: operators in ascending order, and the tensors that become inputs and outputs.
 
-    `names` has new names for tensors of the subgraph, `further` the tensors to include although nothing here uses
-    them, `real` those that become FLOAT32, without quantization. If an operator of the excerpt calls the subgraph, it
-    calls this section if `replaces` is set, otherwise the whole subgraph.
+    `names` has new names for tensors of the subgraph; `further` has tensors to include although nothing here uses
+    them; `real` has the tensors that become FLOAT32, without quantization. An operator of the excerpt that calls the
+    subgraph calls this section if `replaces` is set, and otherwise the whole subgraph.
     """
 
     subgraph: int

@@ -31,7 +31,7 @@ _HINT = "run annotate-affinity again"
 
 @dataclass(frozen=True, slots=True)
 class PlannedPart:
-    """A part: its device by id and by name, its operators, ascending, and its input and output tensors."""
+    """A part: its device by id and by name, its operators in order, and its input and output tensors."""
 
     device_id: int
     device: str

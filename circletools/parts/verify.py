@@ -60,7 +60,7 @@ def verify_split(
 
     First the files are compared, operator by operator; if that finds no error, the source and the parts are run with
     the same random inputs, generated from `seed`, and every bit of their outputs is compared. `source` is the model
-    that was split; the default is the file with its name in the directory or next to it. The default `runtime` is
+    that was split; by default, the file of that name in `directory` or next to `directory`. The default `runtime` is
     litert for .tflite and onert for .circle; `none` compares only files. A run may take at most `timeout_s` seconds.
 
     Raises InvalidInputError if there is no split or one of its files is broken, UsageError if the source is not
@@ -145,7 +145,7 @@ def _by_position(runs: Runs) -> Runs:
 
 
 def _difference(first: Runs, second: Runs) -> str | None:
-    """Return the first difference, with the number of the run if there are several."""
+    """Return the first difference, with the number of the run if there are several runs."""
     for run, (one, two) in enumerate(zip(first, second, strict=True), 1):
         difference = same(one, two)
         if difference is not None:

@@ -51,7 +51,7 @@ class AffinityInspection(Tabular):
         return self.freshness is not None and self.freshness.state != "stale"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the device and the partition of each operator, None for an operator without one."""
+        """Return the device and the partition of each operator, or None for operators in no partition."""
         return [
             {"subgraph": index} | row for index in sorted(self.affinity.subgraphs) for row in self.operators(index)
         ]

@@ -118,7 +118,7 @@ def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> I
     ]
     if places:
         number = counted(len(places), "operator")
-        message = f"{number} that {device} was not tested with, first {places[0]}: counted as refused"
+        message = f"{device} was not tested with {number} (counted as refused); the first is {places[0]}"
         yield Finding("NOT_MEASURED", "info", "", message)
 
 

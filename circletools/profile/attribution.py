@@ -192,7 +192,7 @@ def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace) -> Itera
         yield Finding("NO_ORIGINS", "info", model.name, message)
     size, logged = model.source.wire.size, trace.whole.model_bytes
     if logged and abs(size - logged) > logged / 100_000:  # it has six digits
-        message = f"the model has {size:,} bytes, that of the log about {logged:,}: is it the one that was run?"
+        message = f"the model has {size:,} bytes, but the one in the log had about {logged:,}: was another model run?"
         yield Finding("OTHER_SIZE", "warning", model.name, message)
     share = 100 * sum(row.total_ns for row in found.ambiguous) / max(found.total_ns, 1)
     rows = counted(sum(len(row.names) for row in found.ambiguous), "kind of row", "kinds of rows")

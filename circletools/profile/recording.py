@@ -23,7 +23,7 @@ from circletools.wording import Attributes
 class Profile(Attributes):
     """A recording of a model in a runtime: `data` is the runtime's trace, `trace` its parsed contents.
 
-    `program` is the runtime with its variant (`litert:xnnpack`), `version` its package's version.
+    `program` is the runtime with its variant (`litert:xnnpack`), `version` is the version of the runtime's package.
     """
 
     program: str

@@ -15,7 +15,7 @@ Fails = Callable[[Sequence[Item]], bool]
 
 
 def window(items: Sequence[Item], fails: Fails[Item]) -> Sequence[Item]:
-    """Return a run of consecutive items that fails; the whole list must fail. Both ends are found by bisection."""
+    """Return a run of consecutive items that fails; the whole list must fail. Bisection finds both ends."""
     head = items[: _shortest(len(items), lambda size: fails(items[:size]))]
     return head[len(head) - _shortest(len(head), lambda size: fails(head[len(head) - size :])) :]
 

@@ -13,7 +13,7 @@ Stack = tuple[str, ...]
 
 
 def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
-    """Yield the frames of each stack, the outermost first, and its nanoseconds, which add up to all measured time.
+    """Yield the frames of each stack, outermost first, and its time in ns; the times add up to all measured time.
 
     Frames are the parts of a source's path, the source, and the operator; several sources of an operator share its
     time evenly. Without origins, an operator is below its operator code.

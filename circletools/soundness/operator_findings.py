@@ -34,7 +34,7 @@ _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
 }  # fmt: skip
-"""The letters for types in the table; it contains no other types."""
+"""The letters for types in the table, which contains no other types."""
 
 
 @cache

@@ -73,7 +73,7 @@ def _codes() -> dict[str, str]:
 
 
 def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
-    """Yield the messages of programs that still refuse the model. Raises EditError if one refuses only the result."""
+    """Yield the refusals that remain. Raises EditError if a program accepts the original model but not the result."""
     with ExitStack() as stack:
         path = stack.enter_context(as_file(edit.model))
         after = Path(stack.enter_context(TemporaryDirectory())) / path.name

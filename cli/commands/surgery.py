@@ -24,8 +24,8 @@ def extract(
     operators: Annotated[
         str | None, option("--operators", "Instead take these operators, such as 0-10.", "RANGES")
     ] = None,
-    origin: Annotated[str | None, option("--origin", "Instead take those of a source.", "GLOB")] = None,
-    signature: Annotated[str | None, option("--signature", "Instead take those of a signature.", "KEY")] = None,
+    origin: Annotated[str | None, option("--origin", "Instead take a source's operators.", "GLOB")] = None,
+    signature: Annotated[str | None, option("--signature", "Instead take a signature's operators.", "KEY")] = None,
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
@@ -63,7 +63,7 @@ def rename(
     ] = (),
     regex: Annotated[bool, option("--regex", "Read OLD of --tensor as a regular expression.")] = False,
     subgraph: Annotated[
-        int | None, option("--subgraph", "Rename in this subgraph; by default 0 for inputs and outputs.", "N", min=0)
+        int | None, option("--subgraph", "Rename in this subgraph (default for inputs and outputs: 0).", "N", min=0)
     ] = None,
     in_place: InPlace = False,
 ) -> None:
@@ -94,11 +94,11 @@ def signature(
     add: Annotated[str | None, option("--add", "The key of a signature to add.", "KEY")] = None,
     inputs: Annotated[
         Pairs,
-        option("--input", "An input of the signature; by default all, with their tensor names.", "NAME=TENSOR"),
+        option("--input", "An input of the signature (default: all, by tensor name).", "NAME=TENSOR"),
     ] = (),
     outputs: Annotated[
         Pairs,
-        option("--output", "An output of the signature; by default all, with their tensor names.", "NAME=TENSOR"),
+        option("--output", "An output of the signature (default: all, by tensor name).", "NAME=TENSOR"),
     ] = (),
     remove: Annotated[Pairs, option("--remove", "The key of a signature to remove; may be repeated.", "KEY")] = (),
     subgraph: OneSubgraph = 0,

@@ -160,8 +160,8 @@ Side = Mapping[str, tuple[Form, ...]]
 class ContextRule:
     """`then` is refused if it reads an output of `first` (feeds) or a tensor that `first` also reads (shares).
 
-    An operator of `through` that reads such a tensor stands for `first` itself if it has one of these forms, or reads
-    no other tensors.
+    An operator of `through` that reads such a tensor is treated as `first` if the operator has a form listed there,
+    or reads no other tensors.
     """
 
     first: Side
@@ -196,7 +196,7 @@ def in_context(
 
 
 def _passing(through: Side, facts: Graph, fits: NDArray[np.bool_], owners: NDArray[np.int64]) -> list[int]:
-    """Return the operators that pass a property on, and make the owners of their inputs those of their outputs."""
+    """Return the operators that pass a property on, and copy the owners of their inputs to their outputs."""
     slots = facts.operands.lists(), facts.results.lists()
     found = []
     for index, (name, operands, results) in enumerate(zip(facts.operators.code_names, *slots, strict=True)):

@@ -31,7 +31,7 @@ _TRANSFER_KEYS = {"from", "to", "bytes_per_us", "overhead_us"}
 class TimeRule:
     """The time of the operators that a selector chooses: `time_us`, plus `us_per_byte` for each byte read or written.
 
-    An infinite time means that the device cannot run them.
+    An infinite time means that the device cannot run these operators.
     """
 
     selector: Selector

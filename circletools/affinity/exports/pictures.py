@@ -31,7 +31,7 @@ class Flow:
 
 
 def current_affinity(model: ModelGraph) -> Affinity:
-    """Return the affinity in a model. Raises EditError if there is none, or if it is stale."""
+    """Return the affinity in a model. Raises EditError if the model has no affinity, or a stale one."""
     affinity = read_affinity(model)
     if affinity is None:
         raise EditError("the model has no affinity", hint=f"{ANNOTATE} adds it")
@@ -45,7 +45,7 @@ def current_affinity(model: ModelGraph) -> Affinity:
 
 
 def placement(graph: Graph, affinity: Affinity) -> tuple[list[str | None], list[int | None]]:
-    """Return the device and the partition of each operator of a subgraph, None for an operator without one."""
+    """Return the device and the partition of each operator of a subgraph, or None for operators in no partition."""
     known = affinity.subgraphs.get(graph.index)
     if known is None:
         return [None] * len(graph), [None] * len(graph)

@@ -148,7 +148,7 @@ def fewest_turns(graph: Dag, devices: Sequence[int]) -> OperatorSets:
 
 
 def turns(graph: Dag, devices: Sequence[int], first: int | None = None) -> OperatorSets:
-    """Return the groups in execution order. `first` is the device to start with, if it can run first."""
+    """Return the groups in execution order. `first` is the device to start with, if an operator on it is ready."""
     waiting = [len(row) for row in graph.predecessors]
     ready: dict[int, list[int]] = {device: [] for device in set(devices)}
     for operator, count in enumerate(waiting):

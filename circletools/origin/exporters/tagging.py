@@ -144,7 +144,7 @@ def _written(value: Any, values: Sequence[int], numbers: Mapping[Any, int]) -> s
 
 
 def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int, int]:
-    """Return the operator that produces each node's value: the node is its last tag, and the sizes agree."""
+    """Return the operator that produces each node's value: its last tag is the node, and their sizes agree."""
     codes = main.operators.code_names
     return {
         own[-1]: operator

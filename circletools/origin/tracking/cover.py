@@ -159,7 +159,7 @@ def _pairs_inside(views: Views, alike: list[tuple[list[Region], Region]]) -> lis
 
 
 def _share_out(views: Views, parts: list[Region], region: Region, opaque: set[int], found: list[Found]) -> None:
-    """Assign all operators of `parts` to each operator of the region, or only to those that may hold several.
+    """Assign all operators of `parts` to each operator of the region or, if some of these are opaque, only to those.
 
     With many operators on both sides, the assignment is unknown: if most of it would be wrong, nothing is assigned.
     """

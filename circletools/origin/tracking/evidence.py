@@ -95,7 +95,7 @@ def drop_the_unlikely(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> Pai
 
 
 def _agreement(views: Views, pairs: Pairs) -> NDArray[np.float64]:
-    """Return, for each operator of AFTER, the share of its edges to paired operators that BEFORE has too."""
+    """Return, for each operator of AFTER, the share of its edges to paired operators that are also in BEFORE."""
     count = len(views[1])
     old = _edges(views[0], pairs.to_after, count)
     new = _edges(views[1], np.where(pairs.unpaired(1), NONE, np.arange(count)), count)

@@ -41,7 +41,7 @@ def gather(count: int, keys: Indices, colours: Colours) -> Colours:
 def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indices]) -> list[list[Colours]]:
     """Return the colours of both models after 0, 1, 2, … rounds.
 
-    They end once no `free` operators of the two models share a colour, since further rounds would not change that.
+    The rounds end once no `free` operators of the two models share a colour: further rounds would not change that.
     """
     edges = [_edges(view) for view in views]
     history = [[_first(views, pairs, sizes, side)] for side in (0, 1)]

@@ -1,7 +1,7 @@
 """Export a trace's marks for viewers, as slices in Chrome JSON or as `ftrace/print` events in a Perfetto trace.
 
 Threads without NN marks are omitted. Marks still open at the end of the trace stay open, and unmatched end events are
-kept, so that the analysis of an export is that of its trace.
+kept, so that the analysis of an export equals that of the original trace.
 """
 
 from __future__ import annotations

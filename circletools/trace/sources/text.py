@@ -230,7 +230,7 @@ class _Reader:
         return b"".join([self.data[start:end] for start, end in stretches])
 
     def _in_columns(self, found: _Lines, times: Numbers, threads: Numbers) -> npt.NDArray[np.bool_]:
-        """Parse the lines in the kernel's columns; return a mask of these lines."""
+        """Parse the lines whose columns are laid out as the kernel prints them; return a mask of these lines."""
         quick = (found.bar >= _FIRST_FAST) & (found.bar - found.start >= _FIRST_FAST)
         if not quick.any():
             return quick
