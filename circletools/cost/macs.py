@@ -49,7 +49,7 @@ class _Shapes:
         self.counts: Numbers = elements(graph.values)
 
     def value(self, operators: Indices, slot: int, *, output: bool = False) -> Indices:
-        """Return the value in a slot of each operator, -1 if there is none."""
+        """Return the value in a slot of each operator, or -1 if there is none."""
         slots = self.graph.results if output else self.graph.operands
         there = slots.counts[operators] > slot
         found = np.full(len(operators), -1, np.int64)

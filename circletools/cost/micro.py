@@ -69,7 +69,7 @@ class MicroMemory:
 
 
 def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
-    """Return the memory of a model, None if it has too many values to plan. Raises ModelFormatError."""
+    """Return the memory of a model, or None if it has too many values to plan. Raises ModelFormatError."""
     graphs = model.graphs
     if not graphs or sum(len(graph.values) for graph in graphs) > MOST_PLANNED:
         return None

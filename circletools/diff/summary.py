@@ -176,7 +176,7 @@ def _codes(model: Model) -> list[str]:
 
 
 def _modules(model: Model, rows: set[int]) -> tuple[str, ...]:
-    """Return the modules of these operators, or the one module that contains them; empty if it is the whole model."""
+    """Return the modules of these operators, or the one module that contains them; empty for the whole model."""
     whole, splits = model_graph(model), model.operator_columns.splits
     try:
         origins = current_origins(whole) or origins_by_output(whole, range(len(whole)))

@@ -82,7 +82,7 @@ def moved_directory(file: memoryview, by: int) -> bytes:
 
 
 def with_files(parts: Sequence[Part], files: Mapping[str, bytes]) -> list[Part]:
-    """Return the parts of a file with `files` added to its archive. Raises EditError if they cannot be added."""
+    """Return the parts of a file with `files` added to its archive. Raises EditError if this is not possible."""
     if not files:
         return list(parts)
     *front, last = parts

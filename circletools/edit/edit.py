@@ -209,7 +209,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return tuple(self._codes)
 
     def set_operator_version(self, code: int, version: int) -> None:
-        """Set the version of an operator code, given by index. Raises UsageError if it does not exist."""
+        """Set the version of an operator code, given by index. Raises UsageError if the code does not exist."""
         members.check_index("operator code", code, len(self._codes))
         codes = self._overlay.references(self._overlay.root, "operator_codes")
         self._overlay.own(codes, "OperatorCode", code).set("version", version)

@@ -156,7 +156,7 @@ def _depends_on_shapes(refused: _Refusals) -> bool:
 
 
 def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str:
-    """Return the cause of the verdict if a single one explains it for the whole model, else an empty string."""
+    """Return the cause if a single one explains the verdict on the whole model, otherwise an empty string."""
     if target.obstacles:
         finding = target.obstacles[0].finding
         return f"does not load: {finding.code} {finding.location}: {finding.message}"

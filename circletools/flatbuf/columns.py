@@ -233,7 +233,7 @@ class Tables:
     __slots__ = ("_vectors", "at", "type", "vtable", "vtable_bytes", "wire")
 
     def __init__(self, wire: Wire, table_type: TableType, at: Positions) -> None:
-        """Read the vtables of the tables at `at`. Raises ModelFormatError if one is outside the file."""
+        """Read the vtables of the tables at `at`. Raises ModelFormatError if a vtable is outside the file."""
         self._vectors: dict[str, Vectors] = {}
         self.wire: Wire = wire
         self.type: TableType = table_type

@@ -69,7 +69,7 @@ def unknown_in(schema: Schema, tables: Tables) -> str:
 
 @dataclass(slots=True)
 class _Group:
-    """Tables of one type with the same fields: their `rows` in the type's tables, and the first's new position."""
+    """Tables of one type with the same fields: their `rows` in the type's tables; the new position of the first."""
 
     rows: NDArray[np.int64]
     fields: list[tuple[Field, int]]  # each with its offset in the table

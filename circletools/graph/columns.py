@@ -115,7 +115,7 @@ class Operators:
 
     @cached_property
     def first_result_names(self) -> list[str]:
-        """The name of each operator's first output, empty if there is none. Raises ModelFormatError."""
+        """The name of each operator's first output, or an empty name if there is none. Raises ModelFormatError."""
         raw = [names[0] if names else b"" for names in self.result_names]
         long = {name: text(name) for name in raw if len(name) > _LONG_NAME}  # one string, shared by all operators
         return [name.decode("utf-8", "surrogateescape") if len(name) <= _LONG_NAME else long[name] for name in raw]
@@ -184,7 +184,7 @@ class Values:
 
     @cached_property
     def shape_signatures(self) -> Vectors:
-        """The shape signature of each value, empty if it has none."""
+        """The shape signature of each value, or an empty one if the tensor has none."""
         return self.columns.shape_signatures.take(self.rows)
 
     @cached_property

@@ -143,7 +143,7 @@ class Graph:
 
     @cached_property
     def producer(self) -> Indices:
-        """The last producer of each value, -1 if there is none. Raises ModelFormatError."""
+        """The last producer of each value, or -1 if there is none. Raises ModelFormatError."""
         self.check_values()
         producer = np.full(len(self.values), -1, np.int64)
         producer[self.definitions.values] = self.definitions.operators
@@ -172,7 +172,7 @@ class Graph:
 
     @cached_property
     def first_results(self) -> Indices:
-        """The value in the first output slot of each operator, -1 if it has none."""
+        """The value in the first output slot of each operator, or -1 if the operator has no output slot."""
         splits, values = self.results.splits, self.results.values
         first = np.full(len(self), -1, np.int64)
         some = splits[1:] > splits[:-1]

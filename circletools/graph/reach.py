@@ -17,7 +17,7 @@ class Reach:
 
     @cached_property
     def producer(self) -> list[int]:
-        """The producer of each value, -1 if there is none."""
+        """The producer of each value, or -1 if there is none."""
         return list(self.graph.producer.tolist())
 
     @cached_property

@@ -47,7 +47,7 @@ def encode_ascending(ids: Sequence[int], texts: Sequence[str]) -> bytes:
 
 
 def encode_name(name: str, what: str = "the name") -> bytes:
-    """Encode a name. Raises UsageError if it contains a NUL or cannot be encoded."""
+    """Encode a name. Raises UsageError if the name contains a NUL or cannot be encoded."""
     if "\0" in name:
         raise UsageError(f"{what} contains a NUL character: {name[:40]!r}")
     try:

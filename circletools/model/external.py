@@ -104,7 +104,7 @@ FILE_OFFSETS: Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]] = {
 
 
 def buffer_sizes(model: Model) -> NDArray[np.int64]:
-    """Return the size of each buffer's data, inside or outside the flatbuffer; -1 if it has none."""
+    """Return the size of each buffer's data, inside or outside the flatbuffer, or -1 without data."""
     sizes: NDArray[np.int64] = model.buffers.data.count.copy()
     sizes[sizes == 0] = -1
     for data in external_data(model):

@@ -111,7 +111,7 @@ def model_indices(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
 def indices_as_read(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
     """Do the same as `model_indices`, but check the structure only where indices are stored.
 
-    Raises ModelFormatError if it is broken there.
+    Raises ModelFormatError if the structure there is broken.
     """
     yield from _from_root(model, kinds, frozenset(model.schema.tables))
 

@@ -46,7 +46,7 @@ _RECENT = 256
 
 
 class Rows(Attributes, Sequence[_Row]):
-    """A sequence whose items are created on demand; `negative` is what a negative index means if it is an error."""
+    """A sequence whose items are created on demand; `negative` explains negative indices if these are errors."""
 
     def __init__(self, count: int, make: Callable[[int], _Row], negative: str | None = None) -> None:
         self._count, self._make, self._negative = count, make, negative

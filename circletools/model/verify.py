@@ -68,7 +68,7 @@ def check_indices(model: Model) -> list[Finding]:
 def check_indices_as_read(model: Model) -> list[Finding]:
     """Do the same as `check_indices`, but without debug metadata.
 
-    The structure is checked only where indices are stored. Raises ModelFormatError if it is broken there.
+    The structure is checked only where indices are stored. Raises ModelFormatError if the structure there is broken.
     """
     return _checked(model, indices_as_read(model, *_INDICES))
 

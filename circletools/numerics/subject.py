@@ -91,7 +91,7 @@ class Subject:
     def exposed(self, tensors: Sequence[int]) -> tuple[list[Part], list[int]]:
         """Return the model with these additional outputs, its old bytes unchanged, and the position of each output.
 
-        Raises EditError if that is not possible.
+        Raises EditError if the tensors cannot become outputs.
         """
         with ModelEdit(self.model) as edit:
             expose(edit, [f"index:{tensor}" for tensor in tensors])

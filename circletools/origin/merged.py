@@ -7,7 +7,7 @@ names of all operators that it fuses the constant with. It omits lists of module
     enc.0.attn.query, dec.0.attn.query          both are `0.attn.query` in tensor names
 
 All inputs of a call exist before it, so no path can leave the operators of one call and return to them. If a path
-does return, there are several calls. They are calls of several modules if their weights differ, and perhaps if the
+does return, there are several calls. The calls are of several modules if their weights differ, and perhaps if the
 name ends with a number (a list was omitted) or a sibling module stands for several.
 """
 

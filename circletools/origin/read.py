@@ -62,7 +62,7 @@ class Origins(Attributes):
     """The number of operators of each subgraph, if known."""
 
     def of(self, subgraph: int, operator: int) -> Origin:
-        """Return the origin of an operator, empty if it has none. Raises IndexError for an index beyond the ends."""
+        """Return the origin of an operator (empty without sources). Raises IndexError for an invalid index."""
         refuse_index(self.operators, subgraph, "")
         refuse_index(range(self.counts[subgraph] if self.counts else 1 << 32), operator, "")
         return self.operators[subgraph].get(operator, UNKNOWN)

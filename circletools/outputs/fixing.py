@@ -232,7 +232,7 @@ def fix_outputs(
 
     Raises EditError, before any change, if no operator copies an output exactly, or none keeps the model running in
     all programs; UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged
-    outputs (unproduced, or in subgraphs that `all` skips), copies that onert does not run, and refusals.
+    outputs (unproduced, or in subgraphs that `all` skips), copies that are not exact in onert, and refusals.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     result = ct.outputs.fix(edit)

@@ -102,7 +102,7 @@ def with_ends(
 def new_signature(
     signatures: Iterable[Signature], graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> NewSignature:
-    """Return a signature for these inputs and outputs, with key and names from the subgraph's first signature."""
+    """Return a signature for these inputs and outputs, with the key and names of the subgraph's first signature."""
     ours = [one for one in signatures if one.subgraph == graph.index]
     key = ours[0].key if ours else DEFAULT_KEY
     return NewSignature(

@@ -114,7 +114,7 @@ def package_obstacle(connections: Connections) -> str | None:
 
 
 def manifest_difference(found: bytes, expected: bytes) -> str | None:
-    """Return the first difference between a manifest and the expected one, None if they are equal."""
+    """Return the first difference between a manifest and the expected one, or None if they are equal."""
     try:
         ours, theirs = read_json(found, "manifest"), read_json(expected, "manifest")
     except InvalidInputError as error:
@@ -148,7 +148,7 @@ def _document(value: dict[str, Any]) -> bytes:
 
 
 def find_connections(directory: Path) -> Path | None:
-    """Return the file with the connections in a directory, None if there is none or there are several.
+    """Return the file with the connections in a directory, or None if there is none or there are several.
 
     Only regular files count: opening a pipe would block.
     """

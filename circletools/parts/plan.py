@@ -65,9 +65,9 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
 
 
 def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
-    """Return the affinity of a model if it is up to date and covers a subgraph completely.
+    """Return the affinity of a model, which must be up to date and cover a subgraph completely.
 
-    Raises EditError if it does not, TableFormatError for a broken table, UsageError for a missing subgraph.
+    Raises EditError if it is not or does not, TableFormatError for a broken table, UsageError for a missing subgraph.
     """
     affinity = current_affinity(model)
     graph = graph_at(model, subgraph)

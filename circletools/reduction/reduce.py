@@ -109,7 +109,7 @@ class _Trials:
         self.count, self.symptom = 0, Symptom()
 
     def begin(self, data: bytes) -> None:
-        """Test the whole model twice. Raises EditError if it does not fail, or not every time."""
+        """Test the whole model twice. Raises EditError unless the model fails both times."""
         answers = [self._answer(data, "whole") for _ in range(2)]
         if not any(answers):
             raise EditError("the model does not fail", hint="nothing was written")

@@ -103,7 +103,7 @@ def _apart_json(attribution: Attribution) -> dict[str, Any]:
 
 
 def _ranks(attribution: Attribution) -> list[Rank | None]:
-    """Return the rank of each operator by time, None for those without a time."""
+    """Return the rank of each operator by time, or None for operators without a time."""
     rows = [(row.time, row.operand_bytes) for row in attribution.operators if row.time is not None]
     found = iter(ranks([time for time, _ in rows], attribution.tick_ns, [size for _, size in rows]))
     return [None if row.time is None else next(found) for row in attribution.operators]
@@ -162,7 +162,7 @@ def attribution_csv(attribution: Attribution, by: str = "operator") -> str:
 
 
 def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = None) -> int | None:
-    """Return the multiply-accumulates of operators in an execution, None if they are unknown for any of them.
+    """Return the multiply-accumulates of operators in an execution, or None if they are unknown for any of them.
 
     The number of runs of an operator is measured; those without a time, in groups, ran `runs` times each.
     """

@@ -1,4 +1,4 @@
-"""The lowest version of an operator code that supports an operator's form, its types and options (forms.json).
+"""The lowest version of an operator code that supports an operator's form: its types and options (see forms.json).
 
 A line of the file is `VERSION INPUT TYPES [> OUTPUT TYPES] [CONDITION...]`; `|` separates the types of a slot, and
 commas separate slots; slots not listed may have any type. The first matching line applies. The conditions are:
@@ -59,7 +59,7 @@ def lowest_version(graph: Graph, operator: int) -> int | None:
 
 
 def form_of(graph: Graph, operator: int) -> Form | None:
-    """Return the first form that an operator matches among those of its code, None if there is none."""
+    """Return the first form that an operator matches among those of its code, or None if there is none."""
     inputs, outputs = (_operands(graph, slots.of(operator)) for slots in (graph.operands, graph.results))
     if not inputs or inputs[0] is None or not outputs:
         return None

@@ -1,7 +1,7 @@
 """The metadata entry `min_runtime_version`: the TensorFlow release whose runtime has all operators of a model.
 
 The entry is sixteen bytes of text, padded with NULs, as TensorFlow's converter writes it. It contains a TensorFlow
-release, so it cannot account for an operator that only LiteRT has, whose numbering restarts from 1.0.
+release, so it cannot account for an operator that only LiteRT has: LiteRT's numbering restarts from 1.0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Release = tuple[int, ...]
 class Minimum:
     """The entry in the file and the correct value.
 
-    `declared` is the entry's text, None if there is none. `needed` is the required TensorFlow release, None if no
+    `declared` is the entry's text, or None if there is none. `needed` is the required TensorFlow release, None if no
     release is known to have all operators. `is_bound` means that a release older than `needed` may suffice, since no
     older one was measured. `state` compares the two.
     """
@@ -103,7 +103,7 @@ def _release(table: RuntimeTable, code: OperatorCode) -> Release | None:
 
 
 def _release_of(table: RuntimeTable, first: int) -> Release | None:
-    """Return the TensorFlow release of the runtime with this index, None if it is a LiteRT release."""
+    """Return the TensorFlow release of the runtime with this index, or None if it is a LiteRT release."""
     name, _, version = (table.name_of(first) or "").partition("-")
     return _number(version) if name == "tflite" else None
 

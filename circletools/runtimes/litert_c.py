@@ -67,7 +67,7 @@ class _Event(Structure):
 
 
 class LiteRt:
-    """The library; a call that fails raises RefusedError."""
+    """The library. Calls that fail raise RefusedError."""
 
     def __init__(self) -> None:
         spec = importlib.util.find_spec("ai_edge_litert")
@@ -172,7 +172,7 @@ def _handles(buffers: Sequence[_Buffer]) -> tuple[c_size_t, object]:
 
 
 def _fill(lite: LiteRt, buffers: Sequence[_Buffer], values: Sequence[Array]) -> None:
-    """Copy values to buffers. Raises RefusedError if they do not fit."""
+    """Copy values to buffers. Raises RefusedError if the sizes differ."""
     if len(values) != len(buffers):
         raise RefusedError(f"the model has {len(buffers)} inputs, not {len(values)}")
     for position, ((buffer, _, _), value) in enumerate(zip(buffers, values, strict=True)):

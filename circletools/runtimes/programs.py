@@ -44,7 +44,7 @@ PROGRAMS = {
 
 
 def named(name: str) -> tuple[str, str]:
-    """Return the program and variant in `PROGRAM` or `PROGRAM:VARIANT`. Raises UsageError if one does not exist."""
+    """Return the program and variant in `PROGRAM` or `PROGRAM:VARIANT`. Raises UsageError if either is unknown."""
     program, _, variant = name.partition(":")
     if program not in PROGRAMS:
         raise UsageError(

@@ -99,7 +99,7 @@ class Call:
         return int(self.options.get(name, default))
 
     def axis(self, number: int, rank: int) -> int:
-        """Return a non-negative axis. Raises RefusedError if it does not exist."""
+        """Return an axis as a non-negative number. Raises RefusedError if the axis does not exist."""
         if not -rank <= number < rank:
             raise RefusedError(f"axis {number} does not exist in {rank} dimensions")
         return number % rank

@@ -78,7 +78,7 @@ class _Subgraph:
         return self._constants[tensor]
 
     def vector(self, tensor: int, shape: Shape | None) -> Shape | None:
-        """Return the shape of a tensor, from the file if it is not known; None unless it is a vector of INT32."""
+        """Return an INT32 vector's shape, from the file if not known otherwise, or None for other tensors."""
         if shape is None and tensor >= 0:  # a file may omit the shape of a computed tensor
             shape = self.shapes[tensor] or ((1,) if self.graph.producer[tensor] >= 0 else ())
         return shape if shape is not None and len(shape) == 1 and self.view.tensors[tensor].type == "INT32" else None
@@ -250,7 +250,7 @@ class Inference:
         return False
 
     def _patch(self, subgraph: _Subgraph, operator: int, patch: Patch) -> None:
-        """Replace or repeat an input. Raises RefusedError if it is computed or must differ elsewhere."""
+        """Replace or repeat an input. Raises RefusedError if the input is computed or must differ elsewhere."""
         assert self._batch is not None
         if subgraph.codes[operator] == "RESHAPE" and patch.value is not None:
             if subgraph.view.options_of(operator).get("new_shape"):

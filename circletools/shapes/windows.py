@@ -142,7 +142,7 @@ def lstm(call: Call) -> Sequence[Shape]:
 
 
 def svdf(call: Call) -> Sequence[Shape]:
-    """The number of filters divided by their rank."""
+    """The last output dimension is the number of filters divided by their rank."""
     shape, filters, memory = call.shape(0, 2), _weights(call, 1)[0], call.shape(2, 2)[1]
     _check_state(call, 4, shape[0], filters * memory)
     return [(shape[0], filters // max(call.option("rank"), 1))]

@@ -82,6 +82,6 @@ def _resized(model: Model, inference: Inference) -> dict[Place, RefusedError]:
         stored = int(model.buffers.data.count[tensor.buffer])
         if shape != tuple(tensor.shape) or (stored and stored != size_bytes(tensor.type, shape)):
             place = (index, whole.index_of(int(whole.first_producer[row])))
-            words = f"it writes {shown(shape)} into a constant of {shown(tensor.shape)}, {stored} bytes"
+            words = f"it writes {shown(shape)} into a constant of {shown(tensor.shape)} ({stored} bytes)"
             found[place] = RefusedError(words)
     return found

@@ -24,7 +24,7 @@ _EXCHANGE = 2  # RENAME_EXCHANGE, see renameat2(2)
 def check_directory(target: Path, may_replace: MayReplace, *, name: Path | None = None) -> None:
     """Raise UsageError if `target` exists and must not be replaced; errors call it `name`.
 
-    Raises OutputError if that cannot be determined.
+    Raises OutputError if it is unclear whether `target` may be replaced.
     """
     location = str(name or target)
     check_name(location)
@@ -48,7 +48,7 @@ def check_directory(target: Path, may_replace: MayReplace, *, name: Path | None 
 def making_directory(path: Path) -> Iterator[None]:
     """Make a directory and its parents; after an exception, remove those that are still empty.
 
-    Raises OutputError if they cannot be made.
+    Raises OutputError if a directory cannot be made.
     """
     missing = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
     try:

@@ -189,7 +189,7 @@ def write(
 
     `source` is the file from which the parts were made: a new file gets its mode bits, and nothing is written if it
     has changed since it was opened (InvalidInputError). A symbolic link is followed; `-`, pipes, devices and names
-    such as /dev/stdout are written directly. Raises OutputError if it cannot be written.
+    such as /dev/stdout are written directly. Raises OutputError if writing fails.
     """
     name = os.fspath(target)
     check_target(name)

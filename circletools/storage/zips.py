@@ -60,7 +60,7 @@ def directory_entries(file: memoryview, start: int, end: int) -> Iterator[tuple[
 
 
 def moved(record: bytes, place: int, by: int) -> bytes:
-    """Return a record with the offset at `place` increased by `by`. Raises EditError if it exceeds 32 bits."""
+    """Return a record with the offset at `place` increased by `by`. Raises EditError if the sum exceeds 32 bits."""
     offset = _OFFSET.unpack_from(record, place)[0]
     if offset == ZIP64 or offset + by < 0:
         raise EditError(

@@ -240,7 +240,7 @@ class _Described:
         self.document: dict[str, Any] = {} if data is None else decoded(bytes(data))
 
     def tensor(self, side: Direction, name: str) -> tuple[Tensor, dict[str, Any]]:
-        """Return an input or output and its description. Raises UsageError if it does not exist."""
+        """Return an input or output and its description. Raises UsageError if there is no such input or output."""
         graphs = self.document.setdefault("subgraph_metadata", [])
         graphs += [] if graphs else [{}]
         for one, ends in self._ends.items():  # MediaPipe ignores them if there are too few

@@ -50,7 +50,7 @@ class EndNames:
         return [self._tensors.names[tensor] for tensor in self._ends]
 
     def find(self, words: str) -> int:
-        """Return the position of an input or output. Raises UsageError if it does not exist."""
+        """Return the position of an input or output. Raises UsageError if there is none of that name."""
         if words.isdecimal() and len(words) < 6 and int(words) < len(self._ends):
             return int(words)
         tensor = self._signed[words] if words in self._signed else self._tensors.find(words)

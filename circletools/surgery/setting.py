@@ -153,7 +153,7 @@ def _written(
 
 
 def _apply_patches(edit: ModelEdit, found: Shapes, batch: Batch | None) -> list[str]:
-    """Write the constants that grow with the batch. Raises EditError if one cannot be repeated."""
+    """Write the constants that grow with the batch. Raises EditError if a constant cannot be repeated."""
     lines = []
     for (index, operator), sizes in found.options.items():
         if list(edit.model.subgraphs[index].operators[operator].options.get("new_shape", ())) != sizes:

@@ -75,7 +75,7 @@ PLANNING = {
     ),
     **COSTS,
     "memory": _repeated("--memory", "Memory limit of a device", "DEVICE=BYTES"),
-    "min_size": _option(int, "--min-size", "Minimum operators per partition; smaller ones dissolve.", "N", min=1),
+    "min_size": _option(int, "--min-size", "Dissolve partitions with fewer operators than this.", "N", min=1),
     "limits": _repeated(
         "--limit", "A limit on a device's partitions, such as npu:max-partitions=4", "DEVICE:KIND=NUMBER"
     ),

@@ -18,7 +18,7 @@ class Allowance:
         self.read = self.written = 0
 
     def write(self, count: int) -> None:
-        """Count written bytes. Raises InvalidInputError if they exceed the allowance."""
+        """Count written bytes. Raises InvalidInputError if the total exceeds the allowance."""
         self.written += count
         if self.read and self.written > TEXT_TIMES * self.read + TEXT_BYTES:
             message = f"more than {self.written} bytes would be written for models of {self.read} bytes"

@@ -24,7 +24,7 @@ def read_words(path: str | os.PathLike[str]) -> str:
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
     """Return the JSON object of a document and its location; `holds` and `see` are used in error messages.
 
-    Raises InvalidInputError if it is not an object, has another version, or has keys other than `keys`.
+    Raises InvalidInputError if the document is not an object, has another version, or has keys other than `keys`.
     """
     document = read_json(words, name, lines=True)
     if not isinstance(document, Object):

@@ -200,7 +200,7 @@ def _broken_alone(model: Model) -> CircleToolsError | None:
 
 
 def track_from(before: ModelGraph, known: Origins | None, after: ModelGraph, min_confidence: float = 0.0) -> Tracking:
-    """Do the same as `track`, but with `known` as the origins of `before`, unless it is None."""
+    """Do the same as `track`, but with `known` as the origins of `before`, unless `known` is None."""
     if known is None:  # without tables, each operator is a source
         known = origins_in(before) or origins_by_output(before, range(len(before)))
     tracked = track_models(before, after, tags_of(before))

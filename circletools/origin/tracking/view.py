@@ -30,7 +30,7 @@ CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
 class Side:
     """One of two graphs. `names` has the names of values; `code` and `constant` are numbers shared by both sides.
 
-    `constant` is the class of a value's constant data, -1 if it is not a constant.
+    `constant` is the class of a value's constant data, or -1 if it is not a constant.
     """
 
     graph: Graph
@@ -97,7 +97,7 @@ class Side:
         return products.astype(np.int64)
 
     def sizes(self, is_resized: bool) -> Indices:
-        """Return the number of elements of each operator's first output, 0 if it is not known.
+        """Return the number of elements of each operator's first output, or 0 if it is not known.
 
         For resized models, no size is known.
         """

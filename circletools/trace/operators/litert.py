@@ -123,7 +123,7 @@ def _resident(event: Mapping[str, object]) -> int:
 
 
 def _numbers(event: object, at: int) -> Sequence[int]:
-    """Return the numbers of an event; the last two are omitted unless it is an operator, as they may be anything."""
+    """Return the numbers of an event. The last two may be anything, and are omitted, unless an operator has them."""
     if not isinstance(event, dict) or not isinstance(event.get("tag"), str):
         raise InvalidInputError(f"events[{at}] is not an event with a tag")
     count = len(_NUMBERS) if event.get("event_type") in (_OPERATOR, _OF_DELEGATE) else 3
