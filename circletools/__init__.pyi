@@ -41,7 +41,6 @@ from circletools.planning.request import PlanRequest as PlanRequest
 from circletools.profile.attribution import attribute as attribute
 from circletools.profile.comparisons import compare_profiles as compare_profiles
 from circletools.profile.comparisons import compare_traces as compare_traces
-from circletools.profile.comparisons import visible_changes as visible_changes
 from circletools.profile.recording import profile as profile
 from circletools.reduction.reduce import ReduceRequest as ReduceRequest
 from circletools.reduction.reduce import reduce as reduce

@@ -19,7 +19,6 @@ from circletools.planning.plan import Plan as Plan
 from circletools.profile.attribution import Attribution as Attribution
 from circletools.profile.comparisons import ProfileComparison as ProfileComparison
 from circletools.profile.comparisons import TraceComparison as TraceComparison
-from circletools.profile.comparisons import VisibleChange as VisibleChange
 from circletools.profile.recording import Profile as Profile
 from circletools.reduction.reduce import Reduction as Reduction
 from circletools.requires.requirements import Requirements as Requirements

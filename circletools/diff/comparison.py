@@ -226,7 +226,10 @@ class ModelComparison:
 
         def rule(pairs: Pairs) -> Iterator[Difference]:
             for row, *indices in found.moves():
-                paths = (f"{_below(path, name)}[{at}]" for path, at in zip(pairs.place(row), indices, strict=True))
+                paths = (
+                    f"{path}{'.' * bool(path)}{name}[{at}]"
+                    for path, at in zip(pairs.place(row), indices, strict=True)
+                )
                 yield Difference("moved", *paths, *indices)
             owners = (found.before, found.after) if name == "subgraphs" else None
             places = (found.rows, found.before), (found.rows, found.after)
@@ -292,10 +295,6 @@ class ModelComparison:
         }
         known = {key: rules[role.kind] for key, role in load_roles().items() if role.kind in rules}
         return known | {_OLD_LIST: of_metadata}
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _ranges(model: Model) -> tuple[Indices, Indices]:

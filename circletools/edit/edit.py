@@ -134,8 +134,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     def drop_empty_data(self, buffer: int) -> bool:
         """Remove the data vector of a buffer if it exists but is empty; return whether it was removed."""
         has_data = self.model.buffers.tables.take(slice(buffer, buffer + 1)).has("data")
-        is_empty = bool(has_data.any() and not self.model.buffers.data.count[buffer])
-        if is_empty:
+        if is_empty := bool(has_data.any() and not self.model.buffers.data.count[buffer]):
             self._entries.pool.replace(buffer, None)
         return is_empty
 
@@ -348,17 +347,18 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
 
     def parts(self) -> list[Part]:
         """Return the bytes of the result: the prefix, if one is needed, and the original file."""
-        with self._overlay.writing():
+        try:
             for follower in self._followers:
                 follower(self)
             self._entries.store()
-            root = self._overlay.settle()
-            prefix = b""
+            root, prefix = self._overlay.settle(), b""
             if root is not None:
                 members.open_file_offsets(self.model, self._overlay, root, self._entries.put_back)
                 prefix = write_prefix(self._overlay, root, self.model.reachable.end)
             rest = move_archive(self.model, self._base, len(prefix) - self._base, self._end)
             return with_files([prefix, *rest] if prefix else rest, self._files)
+        finally:
+            self._overlay.unsaved = False
 
     def to_bytes(self) -> bytes:
         """Return the resulting file."""

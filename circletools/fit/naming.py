@@ -13,10 +13,9 @@ from circletools.findings import Finding
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.options import named_options
 from circletools.model.views import text
-from circletools.origin.algebra import Origin
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import NO_NAME, Origins, origins_freshness, origins_in
-from circletools.origin.source import NOTHING, SourceDetails
+from circletools.origin.source import NOTHING, Origin, SourceDetails
 
 COMPOSITE = "STABLEHLO_COMPOSITE"
 Source = tuple[int, str]
@@ -73,14 +72,12 @@ class Naming:
 
     @cached_property
     def _origins(self) -> Origins:
+        nothing = Origins({}, ({},) * len(self._model))
         try:
             found = origins_in(self._model)
             if found is None or origins_freshness(self._model, found).state != "stale":
-                return found or self._nothing()
+                return found or nothing
         except TableFormatError:
             pass  # the error is already one of the findings
         self.notes = tuple(replace(note, severity="warning") for note in origin_findings(self._model))
-        return self._nothing()
-
-    def _nothing(self) -> Origins:
-        return Origins({}, ({},) * len(self._model))
+        return nothing

@@ -10,8 +10,7 @@ result, not on the edits that led to it; undoing all edits gives the original fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
@@ -115,14 +114,6 @@ class Overlay:
         was, self.unsaved = self.unsaved, False
         if was and not is_meant:
             warn("changes of an edit were not saved (write with ct.edit(model) as edit: …; edit.save(path))")
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Provide a time after which all changes count as written, or as refused with an error."""
-        try:
-            yield
-        finally:
-            self.unsaved = False
 
     def __del__(self) -> None:
         """Warn about changes that were not written."""

@@ -29,9 +29,11 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 def page_html(document: Mapping[str, Any]) -> bytes:
     """Return the page for a document that `page_document` made; equal documents give equal bytes."""
-    style, script = _asset("page.css"), _script()
+    style, scripts = _asset("page.css"), "".join(_asset(f"{name}.js") for name in SCRIPTS)
+    script = f"(() => {{\n'use strict';\n{scripts}}})();\n"
+    name = document["name"].encode("utf-8", "replace").decode()
     parts = {
-        "title": escape(_printable(f"{document['name']} - circletools report")),
+        "title": escape(f"{name} - circletools report"),
         "policy": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "base-uri 'none'; form-action 'none'",
         "style": style,
@@ -40,16 +42,6 @@ def page_html(document: Mapping[str, Any]) -> bytes:
     }
     pieces = _asset("page.html").split("@@")
     return b"".join((parts.pop(piece) if place % 2 else piece).encode() for place, piece in enumerate(pieces))
-
-
-def _printable(name: str) -> str:
-    """Return a name without characters that UTF-8 cannot encode."""
-    return name.encode("utf-8", "replace").decode()
-
-
-def _script() -> str:
-    """Return all scripts, joined in one function scope."""
-    return "(() => {\n'use strict';\n" + "".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
 
 
 def _asset(name: str) -> str:

@@ -6,7 +6,7 @@ all subgraphs at once. schema/roles.json lists the index fields and what they re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,24 +56,18 @@ def check_model(model: Model) -> Findings:
     return Findings((*check_indices(model), *_check_external(model), *_check_sentinel(model), *_check_size(model)))
 
 
-def check_indices(model: Model) -> list[Finding]:
+def check_indices(model: Model, *, as_read: bool = False) -> list[Finding]:
     """Return an `INDEX_OUT_OF_RANGE` finding for each index that is out of range.
 
     The severity is `warning`: LiteRT refuses most of these models, but onert, which uses the index anyway, runs some.
+    With `as_read`, debug metadata is left out, and the structure is checked only where indices are stored. Raises
+    ModelFormatError if the structure there is broken.
     """
-    _ = model.reachable  # the structure
-    return _checked(model, model_indices(model, *_INDICES, "debug_metadata"))
-
-
-def check_indices_as_read(model: Model) -> list[Finding]:
-    """Do the same as `check_indices`, but without debug metadata.
-
-    The structure is checked only where indices are stored. Raises ModelFormatError if the structure there is broken.
-    """
-    return _checked(model, indices_as_read(model, *_INDICES))
-
-
-def _checked(model: Model, found: Iterable[Indices]) -> list[Finding]:
+    if as_read:
+        found = indices_as_read(model, *_INDICES)
+    else:
+        _ = model.reachable  # the structure
+        found = model_indices(model, *_INDICES, "debug_metadata")
     bounds = _Bounds(model)
     return [finding for indices in found for finding in bounds.check(indices)]
 

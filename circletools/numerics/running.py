@@ -183,7 +183,7 @@ def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, 
         other = alike.get(reference.reach.producer[before], maker) if before >= 0 else maker
         if before < 0 or places[other] > places[maker]:
             continue
-        if _same_shape(old, before, new, after):
+        if old.values.shapes.row(before).tolist() == new.values.shapes.row(after).tolist():
             pairs[after] = before
     taken = set(pairs.values())
     activations = [graph.operators.option("fused_activation_function").tolist() for graph in (old, new)]
@@ -201,10 +201,6 @@ def _made_by_name(graph: Graph) -> dict[bytes, int]:
     names = {tensor: graph.values.names[tensor] for tensor in np.unique(graph.definitions.values).tolist()}
     count = Counter(names.values())
     return {name: tensor for tensor, name in names.items() if name and count[name] == 1}
-
-
-def _same_shape(old: Graph, before: int, new: Graph, after: int) -> bool:
-    return bool(old.values.shapes.row(before).tolist() == new.values.shapes.row(after).tolist())
 
 
 def tasks(reference: Subject, subject: Subject, pairs: Partners) -> Iterator[Task]:

@@ -14,9 +14,9 @@ from circletools.graph.graph import ModelGraph
 from circletools.graph.selectors import Ranges, parse_ranges
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
-from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.findings import table_findings
 from circletools.origin.read import Origins, origins_freshness, origins_in
+from circletools.origin.source import UNKNOWN, Origin
 from circletools.wording import Attributes, Tabular
 
 

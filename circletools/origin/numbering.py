@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.metadata.codec import check_ids
-from circletools.origin.algebra import Origin
 from circletools.origin.read import Origins
-from circletools.origin.source import NOTHING, AnySource, SourceDetails
+from circletools.origin.source import NOTHING, AnySource, Origin, SourceDetails
 from circletools.origin.tables import operator_keys
 
 SourcesByOperator = Mapping[int, Sequence[Sequence[AnySource]]]

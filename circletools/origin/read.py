@@ -21,9 +21,8 @@ from circletools.graph.graph import ModelGraph
 from circletools.metadata.codec import TableReader
 from circletools.metadata.stamp import STAMP, Freshness, check_stamp
 from circletools.model.model import Model
-from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.details import DETAILS_TABLE, decode_details
-from circletools.origin.source import NOTHING, SourceDetails
+from circletools.origin.source import NOTHING, UNKNOWN, Origin, SourceDetails
 from circletools.origin.tables import (
     OP_TABLE,
     SOURCE_TABLE,

@@ -7,8 +7,8 @@ from circletools.edit.results import IndexMap
 from circletools.graph.build import model_graph
 from circletools.metadata.entries import stamp_after
 from circletools.metadata.stamp import STAMP, compare_stamp
-from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.read import EXACT_TABLE, Origins, check_freshness, decode_origins, encode_exact, merge
+from circletools.origin.source import UNKNOWN, Origin
 from circletools.origin.tables import OP_TABLE, encode_op_table
 
 

@@ -7,6 +7,14 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
+Origin = frozenset[int]
+"""The origin of an operator: a set of source ids; an operator that replaces several others has the ids of all.
+
+An empty set means that the origin is unknown; it has no entry in a table.
+"""
+
+UNKNOWN: Origin = frozenset()
+
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/")
 _LEFT_OUT = frozenset(("torch", "functorch", "tico", "litert_torch", "ai_edge_torch", "onnxscript", "jax"))
 _LEFT_OUT |= {"tensorflow", "keras", "tf_keras"}

@@ -142,8 +142,16 @@ class _Estimate:
         return min(700.0, *(quantile(1 - level, freedom) * error for error, freedom in self.errors))
 
     def visible(self, rows: int, limit: float, tick: float) -> float:
-        """Return the ratio that is detected with a probability of 90 % if this many rows are compared."""
-        return min(visible(*one, rows * len(self.errors), limit, tick) for one in self.errors)
+        """Return the ratio that is detected with a probability of 90 % if this many rows are compared.
+
+        The statistic must exceed its quantile, and the ratio must exceed the limit and a tick; a margin allows for
+        estimates below the true ratio.
+        """
+        level, least = LEVEL / 2 / (rows * len(self.errors)), math.log1p(max(limit, tick))
+        return min(
+            math.exp(min(max(quantile(1 - level, freedom) * error, least) + quantile(_POWER, freedom) * error, 700.0))
+            for error, freedom in self.errors
+        )
 
 
 def location(times: Samples) -> float:
@@ -206,17 +214,6 @@ def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[
         _judged(one, row.total_ns, limit, tick_ns, len(rows), sure=(up <= LEVEL / 2, down <= LEVEL / 2))
         for one, row, up, down in zip(found, rows, slower, faster, strict=True)
     ]
-
-
-def visible(error: float, freedom: float, rows: int, limit: float, tick: float = 0.0) -> float:
-    """Return the ratio that is detected with a probability of 90 %, as one of this many rows.
-
-    The statistic must exceed its quantile, and the ratio must exceed the limit and a tick; a margin allows for
-    estimates below the true ratio. `error` is the standard error of the ratio's logarithm.
-    """
-    short = quantile(_POWER, freedom) * error
-    reach = max(quantile(1 - LEVEL / 2 / rows, freedom) * error, math.log1p(limit), math.log1p(tick))
-    return math.exp(min(reach + short, 700.0))
 
 
 def _judged(

@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 
-from circletools.errors import UsageError
 from circletools.profile.compare import (
     NO_TIME,
     ComparedTime,
@@ -22,7 +21,6 @@ from circletools.profile.compare import (
     location,
     sides_of,
     tick_of,
-    visible,
 )
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import SUBPHASES
@@ -31,9 +29,6 @@ from circletools.trace.operators.profile import NORMAL_QUARTILE, OperatorRun, Op
 from circletools.wording import Attributes, Tabular
 
 _NEW = 1 << 20  # the first number of an added row, above those of all earlier rows
-
-RECORDINGS = (1, 3, 6)
-"""The numbers of recordings per side for which the detectable changes are shown."""
 
 _Key = tuple[int, int, int, int, str]
 """The subgraph, the index of the model's operator, and the runtime's name.
@@ -132,47 +127,6 @@ def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:
         middle = [known[one + (one >= at)] for one in ((left - 1) // 2, left // 2)] if left else [0.0]
         found.append(float(sum(middle)) / len(middle) / NORMAL_QUARTILE)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class VisibleChange(Attributes):
-    """The variation of an operator between recordings (`spread`, a relative standard deviation).
-
-    `visible` holds, for each number of recordings per side, the ratio that nine of ten comparisons detect.
-    """
-
-    subgraph: int | None
-    operator_index: int | None
-    row: int | None
-    name: str
-    mean_ns: int
-    spread: float
-    visible: tuple[float, ...]
-
-
-def visible_changes(
-    history: Sequence[OperatorTrace], recordings: Sequence[int] = RECORDINGS, threshold_percent: float = 10.0
-) -> tuple[VisibleChange, ...]:
-    """Return the changes that these numbers of recordings per side could reveal, given recordings of one model.
-
-    The first row is the sum over all operators. Raises UsageError for fewer than two recordings.
-    """
-    if len(history) < 2:
-        raise UsageError("one recording cannot show how recordings vary", hint="pass several of the same model")
-    times = [_times(trace) for trace in history]
-    keys = [None, *sorted({key for some in times for key in some if key})]
-    tick_ns, found = _tick([history]), []
-    for key, place in zip(keys, _places(keys), strict=True):
-        means = np.array([location(some.get(key, NO_TIME)) for some in times])
-        if not means.all():
-            continue
-        mean = float(means.mean())
-        spread = math.sqrt(max(float((means / mean).var(ddof=1)), (tick_ns / mean) ** 2 / 12))
-        errors = (spread * math.sqrt(2 / count) for count in recordings)
-        limit, tick = threshold_percent / 100, tick_ns / mean
-        ratios = tuple(visible(error, len(history) - 1, 2 * len(keys), limit, tick) for error in errors)
-        found.append(VisibleChange(*place, round(mean), spread, ratios))
-    return tuple(found)
 
 
 def _places(keys: Iterable[_Key | None]) -> Iterator[tuple[int | None, int | None, int | None, str]]:

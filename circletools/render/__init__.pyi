@@ -6,9 +6,6 @@ from circletools.render.attribution import attribution_json as attribution_json
 from circletools.render.attribution import attribution_text as attribution_text
 from circletools.render.comparison import comparison_json as comparison_json
 from circletools.render.comparison import comparison_text as comparison_text
-from circletools.render.comparison import visible_csv as visible_csv
-from circletools.render.comparison import visible_json as visible_json
-from circletools.render.comparison import visible_text as visible_text
 from circletools.render.cost import cost_text as cost_text
 from circletools.render.difference import difference_json as difference_json
 from circletools.render.difference import difference_text as difference_text

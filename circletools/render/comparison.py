@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, get_args
 
 from circletools.profile.compare import ComparedTime, Verdict
 from circletools.profile.comparisons import (
-    RECORDINGS,
     ComparedBucket,
     ComparedOperator,
     ComparedProfile,
     ComparedTrace,
     ProfileComparison,
     TraceComparison,
-    VisibleChange,
 )
-from circletools.render.table import number_columns, table_csv, table_text
+from circletools.render.table import number_columns, table_text
 from circletools.trace.nnapi.marks import LAYER_NAMES, PHASE_NAMES
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds
 
@@ -59,7 +57,10 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
         yield "self time per execution in us; low and high are the 95 % bounds of the ratio"
         several = any(row.subgraph for row in comparison.rows)
         longest = sorted(comparison.rows[1:], key=lambda row: -max(row.time.before_ns, row.time.after_ns))
-        shown = (_operator_cells(row, several) for row in (*comparison.rows[:1], *longest))
+        shown = (
+            (_place(row, several), row.name, *_time_cells(row.time, microseconds))
+            for row in (*comparison.rows[:1], *longest)
+        )
         rows = [("operator", "name", *_TIME_HEAD), *shown]
     yield from table_text(rows, right=number_columns(rows))
 
@@ -76,11 +77,7 @@ def _bucket_cells(row: ComparedBucket) -> tuple[str, ...]:
     return (*place, row.unit, *_time_cells(row.time, milliseconds))
 
 
-def _operator_cells(row: ComparedOperator, several: bool) -> tuple[str, ...]:
-    return (_place(row, several), row.name, *_time_cells(row.time, microseconds))
-
-
-def _place(row: ComparedOperator | VisibleChange, several: bool) -> str:
+def _place(row: ComparedOperator, several: bool) -> str:
     if row.subgraph is None:
         return ""
     place = f"row {row.row}" if row.operator_index is None else str(row.operator_index)
@@ -98,32 +95,3 @@ def _time_cells(time: ComparedTime, written: Callable[[int], str]) -> tuple[str,
 
 def _percent(ratio: float) -> str:
     return f"+{100 * (ratio - 1):.0f} %" if ratio < _UNKNOWN else "-"
-
-
-def visible_json(changes: Sequence[VisibleChange]) -> dict[str, Any]:
-    """Return the JSON document of `trace-compare --plan`."""
-    rows = [asdict(change) | {"visible": list(change.visible)} for change in changes]
-    return {"schema_version": SCHEMA_VERSION, "recordings": list(RECORDINGS), "rows": rows}
-
-
-def visible_csv(changes: Sequence[VisibleChange]) -> str:
-    """Return the rows of the JSON document as CSV."""
-    return table_csv(visible_json(changes)["rows"])
-
-
-def visible_text(changes: Sequence[VisibleChange]) -> Iterator[str]:
-    """Yield the lines of text."""
-    yield "changes that nine in ten comparisons would detect, by the number of recordings per side"
-    head = ("operator", "name", "mean us", "spread", *map(str, RECORDINGS))
-    several = any(change.subgraph for change in changes)
-    rows = [
-        (
-            _place(change, several),
-            change.name,
-            microseconds(change.mean_ns),
-            f"{100 * change.spread:.1f} %",
-            *map(_percent, change.visible),
-        )
-        for change in changes
-    ]
-    yield from table_text([head, *rows], right=range(2, 5 + len(RECORDINGS) - 1))

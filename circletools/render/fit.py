@@ -214,7 +214,9 @@ def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
     unknown = len(target.misfits) - target.refused
     but = f", except {counted(unknown, 'operator')} not measured" if unknown else ""
     has_lines = all(source.details.place for source in target.sources)
-    yield f"  change {_these(len(groups), 'line' if has_lines else 'source')} and nothing is refused{but}:"
+    what = "line" if has_lines else "source"
+    these = f"this {what}" if len(groups) == 1 else f"these {len(groups):,} {what}s"
+    yield f"  change {these} and nothing is refused{but}:"
     yield from _first_rows(rows, len(groups), "    ", right=(0, 1))
 
 
@@ -224,10 +226,6 @@ def _blamed_text(group: Sequence[Blamed]) -> str:
     if len(group) > 1:
         return f"{first.details.place} ({first.name} and {counted(len(group) - 1, 'other')})"
     return with_line(first.name, first.details) + ("" if first.from_tables else " (output)")
-
-
-def _these(count: int, what: str) -> str:
-    return f"this {what}" if count == 1 else f"these {count:,} {what}s"
 
 
 def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: Sequence[int] = ()) -> Iterator[str]:

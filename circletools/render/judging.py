@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -24,6 +25,7 @@ from circletools.wording import SCHEMA_VERSION, counted
 
 JUNIT_BEGIN = '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="circletools">\n'
 JUNIT_END = "</testsuites>\n"
+_FORBIDDEN = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def junit_suite(file: str, found: Judgement, error: str | None = None) -> str:
@@ -58,12 +60,8 @@ def _quoted(words: str) -> str:
 
 
 def _plain(words: str) -> str:
-    """Escape characters that XML 1.0 does not allow."""
-    return "".join(one if _is_allowed(ord(one)) else ascii(one)[1:-1] for one in words)
-
-
-def _is_allowed(code: int) -> bool:
-    return 0x20 <= code < 0x7F or 0xA0 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or code > 0xFFFF
+    """Escape control characters, and characters that XML 1.0 does not allow."""
+    return _FORBIDDEN.sub(lambda found: ascii(found[0])[1:-1], words)
 
 
 Tally = Mapping[tuple[str, str], int]

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from circletools.metadata.stamp import Freshness
-from circletools.origin.algebra import UNKNOWN
 from circletools.origin.describe import OperatorRow, OriginTable
 from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
 from circletools.origin.read import Origins
-from circletools.origin.source import SourceDetails
+from circletools.origin.source import UNKNOWN, SourceDetails
 from circletools.render.table import csv_text, places_json, table_text
 from circletools.wording import SCHEMA_VERSION
 

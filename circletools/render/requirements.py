@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from circletools.render.table import table_text
 from circletools.requires.requirements import Requirements
@@ -17,7 +17,12 @@ def requirements_text(found: Requirements) -> Iterator[str]:
         since = f"{title(found.first)} and later"
         yield f"loads in every tested release ({since})" if found.is_oldest else f"loads in {since}"
     rows = [
-        [row.what, "none" if row.first is None else title(row.first), str(row.count), _first_two(row.sources)]
+        [
+            row.what,
+            "none" if row.first is None else title(row.first),
+            str(row.count),
+            ", ".join([*row.sources[:2], *["..."] * (len(row.sources) > 2)]),
+        ]
         for row in found.rows
     ]
     if rows:
@@ -33,7 +38,3 @@ def requirements_text(found: Requirements) -> Iterator[str]:
     more += " without the custom operators" if found.first is None and minimum.needed is not None else ""
     state = "correct" if minimum.state == "true" else minimum.state
     yield f"min_runtime_version: {declared} ({state}; needed: {needed}{more})"
-
-
-def _first_two(names: Sequence[str]) -> str:
-    return ", ".join([*names[:2], *["..."] * (len(names) > 2)])

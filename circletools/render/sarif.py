@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from circletools.codes import Explanation, explain
+from circletools.codes import explain
 from circletools.findings import Finding, fingerprint
 from circletools.version import __version__
 
@@ -77,7 +77,10 @@ def sarif_run(
         codes, results = [*codes, broken.code], [*results, sarif_result(file, broken)]
         notifications = [{"level": "error", "message": {"text": error}}]
     artifacts = [{"location": _artifact(file)}]
-    rules = [_rule(explain(code)) for code in dict.fromkeys(codes)]
+    rules = [
+        {"id": one.code, "shortDescription": {"text": one.meaning}, "help": {"text": f"To do: {one.remedy}"}}
+        for one in map(explain, dict.fromkeys(codes))
+    ]
     details = {"id": f"circletools/{command}/"} if command else {}
     return _run(rules, artifacts, notifications, details) | {"results": list(results)}
 
@@ -92,10 +95,6 @@ def _run(rules: list[Any], artifacts: list[Any], notifications: list[Any], detai
         "invocations": [invocation],
     }
     return run | ({"automationDetails": details} if details else {})
-
-
-def _rule(rule: Explanation) -> dict[str, Any]:
-    return {"id": rule.code, "shortDescription": {"text": rule.meaning}, "help": {"text": f"To do: {rule.remedy}"}}
 
 
 def sarif_result(file: str, finding: Finding) -> dict[str, Any]:

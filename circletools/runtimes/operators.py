@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 from circletools.runtimes.protocol import Placed, Verdict
@@ -27,7 +27,8 @@ def located(verdict: Verdict, subgraphs: Sequence[Operators]) -> Verdict:
     left: list[Placed] = []
     alone = Counter(_plain(placed.code) for placed in verdict.operators if _by_code_alone(placed))
     for placed in sorted(verdict.operators, key=_by_code_alone):
-        refused = list(_refused(found, index.of_code(placed.code))) if _by_code_alone(placed) else []
+        places = index.of_code(placed.code) if _by_code_alone(placed) else ()
+        refused = [place for place in places if place in found and not found[place].device]
         for place in refused:
             words = " or ".join(filter(None, (found[place].words, placed.words)))
             found[place] = replace(found[place], words=words)
@@ -43,10 +44,6 @@ def located(verdict: Verdict, subgraphs: Sequence[Operators]) -> Verdict:
 
 def _by_code_alone(placed: Placed) -> bool:
     return placed.operator is None and not placed.tensor
-
-
-def _refused(found: dict[_Place, Placed], places: Iterable[_Place]) -> Iterator[_Place]:
-    return (place for place in places if place in found and not found[place].device)
 
 
 def _plain(code: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from circletools.findings import Finding
 from circletools.model.model import Model
-from circletools.model.verify import check_indices_as_read
+from circletools.model.verify import check_indices
 from circletools.soundness.graph_findings import graph_findings
 from circletools.soundness.name_findings import name_findings, unused_findings
 from circletools.soundness.operator_findings import operator_findings
@@ -22,7 +22,7 @@ def broken_graphs(model: Model) -> list[Finding]:
     They are about every out-of-range index or, if there are none, about producers, readers and operator order.
     Raises ModelFormatError if the structure is broken where indices are stored.
     """
-    return check_indices_as_read(model) or list(graph_findings(model, Whole(model)))
+    return check_indices(model, as_read=True) or list(graph_findings(model, Whole(model)))
 
 
 def operation_findings(model: Model) -> Iterator[Finding]:

@@ -9,8 +9,7 @@ from contextlib import closing
 import circletools as ct
 
 from ..console.progress import tell_progress
-from ..console.summing import sum_up
-from ..console.terminal import print_diagnostic, show_bytes
+from ..console.terminal import print_diagnostic, show_bytes, sum_up
 from .options import BatchOptions
 from .task import Outcome, Task
 from .workers import Processes, ThisProcess, Workers, without_interrupts

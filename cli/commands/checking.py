@@ -12,8 +12,7 @@ import circletools as ct
 
 from ..console.captured import record
 from ..console.reading import reading
-from ..console.summing import sum_up
-from ..console.terminal import print_diagnostic, show_as
+from ..console.terminal import print_diagnostic, show_as, sum_up
 from ..signature import option
 from .parameters import FORMAT, Baseline, Input, Timeout, With, listed
 

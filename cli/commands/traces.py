@@ -73,10 +73,6 @@ def trace_compare(
         option("--history", "An earlier recording, or a directory of them; may be repeated.", "PATH"),
     ] = (),
     paired: Annotated[bool, option("--paired", "Compare in pairs, if both sides were recorded alternately.")] = False,
-    plan: Annotated[
-        bool,
-        option("--plan", "Show which changes in operator times recordings of one model could reveal."),
-    ] = False,
 ) -> None:
     """Show statistically significant changes between traces.
 
@@ -85,10 +81,6 @@ def trace_compare(
     compared with --history. Exits with status 1 if something is significantly slower by more than the threshold, or
     if most operators have no counterpart.
     """
-    if plan:
-        found = ct.visible_changes([ct.read_profile(source) for source in traces], threshold_percent=threshold)
-        show_as(form, found, text=ct.render.visible_text, json=ct.render.visible_json, csv=ct.render.visible_csv)
-        return
     earlier = [path for one in history for path in _recordings(one)]
     if history and len(traces) == 1:
         traces, earlier = (*earlier, BETWEEN, *traces), []

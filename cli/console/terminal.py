@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -82,6 +83,18 @@ def show_as(form: str, *values: Any, file: str | None = None, **writers: Callabl
         return
     show_one = {"csv": show_text, "gitlab": show_text, "sarif": show_sarif, "junit": show_junit}.get(form, show)
     show_one(writers[form](*values))
+
+
+def sum_up(models: Iterable[tuple[ct.render.Tally, bool]], *, statistics: bool) -> None:
+    """Show the counts for all models: with `statistics` as a table, and for several models also as one line."""
+    read = list(models)
+    counts: Counter[tuple[str, str]] = Counter()
+    for some, _ in read:
+        counts.update(some)
+    if statistics:
+        show(ct.render.statistics_text(counts))
+    if len(read) > 1:
+        print_message(ct.render.summary_text(counts, len(read), sum(broken for _, broken in read)))
 
 
 def bytes_shown() -> int:

@@ -52,7 +52,6 @@ ALONE = {
     "attribute": ["TIMES --model IF_COND"],
     "profile": ["TWICE --on litert --runs 2"],
     "trace-compare": ["TRACE TRACE", "TIMES TIMES --operators"],
-    "trace-compare --plan": ["TIMES TIMES TIMES --plan"],
 }
 OWN_FORMATS = {"export-affinity", "measure"}
 """Commands whose JSON is that of another program, or of the cost files that --costs takes."""
@@ -118,7 +117,7 @@ def test_every_command_with_json_has_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     with_json = {row.name for row in COMMANDS if any(one.name == "form" for one in parameters_of(row.function))}
     assert with_json - OWN_FORMATS == {*SEVERAL, *ALONE, "trace-stats"} - {
-        "inspect --digest", "diff --attest", "partition --what-if", "trace-compare --plan"
+        "inspect --digest", "diff --attest", "partition --what-if"
     }  # fmt: skip
     assert with_json - {"export-affinity"} < SCHEMA["$defs"].keys()
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import open_model
-from circletools.origin.algebra import Origin
 from circletools.origin.embed import embed
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import Origins, check_freshness, read_origins
+from circletools.origin.source import Origin
 from tests.kit.support import edited, packed, unpacked
 
 SOURCE, OP, EXACT, STAMP = "ONE_source_table", "ONE_op_table", "CIRCLETOOLS_origins", "CIRCLETOOLS_stamp"

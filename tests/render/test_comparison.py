@@ -10,9 +10,9 @@ import pytest
 
 from circletools.profile.compare import ComparedTime
 from circletools.profile.comparisons import ComparedBucket, ComparedOperator, ComparedProfile, ComparedTrace
-from circletools.render.comparison import comparison_json, comparison_text, visible_csv, visible_json, visible_text
+from circletools.render.comparison import comparison_json, comparison_text
 from circletools.render.table import rows_csv
-from circletools.types import ProfileComparison, TraceComparison, VisibleChange
+from circletools.types import ProfileComparison, TraceComparison
 
 EXPECTED = Path(__file__).with_name("expected")
 TRACES = TraceComparison(
@@ -37,30 +37,17 @@ PROFILES = ProfileComparison(
 )
 
 
-VISIBLE = (
-    VisibleChange(None, None, None, "all operators", 1500, 0.01, (1.5, 1.2, 200.0)),
-    VisibleChange(1, None, 2, "Add", 500, 0.123, (2.5, 1.4, 1.3)),
-)
-
-
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
         ("traces", lambda: comparison_text(TRACES)),
         ("operators", lambda: comparison_text(PROFILES)),
         ("one_subgraph", lambda: comparison_text(replace(PROFILES, rows=PROFILES.rows[:2]))),
-        ("plan", lambda: visible_text(VISIBLE)),
     ],
 )
 def test_text(name: str, lines: Callable[[], Iterator[str]]) -> None:
     expected = EXPECTED / f"comparison_{name}.txt"
     assert "\n".join(lines()) + "\n" == expected.read_text(encoding="utf-8")
-
-
-def test_a_plan_as_json_and_csv() -> None:
-    document = visible_json(VISIBLE)
-    assert (document["recordings"], document["rows"][1]["visible"]) == ([1, 3, 6], [2.5, 1.4, 1.3])
-    assert visible_csv(VISIBLE).splitlines()[2] == "1,,2,Add,500,0.123,2.5 1.4 1.3"
 
 
 def test_csv() -> None:

@@ -16,13 +16,12 @@ from typing import Any
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import Graph
 from circletools.model.model import Model, open_model
-from circletools.origin.algebra import UNKNOWN
 from circletools.origin.exporters.nodes import Root, inner_nodes, is_layout, name_roots, root_of, uncalled_modules
 from circletools.origin.exporters.patching import Guard
 from circletools.origin.exporters.tagging import LAYOUT_CODES, feeding
 from circletools.origin.numbering import number_sources
 from circletools.origin.read import NOTHING_KNOWN, Origins
-from circletools.origin.source import Source
+from circletools.origin.source import UNKNOWN, Source
 from circletools.origin.tracking.tracker import track_from
 
 MODULE = "tico"

@@ -29,10 +29,10 @@ from circletools.graph.build import model_graph
 from circletools.graph.columns import Mask
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
-from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.describe import OperatorRow, Selection, operator_rows
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_in
+from circletools.origin.source import UNKNOWN, Origin
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tags import TAG, tags_of
 from circletools.origin.tracking.evidence import Found, Grounds
