@@ -300,7 +300,7 @@ class BufferIndex(Index):
 def refuse_index(items: Sequence[object], index: object, negative: str | None = None) -> None:
     """Raise TypeError for an index of a wrong type, IndexError for one that is out of range.
 
-    `negative` is what a negative number means if it does not count from the end.
+    `negative` explains a negative number that does not count from the end.
     """
     if isinstance(index, slice):
         return

@@ -81,7 +81,7 @@ def remap(affinity: Affinity, index_map: IndexMap) -> Affinity:
 
 
 def _most_used(devices: Ids) -> int:
-    """Return the most common device, NONE if no operator has a device."""
+    """Return the most common device, or NONE if no operator has a device."""
     found, counts = np.unique(devices[devices != NONE], return_counts=True)
     return int(found[counts.argmax()]) if found.size else NONE
 

@@ -23,7 +23,7 @@ _UNKNOWN_CODES = ("STABLEHLO_DOT_GENERAL", "STABLEHLO_CONVOLUTION", "BCQ_FULLY_C
 
 
 def macs(graph: Graph) -> Indices:
-    """Return the multiply-accumulates of each operator, UNKNOWN if they do not follow from its shapes."""
+    """Return the multiply-accumulates of each operator, or UNKNOWN if its shapes do not determine them."""
     shapes = _Shapes(graph)
     found = np.zeros(len(graph), np.int64)
     by_code: dict[str, list[int]] = {}

@@ -101,7 +101,7 @@ def _offline(model: ModelGraph, count: int) -> Indices:
 def _preparing(graphs: tuple[Graph, ...], scratch: int, buffers: int) -> int:
     """Return the number of bytes used in the head before the plan is made, with 64-bit pointers.
 
-    They hold requests for scratch buffers, and either copies of an operator's tensors for its kernel
+    These bytes hold requests for scratch buffers, and either copies of an operator's tensors for its kernel
     (AllocateTempInputTensor) or the lists of tensors and buffers for planning.
     """
     requests = _REQUEST * (scratch + _MOST_REQUESTS)

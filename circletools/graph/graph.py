@@ -197,9 +197,9 @@ class Graph:
 
     @cached_property
     def effects(self) -> Indices:
-        """The operators with side effects, ascending: those that use a resource or call a subgraph.
+        """The operators with side effects, in order: those that use a resource or call a subgraph.
 
-        They keep their order, as in LiteRT (`Subgraph::OpMightHaveSideEffect`).
+        These operators keep their order, as in LiteRT (`Subgraph::OpMightHaveSideEffect`).
         """
         holds = self.values.is_type("RESOURCE")
         calling = [index for index, name in enumerate(self.operators.code_names) if name in _CONTROL_FLOW]

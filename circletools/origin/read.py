@@ -207,7 +207,7 @@ def check_freshness(model: Model, origins: Origins) -> Freshness:
 def origins_freshness(model: ModelGraph, origins: Origins) -> Freshness:
     """Return whether the tables still describe the operators of a graph.
 
-    They are stale if an operator index is past the end, or if a table without a stamp has `embed`'s default form
+    Tables are stale if an operator index is past the end, or if a table without a stamp has `embed`'s default form
     (operator i comes from source i, named after its output) with names that differ from the model's.
     """
     freshness = check_stamp(model)

@@ -172,7 +172,7 @@ def output_findings(model: ModelGraph) -> list[Finding]:
 
 
 def reused_outputs(graph: Graph) -> frozenset[int]:
-    """Return the outputs that operators read, and whose memory onert may reuse for a later operator.
+    """Return the outputs that operators read and whose memory onert may reuse for a later operator.
 
     onert frees a tensor, even an output, after its last reader, unless the caller provides its memory. The order of
     execution depends on hash tables, so any operator whose results are unread may run last: an output is safe if no

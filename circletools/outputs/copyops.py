@@ -71,8 +71,8 @@ def choose_copy_operator(
 ) -> CopyOperator:
     """Return the operator that is to copy an output.
 
-    It copies exactly in the runtimes given by `runtime`, if they support such tensors. Raises EditError, with the
-    output and the alternatives, if there is no such operator or the requested one is not exact.
+    The operator copies exactly in the runtimes given by `runtime`, if they support such tensors. Raises EditError,
+    with the output and the alternatives, if there is no such operator or the requested one is not exact.
     """
     traits = _traits(model, output)
     candidates, place = _candidates(model, output, traits, runtime)

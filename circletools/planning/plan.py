@@ -51,7 +51,7 @@ class DeviceShare:
 class RefusedOperators:
     """Operators (subgraph, index) of one code that run elsewhere because a device refuses them for the same reason.
 
-    If not `measured`, they are not covered by the table, so the device may accept them.
+    If not `measured`, the table does not cover the operators, so the device may accept them.
     """
 
     device: str

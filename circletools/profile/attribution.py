@@ -37,7 +37,7 @@ class OperatorTime(Attributes):
     """An operator of the model; `time` is None if the trace does not contain it.
 
     `operand_bytes` is the size of its inputs and outputs, including constants; a dynamic dimension counts as 1.
-    `macs` is the number of its multiply-accumulates in one run, None if a dimension is dynamic.
+    `macs` is the number of its multiply-accumulates in one run, or None if a dimension is dynamic.
     """
 
     subgraph: int

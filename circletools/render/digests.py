@@ -27,7 +27,7 @@ def digests_text(found: ContentDigests) -> Iterator[str]:
 def attestation_statement(found: Attestation, before: Model, after: Model) -> dict[str, Any]:
     """Return the in-toto statement (version 1) about the second model, which contains the attestation as JSON.
 
-    It names the files, and has SHA-256 digests of all their bytes.
+    The statement names the files, and has SHA-256 digests of all their bytes.
     """
     old, new = (
         {"name": PurePath(model.source.name).name, "digest": {"sha256": sha256(model.wire.memory).hexdigest()}}

@@ -48,7 +48,7 @@ def _layout(widths: Sequence[int], right: Container[int], indent: str) -> str:
 class TableLine(str):
     """A line of a table, which `fitted` can make narrower.
 
-    It has its cells, and values that are shared by all lines of a table: the length of each column's longest cell,
+    A line has its cells, and values that all lines of a table share: the length of each column's longest cell,
     the columns aligned right, and the indentation.
     """
 

@@ -103,7 +103,7 @@ def _read(context: int) -> Plan:
 class Spy:
     """A delegate that takes no operators; `plans` collects the plan of each subgraph to which it is applied.
 
-    It must outlive the interpreter to which it is applied, since the interpreter uses it once more when destroyed.
+    The delegate must outlive the interpreter, which uses the delegate once more when destroyed.
     """
 
     def __init__(self) -> None:

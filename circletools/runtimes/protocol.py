@@ -65,7 +65,7 @@ class ChainsRequest:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The program is imported; `version` is that of its package."""
+    """The program has been imported; `version` is the version of its package."""
 
     version: str
 

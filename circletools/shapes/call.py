@@ -20,7 +20,7 @@ Value = NDArray[Any]
 class RefusedError(Exception):
     """The operator refuses these shapes. `slot` is the input whose constant causes this, if there is one.
 
-    It may accept an input with `times` as many elements.
+    The operator may accept an input with `times` as many elements.
     """
 
     def __init__(self, reason: str, slot: int | None = None, times: int = 0) -> None:

@@ -41,7 +41,7 @@ def reshape(call: Call) -> Sequence[Shape]:
 
 
 def squeeze(call: Call) -> Sequence[Shape]:
-    """The shape without the dimensions that the options list or, if none, without all dimensions of size 1."""
+    """The shape without the listed dimensions or, if the options list none, without all dimensions of size 1."""
     shape = call.shape()
     axes = {call.axis(axis, len(shape)) for axis in call.options.get("squeeze_dims", ())}
     for axis in axes:

@@ -48,7 +48,7 @@ def conv_2d(call: Call) -> Sequence[Shape]:
 
 
 def pool_2d(call: Call) -> Sequence[Shape]:
-    """NHWC; the window is in the options."""
+    """The layout is NHWC; the options describe the window."""
     if len(call.shape()) > 4:
         raise DoubtfulError("input 0 has more than 4 dimensions")  # the XNNPACK delegate takes it
     shape, window = call.shape(0, 4), [call.option("filter_height"), call.option("filter_width")]

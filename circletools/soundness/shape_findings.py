@@ -28,7 +28,7 @@ _MOST_SIZES = 4  # of those with which a RESHAPE has as many elements as it need
 def shape_findings(model: Model) -> Iterator[Finding]:
     """Yield findings about operators that refuse their inputs, in subgraphs that run.
 
-    Those are subgraph 0, subgraphs with a signature, and those that they call. With dynamic inputs, an operator that
+    These are subgraph 0, subgraphs with a signature, and all that those call. With dynamic inputs, an operator that
     accepts larger inputs is not reported. Models with very many operators are skipped. Indices must be in range,
     except those of signatures.
     """

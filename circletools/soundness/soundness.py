@@ -19,7 +19,7 @@ from circletools.soundness.windows import window_findings
 def broken_graphs(model: Model) -> list[Finding]:
     """Return only those findings of `check` that are about the graphs of a model.
 
-    They are about every out-of-range index or, if there are none, about producers, readers and operator order.
+    These concern every out-of-range index or, if there are none, producers, readers and operator order.
     Raises ModelFormatError if the structure is broken where indices are stored.
     """
     return check_indices(model, as_read=True) or list(graph_findings(model, Whole(model)))
@@ -34,7 +34,7 @@ def operation_findings(model: Model) -> Iterator[Finding]:
 
 
 def soundness_findings(model: Model) -> Iterator[Finding]:
-    """Yield findings that keep runtimes from loading or executing the model; for no index may `is_dangling` hold."""
+    """Yield findings that keep runtimes from loading or executing the model, which must have no dangling indices."""
     yield from operation_findings(model)
     yield from window_findings(model)
     yield from signature_findings(model)

@@ -54,7 +54,7 @@ def _shapes(whole: Whole, sizes: NDArray[Any]) -> Iterator[Finding]:
         "SHAPE_SIGNATURE_MISMATCH",
         ranks,
         whole.tensor,
-        lambda row: f"the shape has rank {shapes.count[row]}, its signature rank {signatures.count[row]}; {CORRECT}",
+        lambda row: f"the shape has rank {shapes.count[row]}, the signature rank {signatures.count[row]}; {CORRECT}",
     )
 
 

@@ -282,7 +282,7 @@ def standard_output() -> BinaryIO:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and its parents, unless it exists. Raises OutputError."""
+    """Make a directory, if it does not exist, and its parents. Raises OutputError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

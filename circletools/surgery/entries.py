@@ -77,7 +77,7 @@ def remove_entries(
     affinity: bool = False,
     files: bool = False,
 ) -> RewriteResult:
-    """Remove all metadata entries with these names; with `origins` or `affinity`, also their tables and stamps.
+    """Remove all metadata entries with these names; with `origins` or `affinity`, remove their tables and stamps too.
 
     With `files`, the archive of associated files after the model is removed.
 

@@ -163,7 +163,7 @@ class Processes:
 def without_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block. A process started in the block never receives it.
 
-    Windows cannot delay it; readers of a log recognize that its last line is truncated.
+    Windows cannot delay Ctrl-C; readers of a log recognize that its last line is truncated.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -154,7 +154,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "rank of signature": (
         tensor(0, shape_signature=[-1]),
         [("SHAPE_SIGNATURE_MISMATCH", W, "tensors[0]")],
-        "the shape has rank 2, its signature rank 1",
+        "the shape has rank 2, the signature rank 1",
     ),
     "large": (
         tensor(0, shape=[1 << 29]),

@@ -125,7 +125,7 @@ class Form:
 class Rule:
     """A condition under which a device refuses operators, with the message of the device's program, if any.
 
-    It applies to operators with a code in `codes`, but not in `without`, that match the form `when`. Of these, it
+    A rule applies to operators with a code in `codes`, but not in `without`, that match the form `when`. Of these, it
     refuses those that match none of the forms `needs`, or all of them if `needs` is empty. If not `known`, the device
     was not tested with these operators. If `wrong`, the device runs them, but computes wrong values.
     """

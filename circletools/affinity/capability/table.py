@@ -155,7 +155,7 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
 
 
 def why_not(capability: Capability, facts: Graph, constants: Sequence[int] = ()) -> list[Refusal | None]:
-    """Return the refusals for a graph already read; see `refusals`. Tensors in `constants` count as constants."""
+    """Return the refusals for a graph, like `refusals` for a model. Tensors in `constants` count as constants."""
     traits = SubgraphTraits(facts, capability.terms)
     traits.make_constant(constants)
     kinds, examples = traits.kinds()

@@ -301,7 +301,7 @@ def priced(problem: Problem) -> Iterator[Candidate]:
 def _shared_constants(problem: Problem) -> CostTable:
     """Return the costs, with the cost of loading constants divided among the units that read each constant.
 
-    This is a lower bound on the cost of partitions, exact if all readers of each constant are in one partition.
+    The result is a lower bound on the cost of partitions; it is exact if no constant is read in several partitions.
     """
     table = replace(problem.table, times_us=np.where(problem.able, problem.table.times_us, np.inf))
     rate = table.links.constant_us_per_byte

@@ -262,7 +262,7 @@ class _Growth:
     def _is_doomed(self) -> bool:
         """Return whether the member accepted last is certain to be taken back.
 
-        This is so if a neighbour that can be in no partition lies between members, because it will be visited.
+        It is if a neighbour that can be in no partition lies between members, because it will be visited.
         """
         if self.on_step is not None:
             return False

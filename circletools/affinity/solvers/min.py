@@ -37,7 +37,7 @@ OperatorSets = list[tuple[int, ...]]
 _ORDERS, _EDGES = 128, 96_000
 """The number of orders tried per cycle, and the number of edge contractions allowed for a whole model."""
 _RUINED = 0.1
-"""The share of partitions broken up if the effort allows only few orders; most of the gain remains."""
+"""The share of partitions broken up if the effort allows only a few orders; most of the gain remains."""
 _NEAR = 8
 """A sibling is merged with one of at most this many preceding siblings, or with none."""
 
@@ -140,7 +140,7 @@ def _ruin_and_recreate(
 def fewest_turns(graph: Dag, devices: Sequence[int]) -> OperatorSets:
     """Return the groups in execution order; with two devices, their number is minimal.
 
-    These are LiteRT's groups unless starting with another device gives fewer.
+    The groups are LiteRT's unless starting with another device gives fewer.
     """
     own = turns(graph, devices)
     others = (turns(graph, devices, first) for first in sorted(set(devices)))

@@ -213,7 +213,7 @@ def _passed(views: Views, region: Region) -> Iterator[int]:
 def _absorb(views: Views, pairs: Pairs, region: Region, found: list[Found]) -> None:
     """Assign a region of BEFORE that is missing in AFTER to the operators that took over its work.
 
-    These are its producers, or its readers if it prepares an input, or if it is linear and only its readers hold
+    These are the region's producers, or its readers if it prepares an input, or if it is linear and only they hold
     changed constants.
     """
     codes = {views[0].side.codes[row] for row in region.operators}

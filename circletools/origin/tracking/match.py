@@ -150,7 +150,7 @@ class Search:
     def fits(self, old: int, new: int) -> bool:
         """Return whether two operators can correspond.
 
-        They have the same code, the same number of computed inputs, and no constant that belongs to another operator.
+        They can if their codes and numbers of computed inputs agree and neither has a constant of another operator.
         """
         if self.codes[0][old] != self.codes[1][new] or self.moving[0][old] != self.moving[1][new]:
             return False

@@ -1,6 +1,6 @@
 """Read the operator tables that LiteRT's summarizer prints in `benchmark_model` and in LiteRT's own runtime.
 
-They are CSV (`--profiling_output_csv_file`), or text on standard output:
+The tables are CSV (`--profiling_output_csv_file`), or text on standard output:
 
     ============================== Run Order ==============================
     node type, first, avg_ms, %, cdf%, mem KB, times called, name

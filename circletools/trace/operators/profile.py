@@ -121,7 +121,7 @@ def only_executions(trace: OperatorTrace, kept: Mapping[int, int]) -> OperatorTr
 def warm_up(trace: OperatorTrace) -> int:
     """Return the number of initial executions that are slower than chance explains, compared with the second half.
 
-    They must be slower by a tenth and by five times the spread. Four executions are needed; at least half are kept.
+    These must be slower by a tenth and by five times the spread. Four executions are needed; at least half are kept.
     """
     if trace.averaged or trace.executions < _FEWEST:
         return 0
