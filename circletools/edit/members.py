@@ -80,7 +80,7 @@ def number(table: NewTable, name: str) -> int:
 
 
 def original_tensor(original: Model, overlay: Overlay, subgraph: int, index: int) -> NewTable | None:
-    """Return the table of a tensor in the original file, or None if it is new."""
+    """Return the table of a tensor in the original file, or None if the tensor is new."""
     columns = original.tensor_columns
     if subgraph >= len(columns.splits) - 1 or index >= len(columns.rows_of(subgraph)):
         return None

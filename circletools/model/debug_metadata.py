@@ -19,7 +19,7 @@ class DebugMetadata:
     """The debug metadata of the first conversion; `subgraphs` has a table for each subgraph that it describes."""
 
     def __init__(self, data: memoryview) -> None:
-        """Read the top-level tables. Raises ModelFormatError if there are none."""
+        """Read the top-level tables. Raises ModelFormatError if there are no tables."""
         self.wire, self.schema = Wire(data), load_schema("debug_metadata")
         root = self.table(self.schema.root, self.wire.one(0, np.dtype("<u4")))
         conversions, _ = root.children("debug_metadata", self.schema)

@@ -212,7 +212,7 @@ class Subgraph(Attributes):
             raise UsageError(
                 "the file has no values for this tensor",
                 location=location,
-                hint="it is computed; those with values have .is_constant",
+                hint="the tensor is computed; tensors with values have .is_constant",
             )
         return array_of(view, self._buffers()[view.buffer].data, self._tensor_table(tensor), self.columns.schema)
 

@@ -32,7 +32,7 @@ _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#ff7f6e"
 
 
 def subgraph_of(model: ModelGraph, graph_id: str) -> int:
-    """Return the index of the subgraph that Model Explorer shows as a graph. Raises UsageError if there is none."""
+    """Return the index of the subgraph that Model Explorer shows as a graph, or raise UsageError if there is none."""
     known = {"main": 0} if len(model) == 1 else graph_ids(model)
     if len(model) == 1:
         known[model.graphs[0].name] = 0

@@ -108,7 +108,7 @@ class _Locations:
         return list(found or types)
 
     def _read(self, index: int) -> tuple[str | None, Location | None]:
-        """Return the kind of a location and the location, or None for both if there is none."""
+        """Return the kind of a location and the location, or None for both if there is no location."""
         if index >= len(self.kinds) or self.kinds[index] != _LOCATION or not self.targets[index]:
             return None, None
         member = self.schema.unions["LocationType"].get(self.types[index])

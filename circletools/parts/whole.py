@@ -263,7 +263,7 @@ class Whole:
 
     @cached_property
     def annotations(self) -> Annotations:
-        """The metadata that refers to operators. Raises TableFormatError if it cannot be decoded."""
+        """The metadata that refers to operators. Raises TableFormatError if the metadata cannot be decoded."""
         return read_annotations(self.graph)
 
     def contents(self, excerpt: Excerpt) -> Contents:

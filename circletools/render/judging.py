@@ -84,7 +84,7 @@ def headline_text(file: str, found: Judgement, error: str | None = None) -> Iter
 
 
 def judgement_json(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
-    """Return the JSON document of `check`; a baseline makes it mark new findings. `error` says why there are none."""
+    """Return the JSON of `check`. With a baseline, new findings are marked. `error` says why it has no findings."""
     document = {
         "file": file,
         "schema_version": SCHEMA_VERSION,

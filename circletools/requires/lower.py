@@ -64,7 +64,7 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
 
 
 def _lowest(model: ModelGraph, code: int) -> int | None:
-    """Return the lowest version that suits all operators of a code; None if there are none, or if one is unknown."""
+    """Return the lowest version that suits all operators of a code; None without operators or if one is unknown."""
     versions = [
         lowest_version(graph, operator)
         for graph in model.graphs

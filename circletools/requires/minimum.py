@@ -34,9 +34,9 @@ Release = tuple[int, ...]
 class Minimum:
     """The entry in the file and the correct value.
 
-    `declared` is the entry's text, or None if there is none. `needed` is the required TensorFlow release, None if no
-    release is known to have all operators. `is_bound` means that a release older than `needed` may suffice, since no
-    older one was measured. `state` compares the two.
+    `declared` is the entry's text, or None if there is none. `needed` is the required TensorFlow release, or None if
+    no release is known to have all operators. `is_bound` means that a release older than `needed` may suffice, since
+    no older one was measured. `state` compares the two.
     """
 
     declared: str | None

@@ -1,4 +1,4 @@
-"""LiteRT's C interface (litert/c/litert_profiler.h, litert_compiled_model.h); the Python one has no profiler."""
+"""LiteRT's C interface (litert/c/litert_profiler.h, litert_compiled_model.h); the Python API has no profiler."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Source:
         return Path(self.name) if self.file is not None else None
 
     def close(self) -> None:
-        """Close the file. It stays mapped as long as a view of it exists."""
+        """Close the file. The contents stay mapped as long as a view of them exists."""
         if self.file is not None:
             self.file.close()
         self.octets = memoryview(b"")

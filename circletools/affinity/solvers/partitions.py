@@ -1,4 +1,4 @@
-"""Form partitions, given a device for each operator, in either mode; and order them so that they can run.
+"""Form partitions, given a device for each operator, in either mode, and order the partitions so that they can run.
 
 seed     the design of OpenVINO's hetero plugin, exactly; its partitions may wait for each other
 min      as few connected partitions as merging can form

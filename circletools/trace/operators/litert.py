@@ -45,7 +45,7 @@ _OUTSIDE: _Open = (None, 0, None, False, None)
 
 
 def collect(events: Iterable[Event]) -> OperatorTrace:
-    """Return the runs of operators among the marks of a trace. Raises InvalidInputError if there are none."""
+    """Return the runs of operators among the marks of a trace. Raises InvalidInputError if there are no runs."""
     marks: dict[bytes, _Mark | None] = {}
     stacks: dict[int, list[_Open]] = {}
     found: dict[str, list[OperatorRun]] = {"operator": [], "part": []}

@@ -140,7 +140,7 @@ def warm_up(trace: OperatorTrace) -> int:
 def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
     """Merge recordings of the same model into one, with their executions one after another.
 
-    Raises UsageError if there are none, if they are from several runtimes, or if only some are averages.
+    Raises UsageError if there are no recordings, if they are from several runtimes, or if only some are averages.
     """
     if len({(trace.runtime, trace.averaged) for trace in traces}) != 1:
         raise UsageError("only recordings of one runtime can be merged, and only if all or none are averages")

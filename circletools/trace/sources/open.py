@@ -95,7 +95,7 @@ def _is_perfetto(start: bytes) -> bool:
 class Encoding(NamedTuple):
     """An encoding of traces: what its places are, how to recognize it (`fits`), and how to read it.
 
-    The arguments of `fits` are the start of the trace, as it is and without byte order mark and white space.
+    The arguments of `fits` are the start of the trace, both as it is and without its byte order mark and white space.
     """
 
     name: str
