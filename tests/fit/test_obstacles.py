@@ -127,6 +127,6 @@ def test_a_window_that_does_not_fit_is_not_known(subgraph: int) -> None:
     (misfit,) = target.misfits
     assert target.verdict == "not_known"
     assert (misfit.subgraph, misfit.operator, misfit.measured, misfit.reason) == (subgraph, 0, False, LARGE_WINDOW)
-    assert misfit.remedy == "give the model a shape that the window fits into"
+    assert misfit.remedy == "give the model an input shape into which the window fits"
     (refused,) = fitted(pooled(), "ethos-u55").targets
     assert refused.verdict == "not_resident"

@@ -77,7 +77,7 @@ def check(data: bytes) -> None:
 
 def names(model: Model, tensors: Any, subgraph: int = 0) -> list[str]:
     """Return the names of tensors."""
-    return [model.subgraphs[subgraph].tensors[tensor].name for tensor in list(tensors)]
+    return [model.subgraphs[subgraph].tensors[tensor].name if tensor >= 0 else "" for tensor in list(tensors)]
 
 
 def shape(data: bytes, subgraph: int = 0) -> tuple[list[str], list[str], list[str]]:
