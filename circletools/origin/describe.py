@@ -121,13 +121,14 @@ def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> 
     rows = []
     for subgraph in shown:
         codes = model.graphs[subgraph].operators.code_names
+        known = origins.operators[subgraph] if origins.operators else {}
         for index, (code, output) in enumerate(
             zip(codes, model.graphs[subgraph].operators.first_result_names, strict=True)
         ):
             ranges = selection.operators
             if ranges is not None and not any(first <= index <= last for first, last in ranges):
                 continue
-            origin = origins.of(subgraph, index) if origins.operators else UNKNOWN
+            origin = known.get(index, UNKNOWN)
             if selection.source is None or origin & wanted:
                 rows.append(OperatorRow(subgraph, index, code, output, origin))
     return rows

@@ -62,9 +62,12 @@ class Origins(Attributes):
 
     def of(self, subgraph: int, operator: int) -> Origin:
         """Return the origin of an operator (empty without sources). Raises IndexError for an invalid index."""
+        known = self.operators[subgraph] if type(subgraph) is int and 0 <= subgraph < len(self.operators) else {}
+        if (found := known.get(operator)) is not None:
+            return found
         refuse_index(self.operators, subgraph, "")
         refuse_index(range(self.counts[subgraph] if self.counts else 1 << 32), operator, "")
-        return self.operators[subgraph].get(operator, UNKNOWN)
+        return UNKNOWN
 
     def details_of(self, source: int) -> SourceDetails:
         """Return the details of a source."""
@@ -142,10 +145,10 @@ def origins_in(model: ModelGraph) -> Origins | None:
     """Return the origins of a graph; see `read_origins`."""
     origins = decode_origins(model, model.metadata_value)
     if origins is not None:
-        sizes = (
-            (at, sum(map(len, map(str, (name, *origins.details_of(at)))))) for at, name in origins.sources.items()
-        )
-        long = {at: size - _LONG_NAME for at, size in sizes if size > _LONG_NAME}
+        sizes = {at: len(name) for at, name in origins.sources.items()}
+        for at, parts in origins.details.items():
+            sizes[at] = sizes.get(at, 0) + sum(len(str(part)) for part in parts)
+        long = {at: size - _LONG_NAME for at, size in sizes.items() if size > _LONG_NAME}
         used = (origin for operators in origins.operators for origin in operators.values())
         total = sum(long.get(source, 0) for origin in used for source in origin) if long else 0
         model.source.wire.budget.charge("the names and details of operators' sources", total)
