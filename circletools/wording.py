@@ -259,15 +259,25 @@ class Named(dict[str, Any]):
         raise AttributeError(f"there is no attribute {name!r} ({hint})")
 
 
+def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a search that raises TypeError for a string, unless items are strings."""
+
+    def run(self: Sequence[object], value: object, *bounds: int) -> Any:
+        if isinstance(value, str) and self and not isinstance(self[0], str):
+            raise TypeError(f"items are of type {type(self[0]).__name__}, not str{by_name(self, value)}")
+        return search(self, value, *bounds)
+
+    return run
+
+
 class Items(Attributes, tuple[_Item, ...]):
     """A tuple whose errors show how to get an item."""
 
     __slots__ = ()
 
-    def __contains__(self, value: object) -> bool:
-        if isinstance(value, str) and self and not isinstance(self[0], str):
-            raise TypeError(f"items are of type {type(self[0]).__name__}, not str{by_name(self, value)}")
-        return tuple.__contains__(self, value)
+    if not TYPE_CHECKING:
+        __contains__ = refuse_words(tuple.__contains__)
+        index, count = refuse_words(tuple.index), refuse_words(tuple.count)
 
 
 class Index(int):
@@ -314,17 +324,6 @@ def refuse_index(items: Sequence[object], index: object, negative: str | None = 
     if isinstance(index, Attributes):
         find = "; write its .index" if hasattr(index, "index") else ""
     raise TypeError(f"an index must be a number or a slice, not {str(index)[:80]!r}{find}")
-
-
-def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a search that raises TypeError for a string, since no item can be equal to one."""
-
-    def run(self: Sequence[object], value: object, *bounds: int) -> Any:
-        if isinstance(value, str) and self:
-            raise TypeError(f"items are of type {type(self[0]).__name__}, not str{by_name(self, value)}")
-        return search(self, value, *bounds)
-
-    return run
 
 
 def by_name(items: Sequence[object], name: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Numbers that stand for things: equal for equal things, told apart for others, and those of the plain definition."""
+"""Numbers that stand for things: equal for equal things, different for others, and those of the plain definition."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_a_first_buffer_with_data_is_found() -> None:
     assert broken("circle/mlp", fill) == [("SENTINEL_BUFFER_NOT_EMPTY", "warning", "buffers[0]")]
 
 
-def test_many_findings_of_one_kind_are_told_in_short() -> None:
+def test_many_findings_of_one_kind_are_listed_in_short() -> None:
     def break_all(model: Any) -> None:
         for tensor in model.subgraphs[0].tensors:
             tensor.buffer = 999
@@ -154,8 +154,8 @@ def test_many_findings_of_one_kind_are_told_in_short() -> None:
     assert len(found) == 21
 
 
-@pytest.mark.parametrize(("count", "told"), [(1, 1), (19, 19), (20, 20), (21, 21), (30, 21)])
-def test_findings_of_one_kind_are_told_up_to_a_number(count: int, told: int) -> None:
+@pytest.mark.parametrize(("count", "listed"), [(1, 1), (19, 19), (20, 20), (21, 21), (30, 21)])
+def test_findings_of_one_kind_are_listed_up_to_a_number(count: int, listed: int) -> None:
     def change(model: Any) -> None:
         model.subgraphs[0].outputs = [99] * count
 
@@ -163,7 +163,7 @@ def test_findings_of_one_kind_are_told_up_to_a_number(count: int, told: int) -> 
     model = unpacked(data)
     change(model)
     found = verify(packed(model, data[4:8]))
-    assert [finding.location for finding in found] == [f"subgraphs[0].outputs[{at}]" for at in range(told)]
+    assert [finding.location for finding in found] == [f"subgraphs[0].outputs[{at}]" for at in range(listed)]
     said = ["tensor 99 does not exist; there are 8"] * min(count, 20)
     assert [finding.message for finding in found] == [
         *said, *[f"and {count - 20} more of the same kind"] * (count > 20)
@@ -178,7 +178,7 @@ def test_what_is_no_model(length: int, hint: bool) -> None:
     assert str(caught.value).endswith(f"neither a TFLite nor a Circle model: no TFL3 or CIR0 at byte 4 ({words})")
 
 
-def test_data_of_operators_outside_the_file_is_told_by_subgraph() -> None:
+def test_data_of_operators_outside_the_file_is_listed_by_subgraph() -> None:
     build = Build()
     for name, count in (("first", 3), ("second", 2), ("third", 1)):
         graph = Graph(build, name)

@@ -88,12 +88,17 @@ class Capability(Attributes):
         """Return the forms of an operator code, followed by the forms that apply to every operator."""
         return (*self.operators.get(code, ()), *self.operators.get(ANY, ()))
 
+    def _tables(self) -> Iterator[Mapping[str, tuple[Form, ...]]]:
+        """Yield the forms by code, from each part of the table."""
+        yield from (self.operators, self.measured or {})
+        for rule in self.context:
+            yield from (rule.first, rule.then, rule.through)
+
     @cached_property
     def terms(self) -> dict[str, tuple[Term, ...]]:
         """The options and tensor properties, besides types and ranks, that the forms of each code read."""
         named: dict[str, set[Term]] = {}
-        sides = (side for rule in self.context for side in (rule.first, rule.then, rule.through))
-        for table in (self.operators, self.measured or {}, *sides):
+        for table in self._tables():
             for code, forms in table.items():
                 named.setdefault(code, set()).update(term for form in forms for term in form.terms)
         for rule in self.rules:
@@ -106,8 +111,7 @@ class Capability(Attributes):
     def conditions(self) -> Counter[str]:
         """The number of rules, and of forms with conditions on numbers, that are tried for each code."""
         found = Counter(code for rule in self.rules for code in rule.codes)
-        sides = (side for rule in self.context for side in (rule.first, rule.then))
-        for table in (self.operators, self.measured or {}, *sides):
+        for table in self._tables():
             found.update({code: sum(bool(form.where) for form in forms) for code, forms in table.items()})
         return found
 
