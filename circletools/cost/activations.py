@@ -29,8 +29,8 @@ class Activations:
     """Bytes of the activations of a graph.
 
     `peak_bytes` is the largest number of bytes live at one operator, `peak_operator` the first such operator (-1 if
-    there are none). `planned_bytes` is the size of the planned arena, with values aligned to `alignment` bytes, None
-    if there are too many values. Neither size includes `variable_bytes` (tensors kept between runs) or
+    there are none). `planned_bytes` is the size of the planned arena, with values aligned to `alignment` bytes, or
+    None if there are too many. Neither size includes `variable_bytes` (tensors kept between runs) or
     `unproduced_bytes` (tensors that operators read but nothing produces, such as scratch memory planned by Vela).
     """
 
@@ -91,7 +91,7 @@ def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
 def plan(begins: Indices, ends: Indices, sizes: Indices, order: Indices, fixed: Indices | None = None) -> int:
     """Return the size of an arena in bytes; values are placed in this order, each at the lowest free offset.
 
-    `fixed` has prescribed offsets, -1 for values without one.
+    `fixed` holds prescribed offsets, or -1 for values without one.
     """
     placed = np.zeros((4, len(order)), np.int64)  # offset, end, first and last operator; sorted by offset
     top, given = 0, [-1] * len(order) if fixed is None else fixed[order].tolist()

@@ -90,7 +90,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
 class _Question:
     """A target, and what is known about running the model on it.
 
-    `refused` has the operators that are refused whatever the table says; `shaped` returns what `with_shapes` returns.
+    `refused` holds operators that are refused regardless of the table; `shaped` returns the result of `with_shapes`.
     """
 
     name: str
@@ -186,7 +186,7 @@ class _Part:
         self.bytes = computed_bytes(facts)
 
     def alike(self) -> list[Alike]:
-        """Return the operators, grouped by the reason for which they are refused."""
+        """Return the operators, grouped by the reason for their refusal."""
         groups: dict[tuple[int, str, str], list[int]] = {}  # operators of one kind share a refusal
         for operator, refusal in self.refusals.items():
             key = id(refusal), self.codes[operator], self.composites.get(operator, "")
@@ -239,13 +239,13 @@ def _blamed(found: Iterable[tuple[Misfit, tuple[Source, ...]]], parts: Iterable[
 
 
 def computed_bytes(facts: Graph) -> NDArray[np.float64]:
-    """Return the number of bytes that each operator computes."""
+    """Return the size of each operator's outputs in bytes."""
     made = facts.definitions
     return np.bincount(made.operators, facts.values.bytes[made.values], len(facts)).astype(np.float64)
 
 
 def _cuts(subgraphs: Sequence[tuple[Graph, _Refusals]]) -> Cuts:
-    """Return the tensors that pass between delegated groups, formed as LiteRT forms them, and the other operators."""
+    """Return the tensors that pass between delegated groups, formed as in LiteRT, and the other operators."""
     partitions, tensors, size_bytes = 0, 0, 0
     for facts, refused in subgraphs:
         elsewhere = np.array([refusal is not None for refusal in refused], np.bool_)

@@ -11,7 +11,7 @@ from circletools.shapes.infer import Inference, Place, ShapesRefusedError
 
 
 def with_shapes(model: Model) -> tuple[Model, set[Place]]:
-    """Return the model with shapes inferred for tensors without one, and the tensors whose values follow.
+    """Return the model with inferred shapes for tensors without one, and the tensors whose values were inferred.
 
     A shape that cannot be inferred stays empty.
     """

@@ -17,7 +17,7 @@ from circletools.runtimes.programs import PROGRAMS, named
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """The program that decides for a target, with `variant` at the start of its variants' names.
+    """The program that decides for a target; the names of its variants begin with `variant`.
 
     `device` is its name for the target. `places_each`: it reports where each operator runs, even if it refuses the
     model as a whole. `runs`: the table was measured by running operators, so a model must run too. `explains`: it

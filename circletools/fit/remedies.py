@@ -95,7 +95,7 @@ def _tensor(place: str, tensor: str, allowed: str) -> str:
 
 
 def _covers(allowed: str, tensor: str) -> bool:
-    """Return whether a tensor matches an entry in a table; both begin with a type, which other words follow."""
+    """Return whether a tensor matches an entry in a table; both are a type followed by other words."""
     kind, *words = allowed.split()
     own, *described = tensor.split()
     return kind in ("*", own) and set(words) <= {*described, "unquantized"}

@@ -66,9 +66,9 @@ class Alike(NamedTuple):
 class Misfit(NamedTuple):
     """An operator that a target does not support or, if not `measured`, with which the target was never tested.
 
-    `origin` has the names of its sources or, if the model has none for it (not `from_tables`), the name of its first
-    output. `is_new`: it is not in the baseline. `details` has the known details of each source; it is empty if there
-    are none.
+    `origin` holds the names of its sources or, if the model has none for it (not `from_tables`), the name of its
+    first output. `is_new`: it is not in the baseline. `details` holds the known details of each source; it is empty
+    if there are none.
     """
 
     subgraph: int
@@ -166,8 +166,8 @@ class TargetFit(Tabular):
 
     `sources` are the sources to change so that no operator is refused, the worst first; operators that were not
     measured are not considered. `obstacles` keep the runtime from loading the model as a whole. `fixed` is the number
-    of findings that only the baseline has. `memory` is what TFLM needs, None for other targets. `cause` explains the
-    verdict on the whole model, if there is a single cause.
+    of findings that only the baseline has. `memory` is what TFLM needs, or None for other targets. `cause` explains
+    the verdict on the whole model, if there is a single cause.
     """
 
     name: str

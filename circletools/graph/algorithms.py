@@ -51,7 +51,7 @@ def topological_order(successors: Sequence[Sequence[int]]) -> list[int]:
 
 
 def reachable(start: Iterable[int], further: Mapping[int, Iterable[int]] | Sequence[Iterable[int]]) -> set[int]:
-    """Return `start` and all numbers reachable from it; a number missing in `further` has no successors."""
+    """Return `start` and all numbers reachable from it; a number missing from `further` has no successors."""
     pending, found = list(start), set[int]()
     rows = further if isinstance(further, Mapping) else dict(enumerate(further))
     while pending:

@@ -35,7 +35,7 @@ class Uses(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """The value in each slot of all operators, -1 if omitted; the slots of operator i begin at `splits[i]`."""
+    """The value in each slot of all operators, or -1 if omitted; the slots of operator i begin at `splits[i]`."""
 
     values: Indices
     splits: Indices
@@ -62,13 +62,13 @@ class Slots:
 
 
 def alike(heads: Sequence[Indices], slots: Sequence[tuple[Slots, Indices]]) -> Indices:
-    """Number operators; two get the same number if all columns of `heads` and the words of all slots agree."""
+    """Number operators; two get the same number if all columns of `heads` and the values in all slots agree."""
     return number_together([*heads, *(row_numbers(words, each.counts) for each, words in slots)])
 
 
 @dataclass(frozen=True, eq=False)
 class Operators:
-    """The operators 0..n-1 of a graph: the slice `rows` of the model's operators, which are those of `subgraphs`."""
+    """The operators 0..n-1 of a graph: those of `subgraphs`, which are the slice `rows` of the model's operators."""
 
     model: Model
     rows: slice
@@ -121,7 +121,7 @@ class Operators:
         return [name.decode("utf-8", "surrogateescape") if len(name) <= _LONG_NAME else long[name] for name in raw]
 
     def option(self, name: str, chosen: Indices | slice = slice(None)) -> NDArray[np.float64]:
-        """Return an option of each operator, 0 if the operator lacks it; strings are returned as numbers."""
+        """Return an option of each operator, or 0 if the operator lacks it; strings are returned as numbers."""
         return options_of(self.tables.take(chosen), name, self.schema)
 
 
@@ -195,7 +195,7 @@ class Values:
         )
 
     def size_bytes(self, value: int) -> int | None:
-        """Return the size of one value in bytes, None if its shape or element size is unknown."""
+        """Return the size of one value in bytes, or None if its shape or element size is unknown."""
         kind = self.schema.enums["TensorType"].get(int(self.type_numbers[value]), "")
         return size_bytes(kind, self.shapes.row(value).tolist(), self.shape_signatures.row(value).tolist())
 

@@ -1,4 +1,4 @@
-"""The resources that a runtime keeps apart from tensors, and the operators that use them, directly or by calls.
+"""The resources that a runtime keeps apart from tensors, and the operators that use them, directly or through calls.
 
 A variable tensor keeps its value between runs. Variables and hash tables live in the interpreter: operators name them
 (`VAR_HANDLE` by container and name, `HASHTABLE` by number) and pass the name on in a handle, which may also be an
@@ -213,7 +213,7 @@ def _known_here(names: Iterable[Reference]) -> set[Resource]:
 def _initializers(uses: Uses) -> tuple[list[int], set[Resource]]:
     """Return the operators that only set initial values, and the resources that other operators write.
 
-    An initialiser that reads resources written by others depends on their values, and cannot be copied.
+    An initializer that reads resources written by others depends on their values, and cannot be copied.
     """
     chosen = dict.fromkeys(uses.initialisers)
     reading: dict[Resource, list[int]] = defaultdict(list)

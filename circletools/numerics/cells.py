@@ -104,7 +104,7 @@ class Judge:
     def cell(self, runner: Runner, task: Task, given: Known, whole: Known | None) -> Cell:
         """Return the cell for an operator in a program; `given` are values of the reference.
 
-        `whole` has the values from a run of the whole model, if it ran.
+        `whole` holds the values from a run of the whole model, if it ran.
         """
         known = None if task.skipped else whole
         inherited = None if known is None else self.largest(task, task.expected(given), known)
@@ -208,7 +208,7 @@ class Judge:
         return False
 
     def _is_one_kernel(self, task: Task) -> bool:
-        """Return whether one kernel computes both, and thus rounds equally whatever its constants and options."""
+        """Return whether one kernel computes both models, and so rounds equally for any constants and options."""
         kernels = [
             [(of.graph.operators.code_names[at], [of.form(to).type for to in of.reach.operands[at]]) for at in some]
             for of, some in ((self.second, task.own.operators), (self.first, task.theirs.operators))

@@ -70,7 +70,7 @@ def more_runs(first: list[Array], request: CompareRequest) -> Runs:
 
 
 def file_inputs(request: CompareRequest, graph: Graph, signature: Signature | None, like: list[Array]) -> Runs:
-    """Return the inputs of each run from the files; `like` has arrays of the model's types and shapes, if known.
+    """Return the inputs of each run from the files; `like` holds arrays of the model's types and shapes, if known.
 
     Raises InvalidInputError for a file that cannot be read or lacks an input.
     """

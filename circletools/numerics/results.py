@@ -104,7 +104,7 @@ def changes_kind(expected: Array, found: Array) -> Array:
 
 
 def _unclamped(real: Array) -> Array:
-    """Return numbers with infinity for the largest FLOAT32 number, to which LiteRT's kernels clamp infinity."""
+    """Return numbers with the largest FLOAT32 number, to which LiteRT clamps infinity, replaced by infinity."""
     if real.dtype.kind != "f":
         return real
     return np.where(np.abs(real) >= _LARGEST, np.copysign(inf, real), real)
@@ -158,8 +158,8 @@ class Column(Attributes):
     """A program in the comparison.
 
     `failure` is the reason why it does not run the whole model. `exposing_changes` describes how its outputs change
-    when tensors inside the model become outputs too; empty if they do not change. `outputs` has the largest
-    difference between each output of the whole model and the reference, None if sizes differ or only one is finite.
+    when tensors inside the model become outputs too; empty if they do not change. `outputs` holds the largest
+    difference of each output of the model from the reference, or None if sizes differ or only one is finite.
     """
 
     program: str

@@ -1,4 +1,4 @@
-"""Runs models and parts of them with the same inputs in all compared programs."""
+"""Run models, and parts of them, with the same inputs in all compared programs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Runner:
     def part(self, subject: Subject, region: Region, values: Known, data: Mapping[int, bytes] | None = None) -> Known:
         """Cut a region out of a model, run it with these values, and return its outputs. Raises NotRunError.
 
-        `data` are replacement contents for buffers of the model.
+        `data` holds replacement contents for buffers of the model.
         """
         inputs = [[values[tensor][run] for tensor in region.inputs] for run in range(self.runs)]
         with _refusing():
@@ -91,7 +91,7 @@ class Runner:
     def exposed(self, subject: Subject, tensors: Sequence[int], inputs: Runs, plain: Runs) -> Known:
         """Run the whole model; return the values of these tensors. Raises NotRunError.
 
-        Records whether outputs differ from `plain`, the outputs without exposed tensors.
+        Also record whether outputs differ from `plain`, the outputs without exposed tensors.
         """
         with _refusing():
             parts, places = subject.exposed(tensors)
@@ -244,7 +244,7 @@ def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, 
 
 
 def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
-    """Return an operator with the producers of its inputs that have no partner, or why there is no such region."""
+    """Return an operator with the producers of its inputs that have no partner, or the reason why there is none."""
     chosen, pending = {operator}, [operator]
     while pending:
         for tensor in subject.reach.given([pending.pop()]):

@@ -38,7 +38,7 @@ NO_REGION = Region()
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A model whose subgraph 0 is compared; that is subgraph `subgraph` of the user's model `named`.
+    """A model whose subgraph 0 is compared; it corresponds to subgraph `subgraph` of the user's model `named`.
 
     If `is_real`, its parts compute in FLOAT32 with the numbers that quantized tensors represent.
     """
@@ -99,7 +99,7 @@ class Subject:
             return edit.parts(), [outputs.index(tensor) for tensor in tensors]
 
     def cut_out(self, region: Region, data: Mapping[int, bytes] | None = None) -> list[Part]:
-        """Return these operators as a separate model; `data` has replacement contents for buffers."""
+        """Return these operators as a separate model; `data` holds replacement contents for buffers."""
         real: Collection[int] = ()
         if self.is_real:
             real = self.quantizations.keys()

@@ -1,4 +1,4 @@
-"""Make a part of a model a model of its own: a partition, the operators between tensors, or everything used.
+"""Turn part of a model into a model of its own: a partition, the operators between tensors, or everything used.
 
     request -> selection      -> excerpt           -> contents               -> bytes
                (cut or plan)     (with names and      (with new indices for     (by `Writer`)

@@ -24,14 +24,14 @@ from circletools.graph.resources import Resource, State
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The partition of each operator of a graph, -1 for none; the operators' devices; and the devices' names."""
+    """The partition of each operator of a graph (-1: none); the operators' devices; and the devices' names."""
 
     partitions: Indices
     devices: Indices
     names: Mapping[int, str]
 
     def operator(self, operator: int) -> str:
-        """Return the words for an operator and its device."""
+        """Return words that describe an operator and its device."""
         return f"operator {operator} on {self.device(operator)}"
 
     def device(self, operator: int) -> str:

@@ -259,7 +259,7 @@ class Comparison:
                 yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {problem}")
 
     def lacking(self, part: Computed, file: str) -> Iterator[Finding]:
-        """Yield the operators that name or initialize resources which a part uses, but that the part lacks."""
+        """Yield the operators that a part lacks although they name or initialize resources that it uses."""
         source, there = self._source.operators, set(part.operators.values())
         for operator, users in self._state.copied.items():
             if source[operator] not in there and any(source[user] in there for user in users):
@@ -268,7 +268,7 @@ class Comparison:
                 yield Finding("OPERATORS_DIFFER", "error", where, message)
 
     def missing(self) -> Iterator[Finding]:
-        """Yield the operators of the source that no part has."""
+        """Yield the operators of the source that no part contains."""
         for index, operator in self._source.operators.items():
             if self._left[operator]:
                 self._left[operator] -= 1
@@ -278,7 +278,7 @@ class Comparison:
 
 
 def manifest_findings(directory: Path, connections: Connections, *, expected: bool) -> Iterator[Finding]:
-    """Compare the manifest with the connections. With `expected`, a manifest must exist if these allow a package."""
+    """Compare the manifest with the connections. With `expected`, it must exist if they allow a package."""
     path = directory / MANIFEST
     if not os.path.lexists(path):
         if expected and package_obstacle(connections) is None:

@@ -39,7 +39,7 @@ Way = tuple[tuple[str, TableType, int], ...]
 class _Inner:
     """The indices in one field of a table below an operator or a tensor.
 
-    `way` is the path from the operator or tensor to the table: the field, type and position of each table on it.
+    `way` is the path from the operator or tensor to the table: the field, type and position of each table along it.
     """
 
     way: Way
@@ -51,7 +51,7 @@ class _Inner:
 class References:
     """The indices in all operators and tensors of a model, by row; rows are counted across all subgraphs.
 
-    `entries` has the buffer of each metadata entry, `always` the buffers that every part of the model contains.
+    `entries` holds the buffer of each metadata entry, `always` the buffers that every part of the model contains.
     """
 
     def __init__(self, model: Model) -> None:
@@ -99,7 +99,7 @@ class References:
         return found
 
     def fields(self, owner: Owner, row: int, new: NewIndices) -> dict[str, Value]:
-        """Return the fields of an operator or tensor that are to be replaced, by name, with their new values."""
+        """Return the fields to replace in an operator or tensor, by name, with their new values."""
         fields: dict[str, Value] = {
             item.name: _packed(item, lists[row], new[kind])
             for kind, item, lists in self._columns[owner]
@@ -137,7 +137,7 @@ NewIndex = Mapping[int, int]
 class Contents:
     """The contents of an excerpt: each section's operators (rows in the model) and tensors, and called subgraphs.
 
-    `values` has the buffer of each metadata entry with a new value; these buffers follow those of the old model.
+    `values` holds the buffer of each metadata entry with a new value; these buffers follow those of the old model.
     """
 
     operators: Sequence[Sequence[int]]

@@ -28,7 +28,7 @@ _LISTED = 20  # the most operators that a hint names
 class Cut:
     """Operators of a graph, in ascending order, and the tensors that enter and leave them.
 
-    `further` has the inputs that were not requested, and `between` the operators that were not.
+    `further` holds the inputs, and `between` the operators, that were not requested.
     """
 
     operators: tuple[int, ...]
@@ -137,7 +137,7 @@ class Cutter:
         return Cut(tuple(sorted(chosen)), (*inputs, *further), tuple(outputs), tuple(further), between)
 
     def _divided_resource(self, chosen: set[int]) -> tuple[str, list[int]] | None:
-        """Return a resource with some users that are chosen and some that are not, and all its users."""
+        """Return a resource of which only some users are chosen, and all its users."""
         users = self.state.users.items()
         return next((use for use in users if 0 < len(chosen.intersection(use[1])) < len(use[1])), None)
 

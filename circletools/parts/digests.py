@@ -41,7 +41,7 @@ _MAX_NAMED = 4  # the longest chain of tensors that refer to tensors; scales ref
 class Computed:
     """The digests of a graph's operators and tensors, by index; operators are in execution order.
 
-    `reads` has the inputs of each operator, except constants.
+    `reads` holds the inputs of each operator, except constants.
     """
 
     operators: Mapping[int, bytes]

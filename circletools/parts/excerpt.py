@@ -20,9 +20,9 @@ from circletools.graph.reach import Reach
 class Section:
     """A selection from a subgraph: operators in ascending order, and the tensors that become inputs and outputs.
 
-    `names` has new names for tensors of the subgraph; `further` has tensors to include although nothing here uses
-    them; `real` has the tensors that become FLOAT32, without quantization. An operator of the excerpt that calls the
-    subgraph calls this section if `replaces` is set, and otherwise the whole subgraph.
+    `names` holds new names for tensors of the subgraph; `further` holds tensors to include although nothing here uses
+    them; `real` holds the tensors that become FLOAT32, without quantization. An operator of the excerpt that calls
+    the subgraph calls this section if `replaces` is set, and otherwise the whole subgraph.
     """
 
     subgraph: int
@@ -53,10 +53,10 @@ class NewSignature:
 class Excerpt:
     """The selection for a part: a section for each subgraph, except those included only because operators call them.
 
-    `metadata` has the entries to keep, by index in the old model, with a new value or None for the old one;
+    `metadata` holds the entries to keep, by index in the old model, with a new value or None for the old one;
     `signatures` are those to keep, by index, or new ones. Signatures refer to the first section of their subgraph.
-    `data` has new contents for buffers. An `anonymous` part has no description and no names of the old model, except
-    in signatures.
+    `data` holds new contents for buffers. An `anonymous` part has no description and no names of the old model,
+    except in signatures.
     """
 
     sections: Sequence[Section]

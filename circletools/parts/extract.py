@@ -123,7 +123,7 @@ class ExtractRequest(Attributes):
     Between tensors: the tensors `from_` become inputs, the tensors `to` become outputs (names, or `index:12`); the
     defaults are the inputs and outputs of the subgraph. By operators: `operators` are indices, as in `0-10,15`, and
     `origin` is a glob over the names of sources; if both are given, operators that match either are selected. By
-    signature: `signature` is its key. `subgraph` is the subgraph to look in; a signature has its own.
+    signature: `signature` is its key. `subgraph` is the subgraph to search; a signature has its own.
     """
 
     from_: tuple[str, ...] = ()

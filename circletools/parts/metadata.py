@@ -46,8 +46,8 @@ Entries = Mapping[int, bytes | None]
 class Annotations:
     """The tables of a model that refer to operators.
 
-    `records` has the data that stamps cover, by subgraph and operator. `stale` has the names of entries whose tables
-    are out of date; `notes` explain why these are dropped.
+    `records` holds the data that stamps cover, by subgraph and operator. `stale` holds the names of entries whose
+    tables are out of date; `notes` explain why they are dropped.
     """
 
     records: tuple[Sequence[bytes], ...]

@@ -67,7 +67,7 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
 def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
     """Return the affinity of a model, which must be up to date and cover a subgraph completely.
 
-    Raises EditError if it is not or does not, TableFormatError for a broken table, UsageError for a missing subgraph.
+    Raises EditError otherwise, TableFormatError for a broken table, and UsageError for a missing subgraph.
     """
     affinity = current_affinity(model)
     graph = graph_at(model, subgraph)

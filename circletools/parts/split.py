@@ -45,7 +45,7 @@ _FEWER = "each part has a copy of the constants that it reads; make fewer partit
 
 @dataclass(frozen=True, slots=True)
 class Split(Attributes):
-    """The result of a split: plan, connections, `sizes` of the parts in bytes, `notes` on things that no part has."""
+    """The result of a split: plan, connections, `sizes` of the parts in bytes, `notes` on what no part contains."""
 
     plan: SplitPlan
     connections: Connections
@@ -159,7 +159,7 @@ def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Find
 
 
 def _notes(whole: Whole, plan: SplitPlan, signed: set[int]) -> Iterator[Finding]:
-    """Yield notes on everything that no part contains; `signed` has the signatures that some part contains."""
+    """Yield notes on everything that no part contains; `signed` holds the signatures that some part contains."""
     for signature in whole.graph.signatures:
         if signature.index not in signed:
             why = "no part has all its inputs and outputs"

@@ -90,7 +90,7 @@ def writer_of(model: Model, references: References) -> Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """The tables of one excerpt; `moves` has the distance by which each piece of external data moves in the file."""
+    """The tables of one excerpt; `moves` holds the distance by which each piece of external data moves."""
 
     old: Writer
     excerpt: Excerpt
@@ -246,7 +246,7 @@ def _i4s(values: Iterable[int]) -> bytes:
 class Whole:
     """A model that passed `check_editable`: its graphs, the indices in its tables, its metadata and its file.
 
-    `names` has the names of its metadata entries.
+    `names` holds the names of its metadata entries.
     """
 
     graph: ModelGraph

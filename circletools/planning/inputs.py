@@ -65,7 +65,7 @@ class PlanInputs(Attributes):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The devices that the request names; empty if they are to be taken from the model."""
+        """The devices that the request names; empty if they come from the model."""
         return self.request.devices or self.rules.devices
 
     @property
@@ -130,7 +130,7 @@ def _with_last(rules: RuleSet, device: str, tables: Mapping[str, Capability]) ->
 
 
 def _check(request: PlanRequest) -> None:
-    """Raise UsageError for fields that exclude each other, or that lack a field they need."""
+    """Raise UsageError for mutually exclusive fields, and for fields without another field that they need."""
     devices = request.devices
     if not all(devices) or len(set(devices)) < len(devices):
         named = ",".join(devices)

@@ -56,7 +56,7 @@ class PlanTime(Attributes):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Measurement(Tabular):
-    """Measurements in alternation: the whole model on each device, and the parts of the split (`plans[-1]`).
+    """Alternating measurements: the whole model on each device, and the parts of the split (`plans[-1]`).
 
     `notes` name the devices that do not run the whole model.
     """

@@ -33,7 +33,7 @@ _Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """The work of a device: the number and percentage of its operators, the bytes they compute, and launches.
+    """The work of a device: the number and percentage of its operators, the bytes of their outputs, and launches.
 
     `macs` counts the multiply-accumulates known from shapes; `macs_percent` is their percentage of the total.
     """

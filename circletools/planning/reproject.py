@@ -1,4 +1,4 @@
-"""Restore affinity after compilation: an operator goes to the device that its sources had before.
+"""Restore affinity after compilation: each operator returns to the device that its sources had before.
 
 The ONE compiler drops metadata that it does not know, but keeps the origin tables correct. The sources therefore
 connect the compiled model with the devices of the model that was annotated before compilation.

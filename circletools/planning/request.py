@@ -56,7 +56,7 @@ class PlanRequest(CostRequest):
     `join`: which operators may share a partition: `connected`, `shared` (with a common constant or input), or `any`.
     `reproject`: an annotated model; each operator gets the device that its sources have there.
     `keep`: without `devices`, use the devices in the model, even if there are costs.
-    `solve_time`: seconds, for all subgraphs, in which an integer program may seek better devices and a proof.
+    `solve_time`: seconds, for all subgraphs, in which an integer program may improve devices or prove optimality.
     `memory`: `DEVICE=BYTES`, the memory of a device.
     `what_if`: `SELECTOR=DEVICE`, operators to move; the result is compared with the plan.
     `explain`: also return the steps by which each partition grew, in mode `seed`.

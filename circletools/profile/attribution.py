@@ -102,8 +102,8 @@ class Shared:
 class GroupTime(Attributes):
     """A source, a module or an operator code; `source` is a source's id.
 
-    The group without a name has the operators without an origin. `details` are a source's details; `parent` is the
-    path of the module that contains a module.
+    The group without a name contains the operators without an origin. `details` are a source's details; `parent` is
+    the path of the module that contains a module.
     """
 
     source: int | None

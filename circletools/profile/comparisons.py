@@ -70,7 +70,7 @@ class ProfileComparison(Comparison[ComparedProfile, ComparedOperator], Tabular):
 
     @property
     def unpaired(self) -> int:
-        """The number of operators with times on one side only; if these are most, the model or runtime differs."""
+        """The number of operators with times on one side only; if most are, the model or runtime differs."""
         return sum(bool(row.time.before_ns) != bool(row.time.after_ns) for row in self.rows[1:])
 
 

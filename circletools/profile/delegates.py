@@ -89,7 +89,7 @@ class _Window:
         )
 
     def places(self, first: int) -> list[Sequence[int]]:
-        """Return the indices, from `first`, of the operators that each row has in the best alignments."""
+        """Return the operators that the best alignments give each row, as indices counted from `first`."""
         forward = list(self._forward())
         behind = np.stack([np.full_like(self._end, _NEVER), self._end, self._end])
         found: list[Sequence[int]] = []

@@ -192,7 +192,7 @@ class Join:
         return places
 
     def _kind(self, run: OperatorRun) -> Kind:
-        """Return the kind of a run, None for any other mark. Raises InvalidInputError for a run of another model."""
+        """Return the kind of a run, or None for other marks. Raises InvalidInputError for a run of another model."""
         if run.of_delegate:
             return "delegate"
         if run.subgraph >= len(self._codes):
@@ -266,7 +266,7 @@ def joined_executions(model: ModelGraph, trace: OperatorTrace) -> tuple[Operator
 
 
 def _of_model(model: ModelGraph, trace: OperatorTrace) -> list[int]:
-    """Return the executions that are of this model; empty if too many executions differ from each other."""
+    """Return the executions of this model; empty if too many executions differ from each other."""
     runs: list[list[OperatorRun]] = [[] for _ in range(trace.executions)]
     for run in trace.runs:
         runs[run.execution].append(run)
@@ -294,7 +294,7 @@ def time_of(measured: Measured, trace: OperatorTrace) -> Time:
 
 
 def time_in(runs: int, total_ns: int, executions: Mapping[int, int], trace: OperatorTrace) -> Time:
-    """Return a time, given the time in each execution; executions that are not listed took none."""
+    """Return a time, given the time in each execution; executions that are not listed took no time."""
     if trace.averaged:
         return Time(runs, total_ns, None)
     times = sorted(executions.values())
@@ -316,7 +316,7 @@ def time_in(runs: int, total_ns: int, executions: Mapping[int, int], trace: Oper
 
 @lru_cache(maxsize=64)
 def median_bounds(count: int) -> tuple[int, int]:
-    """Return the positions in this many sorted times that enclose the true median with 95 % confidence.
+    """Return the positions among `count` sorted times that enclose the true median with 95 % confidence.
 
     If there are too few times, these are the first and the last. The bounds hold for any distribution, because the
     number of times below the median is binomial with a probability of one half.

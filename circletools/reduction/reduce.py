@@ -1,7 +1,7 @@
 """Make the smallest model that still fails in the same way as a given one.
 
-First operators are removed, then outputs, and then constants are set to zero; this is repeated until nothing more can
-be removed. The results of removed operators become inputs. Finally, inputs are made smaller.
+First, operators are removed, then outputs; then constants are set to zero. This is repeated until nothing more can be
+removed. The results of removed operators become inputs. Finally, inputs are made smaller.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Reduction(Attributes):
     """The reduced model: its subgraph, operators and their codes, and how many outputs and zeroed constants it has.
 
     `operator_count` is the number of operators in the original subgraph, `trials` the number of tests, `symptom` the
-    failure; `still_fails` is whether the model made with `share_safe` still fails, None without `share_safe`.
+    failure; `still_fails` is whether the model made with `share_safe` still fails, or None without `share_safe`.
     """
 
     subgraph: int

@@ -25,7 +25,7 @@ from circletools.graph.graph import Graph
 
 _OPTION = re.compile(r"(\w+)(!?=)(\d+)")
 Option = Callable[[str], int]
-"""A function that returns an option as a number, 0 if the model does not contain it."""
+"""A function that returns an option as a number, or 0 if the model does not contain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ Operands = Sequence[Operand | None]
 
 
 def lowest_version(graph: Graph, operator: int) -> int | None:
-    """Return the lowest version that supports an operator's form, None if the form is not known."""
+    """Return the lowest version that supports an operator's form, or None if the form is not known."""
     form = form_of(graph, operator)
     return form.version or None if form else None
 

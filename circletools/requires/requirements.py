@@ -28,8 +28,8 @@ class Requirement(Attributes):
     """A feature of a model that not every measured runtime supports.
 
     `what` names it, as in `FULLY_CONNECTED version 12` or `INT4 tensors`. `first` is the first runtime that supports
-    it, None if no measured one does; `count` is the number of operators, tensors or buffers that have it; `sources`
-    are the names of the operators' sources, at most `MOST_SOURCES`.
+    it, or None if no measured one does; `count` is the number of operators, tensors or buffers that have it;
+    `sources` are the names of the operators' sources, at most `MOST_SOURCES`.
     """
 
     kind: Kind
@@ -52,7 +52,7 @@ class RuntimeVerdict(Attributes):
 class Requirements(Tabular):
     """The requirements of a model.
 
-    `first` is the first measured runtime that supports all of the model, None if none does; `is_oldest` means that
+    `first` is the first measured runtime that supports all of the model, or None if none does; `is_oldest` means that
     `first` is the oldest measured runtime, so older ones may suffice. `rows` lists the features that the oldest one
     does not support, starting with those that need the newest runtime. `verdicts` has an entry for each requested
     runtime, by default for all. `minimum` is the file's min_runtime_version and the correct value.

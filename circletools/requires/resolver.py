@@ -23,7 +23,7 @@ _VARIABLES = "// VAR_HANDLE: pass a tflite::MicroResourceVariables to the MicroI
 
 
 def method_of(code: str) -> str | None:
-    """Return the resolver's method for an operator code, None for a custom operator without a kernel in TFLM.
+    """Return the resolver's method for an operator code, or None for a custom operator without a kernel in TFLM.
 
     Raises UsageError for a builtin operator without a kernel in TFLM.
     """

@@ -52,7 +52,7 @@ class RuntimeTable:
         return self.operators.get(code, (1, ()))[0]
 
     def name_of(self, first: int) -> str | None:
-        """Return the name of the runtime with this index, None for NEVER."""
+        """Return the name of the runtime with this index, or None for NEVER."""
         return None if first == NEVER else self.runtimes[first]
 
     def index_of(self, wanted: str) -> int:

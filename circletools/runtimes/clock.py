@@ -38,7 +38,7 @@ class Clock:
                     self._files[thread] = os.open(f"{self._folder}/{thread}/schedstat", os.O_RDONLY)
 
     def laps(self, *calls: Callable[[], object]) -> list[float]:
-        """Return the seconds of each of several consecutive calls.
+        """Return the duration of each of several consecutive calls, in seconds.
 
         The time that this process waited is subtracted from the longest call, since checking after each call would
         slow down short ones. Threads may wait while another one runs, so time that the process spent on a processor

@@ -1,4 +1,4 @@
-"""onert: it loads and compiles models, and runs them with inputs and outputs that the caller binds.
+"""Load and compile models with onert, and run them with inputs and outputs that the caller binds.
 
 Importing this module loads the runtime's library, which comes with an optional package.
 """

@@ -1,4 +1,4 @@
-"""OpenVINO: it converts a TFLite model, and compiles it for a device.
+"""Convert a TFLite model with OpenVINO, and compile it for a device.
 
 Importing this module imports the runtime, which is an optional package.
 """

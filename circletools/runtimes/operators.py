@@ -79,7 +79,7 @@ class _Index:
     ) -> _Place | None:
         """Return the operator to which an answer refers; of several, the first that is not yet `found`.
 
-        `alone` has, by code, the number of answers that name only that code.
+        `alone` holds, by code, the number of answers that name only that code.
         """
         if placed.subgraph is not None and placed.operator is not None:
             place = shown.get(placed.subgraph, -1), placed.operator

@@ -77,7 +77,7 @@ def variable(program: str) -> str:
 
 
 def command(program: str) -> list[str]:
-    """Return the command for a Python that has this program: this Python, or that in the environment variable.
+    """Return the command for a Python that has this program: this Python, or the one in the environment variable.
 
     Raises UsageError if this Python does not have the program.
     """

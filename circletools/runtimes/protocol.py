@@ -103,8 +103,8 @@ class Recorded:
 class Timed:
     """The times of chains in microseconds: an array for each chain, by round, step and action.
 
-    The actions are copying inputs, running, and copying outputs. `failed` has the chain and step that did not run,
-    None if this is unknown because the process ended.
+    The actions are copying inputs, running, and copying outputs. `failed` holds the chain and step that did not run,
+    or None if this is unknown because the process ended.
     """
 
     times_us: list[NDArray[np.float64]]
@@ -132,8 +132,8 @@ class Placed:
 class Verdict:
     """Whether a program loads and prepares a model, or why not, and its answers about operators.
 
-    `others` is the device of unnamed operators, empty if unknown. `arena_bytes` is the memory that the program needs
-    for tensors, if it reports that.
+    `others` is the device of unnamed operators, or empty if unknown. `arena_bytes` is the memory that the program
+    needs for tensors, if it reports that.
     """
 
     status: Status

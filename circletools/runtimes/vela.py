@@ -58,7 +58,7 @@ def _named(device: str, words: str, code: str, tensor: str) -> Placed:
 
 
 def _compile(request: Request) -> str:
-    """Compile; return the printed output, which the compiler's core writes to standard output, bypassing Python."""
+    """Compile a model; return the output, which the compiler's core writes to standard output, bypassing Python."""
     since = mark()
     with tempfile.TemporaryDirectory() as directory:
         options = ["--accelerator-config", request.variant, "--show-cpu-operations", "--output-dir", directory]

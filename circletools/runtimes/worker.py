@@ -1,7 +1,7 @@
 """Ask runtimes and compilers in a separate process, since they may crash, hang, print or use up memory.
 
-The child answers requests over a connection until it is closed; `protocol` has the messages. The child may be another
-Python, which loads the modules of circletools that it needs from this installation.
+The child answers requests over a connection until it is closed; `protocol` defines the messages. The child may be
+another Python, which loads the modules of circletools that it needs from this installation.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _WHOLE_NUMBERS = ("INT32", "INT64", "BOOL")
 
 
 class ShapesRefusedError(Exception):
-    """An operator refuses the shapes; holds the reason, and the constant tensor that causes it, if any."""
+    """An operator refuses the shapes; the error holds the reason, and the constant tensor that causes it, if any."""
 
     def __init__(self, place: Place, code: str, reason: str, constant: int | None = None) -> None:
         super().__init__(reason)
@@ -91,7 +91,7 @@ class Inference:
     """Infers the shapes in a subgraph and in the subgraphs that it calls, visiting each once.
 
     `base` holds the shapes of the unchanged model: operators whose inputs did not change keep these shapes. With
-    `strict`, the file's shapes of computed tensors are not used, and `refused` has the operators whose rules refuse
+    `strict`, the file's shapes of computed tensors are not used, and `refused` holds the operators whose rules refuse
     their inputs; `base` and `batch` must be None.
     """
 

@@ -50,7 +50,7 @@ def squeeze(call: Call) -> Sequence[Shape]:
 
 
 def inserted(call: Call, shape: Shape, axis: int, size: int) -> Sequence[Shape]:
-    """With one additional dimension."""
+    """The shape with one additional dimension."""
     axis = call.axis(axis, len(shape) + 1)
     return [(*shape[:axis], size, *shape[axis:])]
 
@@ -166,7 +166,7 @@ def pad(call: Call) -> Sequence[Shape]:
 
 
 def gather(call: Call) -> Sequence[Shape]:
-    """The shape, in which the dimensions of the indices replace one dimension."""
+    """The shape with one dimension replaced by the dimensions of the indices."""
     shape, indices = call.shape(), call.shape(1)
     axis, batch = call.axis(call.option("axis"), max(len(shape), 1)), call.option("batch_dims")
     batch += len(indices) if batch < 0 else 0
@@ -191,7 +191,7 @@ def scatter_nd(call: Call) -> Sequence[Shape]:
 
 
 def tile(call: Call) -> Sequence[Shape]:
-    """Each dimension repeated."""
+    """The shape with each dimension multiplied by its number in the second input."""
     shape, times = call.shape(), call.numbers(1)
     refuse_unless(len(times) == len(shape), f"{len(times)} multiples do not fit {shown(shape)}", 1)
     return [tuple(size * count for size, count in zip(shape, times, strict=True))]

@@ -38,7 +38,7 @@ def _places(call: Call, sizes: Sequence[int], window: Sequence[int], letters: st
 
 
 def conv_2d(call: Call) -> Sequence[Shape]:
-    """NHWC; weights are OHWI, or 1HWO in a depthwise convolution."""
+    """The layout is NHWC; weights are OHWI, or 1HWO in a depthwise convolution."""
     shape, weights = call.shape(0, 4), call.shape(1, 4)
     depthwise = call.code == "DEPTHWISE_CONV_2D"
     whole, part = (weights[3], shape[3]) if depthwise else (shape[3], weights[3])
@@ -56,7 +56,7 @@ def pool_2d(call: Call) -> Sequence[Shape]:
 
 
 def conv_3d(call: Call) -> Sequence[Shape]:
-    """NDHWC; weights are DHWIO."""
+    """The layout is NDHWC; weights are DHWIO."""
     shape, weights = call.shape(0, 5), call.shape(1, 5)
     refuse_unless(shape[4] == weights[3], f"{shape[4]} channels do not fit weights {shown(weights)}")
     return [(shape[0], *_places(call, shape[1:4], weights[:3], "dhw"), weights[4])]
@@ -73,7 +73,7 @@ def transpose_conv(call: Call) -> Sequence[Shape]:
 
 
 def resize(call: Call) -> Sequence[Shape]:
-    """NHWC; the second input contains height and width."""
+    """The layout is NHWC; the second input contains height and width."""
     shape, size = call.shape(0, 4), call.numbers(1, 1)
     refuse_unless(len(size) == 2, "the size is not height and width", 1)
     return [(shape[0], *size, shape[3])]

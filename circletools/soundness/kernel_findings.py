@@ -4,7 +4,7 @@ Each rule was found by changing one property of operators in public models that 
 a scale was removed, or a type, a size or a scale was changed. LiteRT refused every model with such a change, or
 crashed on it.
 
-For each kernel, `needs` in schema/litert.json has the name of its `options` table; `same_type`, if its output must
+For each kernel, `needs` in schema/litert.json gives the name of its `options` table; `same_type`, if its output must
 have the type of its first input; by the type of the first input, the slots that need `scales` and those that need
 zero points of 0 (`zeros`), where -1 is the output; by type, the scale and zero point that the output must have
 (`fixed`); the types for which input and output need `equal` quantization; the `slot_types` of inputs, and of the
@@ -28,7 +28,7 @@ from circletools.model.verify import findings_at
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
 _INPUTS = 4
-"""The number of inputs that are checked; the column after them has the output."""
+"""The number of inputs that are checked; the column after them holds the output."""
 _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "INT16": ("INT32", "INT64")}
 """The bias types of a convolution, by its input type (conv.cc, depthwise_conv.cc, transpose_conv.cc)."""
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
@@ -45,7 +45,7 @@ _MOST_FIXED = 5  # an operator with more inputs may omit many of them
 
 
 def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield findings about the operators of a TFLite model; `kernels` has the input counts of each code."""
+    """Yield findings about the operators of a TFLite model; `kernels` holds the input counts of each code."""
     given = _quantization(model)
     for code in model.operator_codes:
         rows = np.flatnonzero(whole.operators.code_indices == code.index)

@@ -92,7 +92,7 @@ def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
     """Return the findings with the severity that they have for running the model in these programs.
 
     The severity is `error` if one of the programs refuses the model because of the finding, `info` if all ignore it,
-    else at most `warning`; if no program is given, it does not change. Raises UsageError for an unknown program.
+    otherwise at most `warning`; if no program is given, it does not change. Raises UsageError for an unknown program.
     """
     for program in programs:
         if program not in _REFUSED:

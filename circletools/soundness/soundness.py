@@ -26,7 +26,7 @@ def broken_graphs(model: Model) -> list[Finding]:
 
 
 def operation_findings(model: Model) -> Iterator[Finding]:
-    """Yield findings about graphs, tensors and operators, whose indices must be in range; others need not be."""
+    """Yield findings about graphs, tensors and operators; only their indices must be in range."""
     whole = Whole(model)
     yield from graph_findings(model, whole)
     yield from tensor_findings(model, whole)

@@ -42,7 +42,7 @@ def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity,
 
 
 def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the operators whose windows are too large (in order), and a mask of those that exceed only open sizes.
+    """Return the operators whose windows are too large (in order), and whether each exceeds only dynamic sizes.
 
     Raises ModelFormatError if an operator's tensor does not exist.
     """

@@ -71,7 +71,7 @@ def load_capability(name: str) -> Capability:
 
 
 def parse_capability(data: bytes, name: str) -> Capability:
-    """Parse a table, which errors call `name`. Raises InvalidInputError with the location."""
+    """Parse a table; errors call it `name`. Raises InvalidInputError with the location."""
     return _Reader(name).capability(read_json(data, name))
 
 

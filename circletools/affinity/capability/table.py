@@ -68,9 +68,9 @@ class Capability(Attributes):
     """A capability table: the forms in which a device accepts an operator, by operator code name or `*`.
 
     Custom operators are named `CUSTOM:<custom code>`. `runtime` and `method` describe the measurement, if the table
-    states them. `measured` holds the forms with which the device was tested, None if the table is complete. `context`
-    holds the rules about pairs of operators. `rules` take precedence over forms: an operator that a rule refuses is
-    refused. `unread` maps an operator code to an input that the device never reads: operators needed only
+    states them. `measured` holds the forms with which the device was tested, or None if the table is complete.
+    `context` holds the rules about pairs of operators. `rules` take precedence over forms: an operator that a rule
+    refuses is refused. `unread` maps an operator code to an input that the device never reads: operators needed only
     for such inputs are not run. `float_model` is the message for float models, if the device refuses them.
     """
 

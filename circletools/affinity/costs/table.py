@@ -36,8 +36,8 @@ class Links:
 class CostTable:
     """Operators 0..n-1, devices 0..d-1, and the tensors that pass between operators.
 
-    `times_us` has the shape (n, d), infinite if a device cannot run an operator. `producers` and `sizes_bytes` have
-    an item per tensor; `read` and `readers` are distinct pairs of a tensor and an operator that reads it.
+    `times_us` has the shape (n, d), infinite where a device cannot run an operator. `producers` and `sizes_bytes`
+    have an item per tensor; `read` and `readers` are distinct pairs of a tensor and an operator that reads it.
     """
 
     times_us: Floats

@@ -80,7 +80,7 @@ class CostDocument:
     constants: Mapping[str, float] = field(default_factory=dict)
 
     def listed(self, source: str, target: str) -> Link | None:
-        """Return the listed cost of a copy: of both devices, else of the source, the target, or any device."""
+        """Return the listed cost of a copy: for both devices, or else for the source, the target, or any device."""
         pairs = ((source, target), (source, ANY), (ANY, target), (ANY, ANY))
         return next((self.transfers[pair] for pair in pairs if pair in self.transfers), None)
 
@@ -90,7 +90,7 @@ class CostDocument:
 
 
 def parse_costs(words: str, name: str) -> CostDocument:
-    """Parse a document, which errors call `name`.
+    """Parse a document; errors call it `name`.
 
     Raises InvalidInputError for a malformed document and UsageError for an invalid selector, with the line number.
     """

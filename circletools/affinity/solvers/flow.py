@@ -1,4 +1,4 @@
-"""Find devices of low total time by minimum cuts: exact for two devices without launches, else near-optimal.
+"""Find devices of low total time by minimum cuts: exact for two devices without launches, otherwise near-optimal.
 
     two devices          one minimum cut
     more devices         cuts of two devices at a time, from several starts, until no cut helps (swap moves)

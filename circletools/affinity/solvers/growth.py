@@ -101,7 +101,7 @@ def _check_memory(count: int, width: int) -> None:
 _STEP = 10
 """The cost of a step, in units of a look-up on one chain (about 0.15 us)."""
 _UNITS, _UNITS_PER_OPERATOR = 15_000_000, 2000
-"""Ten times the number that networks need. Edges are not charged, as they take little room in a file."""
+"""Ten times the units that networks need. Edges are not charged, as they take little room in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Region:
         self.is_neck: list[bool] = self._necks()
 
     def _necks(self) -> list[bool]:
-        """Return which positions no edge passes over.
+        """Return a mask of the positions that no edge passes over.
 
         A candidate that grows through such an operator, and must take it back, also takes back everything beyond it,
         which touches nothing else. That part need not be visited.
@@ -262,7 +262,7 @@ class _Growth:
     def _is_doomed(self) -> bool:
         """Return whether the member accepted last is certain to be taken back.
 
-        It is if a neighbour that can be in no partition lies between members, because it will be visited.
+        This is so if a neighbour that can be in no partition lies between members, because it will be visited.
         """
         if self.on_step is not None:
             return False

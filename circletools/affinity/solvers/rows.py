@@ -203,7 +203,7 @@ def order_of(
 ) -> tuple[list[int] | None, bool]:
     """Return an order of the rows of units, each run without interruption, in which they fit.
 
-    Units on no device have device -1. The second result is whether the answer, also if it is None, is certain.
+    Units on no device have device -1. The second result is whether the answer, even if it is None, is certain.
     """
     moments = _Moments(problem, devices, caps)
     if not moments.has_room:

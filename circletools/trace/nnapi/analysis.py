@@ -80,10 +80,10 @@ class _Known:
 
 
 def analyse(trace: Trace) -> Analysis:
-    """Analyse a trace. Raises InvalidInputError if the trace is broken, or is not a trace.
+    """Analyse a trace. Raises InvalidInputError if the input is broken or not a trace.
 
-    One pass is enough for most traces. Another is made if times decrease, if the first marks of a process do not show
-    that it is a driver, or if a start has no wait.
+    One pass is enough for most traces. Another pass is made if times decrease, if the first marks of a process do not
+    show that it is a driver, or if a start has no wait.
     """
     known = _Known()
     while True:
@@ -96,8 +96,8 @@ def analyse(trace: Trace) -> Analysis:
 def read_trace(source: str | os.PathLike[str] | bytes | BinaryIO, *, strict: bool = False) -> Analysis:
     """Read an NNAPI trace of any encoding: a path (`-` is standard input), bytes, or a binary file.
 
-    Raises InvalidInputError if the trace is broken, or is not a trace; if `strict`, also for the first diagnostic
-    that is an error.
+    Raises InvalidInputError if the input is broken or not a trace; if `strict`, also for the first diagnostic that is
+    an error.
     """
     return checked(analyse(open_trace(source)), strict=strict)
 
@@ -240,7 +240,7 @@ class _Pass:
         return indices
 
     def _symbols_of(self, batch: Batch, threads: Numbers) -> Numbers:
-        """Return the symbol of each event's mark in its process, -1 for end events."""
+        """Return the symbol of each event's mark in its process, or -1 for end events."""
         both = np.array([self._symbol(name) for name in batch.names] + [(-1, -1)], np.int64)
         symbols: Numbers = both[batch.texts, 0]
         at = np.flatnonzero(symbols > 0)

@@ -53,7 +53,7 @@ _INNER_PHASES = {
 class Context:
     """The clocks of a thread.
 
-    In `running`, bit i is set if bucket i runs; `owner` is the innermost bucket, -1 if no mark is open. `nearest`
+    In `running`, bit i is set if bucket i runs; `owner` is the innermost bucket, or -1 if no mark is open. `nearest`
     holds, for each layer, the number of the context of its innermost mark, or 0.
     """
 

@@ -38,8 +38,8 @@ def export_trace(
 ) -> ExportedTrace:
     """Convert an NNAPI trace to Chrome JSON or a Perfetto trace, with layers and phases as nested slices.
 
-    Raises InvalidInputError if the trace is broken, or is not a trace; if `strict`, also for the first diagnostic
-    that is an error.
+    Raises InvalidInputError if the input is broken or not a trace; if `strict`, also for the first diagnostic that is
+    an error.
     """
     trace = open_trace(source)
     analysis = checked(analyse(trace), strict=strict)

@@ -111,7 +111,7 @@ class Machine:
         return _Walk(order, threads, symbols, wheres[order], firsts, starts, ends)
 
     def _report_events(self, walk: _Walk, times: Numbers) -> tuple[EventBatch, Numbers]:
-        """Report, in time order, events that do more than change the path; return as `Executions.add` does."""
+        """Report, in time order, events that do more than change the path; return what `Executions.add` returns."""
         begins = walk.symbols != END
         paths = np.where(begins, walk.after, walk.before)
 

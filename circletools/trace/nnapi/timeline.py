@@ -20,7 +20,7 @@ _PHASE = {Role.WARM_UP: 1, Role.BENCHMARK: 2}
 
 @dataclass(slots=True)
 class Run:
-    """A run, from an [NN_LA_PO] to the next one in its process. `end_ns` is the end of its last mark, -1 if open."""
+    """A run, from an [NN_LA_PO] to the next one in its process. `end_ns` is the end of its last mark (-1 if open)."""
 
     index: int
     process: int
@@ -38,7 +38,7 @@ class Run:
 
 
 def run_of(segment: int) -> tuple[int, str]:
-    """Return the index of a segment's run, -1 for none, and its application phase."""
+    """Return the index of a segment's run (-1 for none) and its application phase."""
     run, phase = divmod(segment - 1, len(APP_PHASES))
     return (run, APP_PHASES[phase]) if segment else (-1, APP_PHASES[0])
 

@@ -61,7 +61,7 @@ class Share(NamedTuple):
 
     `self_ns` is the time in which this was the deepest active layer, so self times add up to the elapsed time.
     `inclusive_ns` is all time in which the layer was active; for the windows' own layer, the elapsed time. `process`
-    is the driver's process, else OWN_PROCESS, which is also used for drivers beyond the first 32.
+    is the driver's process, or else OWN_PROCESS, which is also used for drivers beyond the first 32.
     """
 
     layer: str
@@ -212,7 +212,7 @@ class _Clock:
     """Sums up the shares of windows, client by client."""
 
     def __init__(self, windows: Windows, clients: Sequence[int], *, apart: bool) -> None:
-        """Take windows; if `apart`, those of different processes may overlap. Windows of others have no shares."""
+        """Take windows; if `apart`, those of different processes may overlap. Only those of `clients` have shares."""
         self._windows = windows
         self._elapsed = windows.ends - windows.starts
         self._shared = self._elapsed.copy()

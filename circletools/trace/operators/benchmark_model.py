@@ -137,7 +137,7 @@ def _whole(lines: list[str]) -> Whole:
 
 
 def _places(rows: list[_Row]) -> list[int | None]:
-    """Return the operator index of each row, None for rows that are not operators, such as AllocateTensors.
+    """Return the operator index of each row, or None for rows that are not operators, such as AllocateTensors.
 
     Old versions write no index: without a delegate, their operators are in the model's order.
     """

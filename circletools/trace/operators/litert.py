@@ -116,14 +116,14 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _resident(event: Mapping[str, object]) -> int:
-    """Return the bytes that the process used at the end of an event, 0 if unknown."""
+    """Return the bytes that the process used at the end of an event, or 0 if unknown."""
     usage = event.get("end_mem_usage")
     size = usage[_FOOTPRINT] if isinstance(usage, list) and len(usage) > _FOOTPRINT else 0
     return size if type(size) is int and 0 <= size < _LARGEST else 0
 
 
 def _numbers(event: object, at: int) -> Sequence[int]:
-    """Return the numbers of an event. The last two may be anything, and are omitted, unless an operator has them."""
+    """Return the numbers of an event; the last two only for operators, since other events may hold anything there."""
     if not isinstance(event, dict) or not isinstance(event.get("tag"), str):
         raise InvalidInputError(f"events[{at}] is not an event with a tag")
     count = len(_NUMBERS) if event.get("event_type") in (_OPERATOR, _OF_DELEGATE) else 3

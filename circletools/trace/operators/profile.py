@@ -41,12 +41,12 @@ class OperatorRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Whole(Attributes):
-    """Figures of executions as a whole, apart from their operators; None or empty if a file does not have them.
+    """Figures of executions as a whole, apart from their operators; None or empty if the file lacks them.
 
     `elapsed_ns` holds the time of each execution; for averages, `mean_ns` is the mean without warm-up, and `first_ns`
     the first time, and `range_ns` the minimum, the maximum and the standard deviation. `memory_bytes` is the peak
     memory of the process or, if `memory_added`, what it added; `initial_memory_bytes` is the same after
-    initialization. `parts` are names and times of parts of the initialization, `model_bytes` is the size of the file.
+    initialization. `parts` holds names and times of parts of initialization, `model_bytes` the size of the file.
     """
 
     initialization_ns: int | None = None

@@ -32,8 +32,8 @@ def place_at(t_ns: _Place) -> _Place:
 class Event(NamedTuple):
     """A begin or end event on a thread.
 
-    `tgid` is the process, -1 if the trace does not record it; `text` is the text of a begin event without the process
-    id, empty for an end event; `where` is a line number or a byte offset (see `Trace.place`).
+    `tgid` is the process, or -1 if the trace does not record it; `text` is the text of a begin event without the
+    process id, or empty for an end event; `where` is a line number or a byte offset (see `Trace.place`).
     """
 
     t_ns: int

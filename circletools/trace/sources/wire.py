@@ -69,20 +69,20 @@ def contents(data: bytes, start: int, end: int) -> Parts:
 
 
 def number_in(parts: Parts, field: int, default: int = 0) -> int:
-    """Return the number in a field, `default` if the message lacks the field."""
+    """Return the number in a field, or `default` if the message lacks the field."""
     value = parts[field][0] if field in parts else FIXED
     return value if value >= 0 else default
 
 
 def bytes_in(parts: Parts, field: int) -> bytes:
-    """Return the bytes of a field, empty if the message lacks it."""
+    """Return the bytes of a field, or empty bytes if the message lacks it."""
     return parts[field][1] if field in parts and parts[field][0] == CONTENT else b""
 
 
 def varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
     """Return the numbers at many places, and their ends; the data must extend ten bytes beyond each place.
 
-    The numbers are non-negative. One of over 63 bits or of ten bytes gets a wrong value, which callers must detect.
+    The numbers are non-negative. A number of over 63 bits or ten bytes gets a wrong value, which callers must detect.
     """
     byte = data[at]
     value, end = (byte & 0x7F).astype(np.int64), at + 1
