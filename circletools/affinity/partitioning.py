@@ -48,7 +48,7 @@ def assign_by_memory(chooser: Chooser, given: Constraints, sizing: Sizing) -> As
 
 
 def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fallback: int) -> Placed:
-    """Return partitions within the limits that move the fewest operators and, among those, the fewest partitions."""
+    """Return partitions within the limits, with the fewest moved operators and, if tied, the fewest partitions."""
     devices, index = assignment.devices, facts.index
     count, assigned = len(devices), np.array(assignment.numbers[index], np.int64)
     able = np.zeros((len(assigned), count), np.bool_)
@@ -209,7 +209,7 @@ def _partitioned(
 def partitioned(
     units: Units, numbers: Sequence[int], mode: Mode, on_step: Callable[[Step], None] | None = None
 ) -> SubgraphPartitioning:
-    """Return the partitions of a subgraph; an operator that reads only constants is with its first reader.
+    """Return the partitions of a subgraph; an operator that reads only constants joins its first reader.
 
     Raises EditError if the mode cannot partition the graph.
     """

@@ -40,7 +40,7 @@ def macs(graph: Graph) -> Indices:
 
 
 class _Shapes:
-    """Sizes of the values in operator slots; NaN if there is no such value or dimension."""
+    """Sizes of the values in operator slots, or NaN if there is no such value or dimension."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -57,7 +57,7 @@ class _Shapes:
         return np.where((found >= 0) & (found < len(self.graph.values)), found, -1)
 
     def elements(self, operators: Indices, slot: int, *, output: bool = False) -> Numbers:
-        """Return the number of elements of the value in a slot; 0 if there is no value."""
+        """Return the number of elements of the value in a slot, or 0 if there is no value."""
         values = self.value(operators, slot, output=output)
         return np.where(values >= 0, self.counts[values], 0) if len(self.counts) else np.zeros(len(operators))
 

@@ -6,7 +6,7 @@
     tail    persistent structures: tensors, nodes, kernel data, variables
 
 The plan is the same on every processor. The sizes of structures (micro.json) were measured in the 64-bit build of the
-package `tflite_micro` by `tools/measure/micro_memory.py`; with 32-bit pointers they are about half.
+package `tflite_micro` by `tools/measure/micro_memory.py`; with 32-bit pointers they are about half as large.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
 
 
 def _offline(model: ModelGraph, count: int) -> Indices:
-    """Return the offset of each tensor in the model's own plan, such as Vela's; -1 if the planner decides."""
+    """Return the offset of each tensor in the model's own plan, such as Vela's, or -1 if the planner decides."""
     found = bytes(model.metadata_value(_OFFLINE) or b"")[_OFFLINE_HEAD:]
     planned = np.frombuffer(found, "<i4") if len(found) == 4 * count else np.full(count, -1)
     return planned.astype(np.int64)

@@ -177,7 +177,7 @@ def _floats(graph: Graph) -> int:
 
 
 class _Part:
-    """The operators of a subgraph that a target does not support; this object stays valid if the file is closed."""
+    """The operators of a subgraph that a target does not support; the object remains valid if the file is closed."""
 
     def __init__(self, facts: Graph, refusals: _Refusals, naming: Naming) -> None:
         self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}

@@ -94,7 +94,7 @@ def _asked(worker: runtimes.Worker, path: Path, judge: Judge) -> runtimes.Verdic
 
 
 def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the targets for which a program decides, each with the `PROGRAM:VARIANT` to be asked."""
+    """Return the targets for which a program decides, each with the `PROGRAM:VARIANT` to ask."""
     program, variant = named(name)
     found = []
     for target, judge in JUDGES.items():

@@ -89,7 +89,7 @@ def rounded(real: Array, step: Array | float, rng: np.random.Generator) -> Array
 
 
 _DRAWN, _MOST_DRAWS = 256, 16
-"""The number of values from which the effect of random rounding is estimated, and the most draws for them."""
+"""The number of values from which the effect of random rounding is estimated, and the maximum number of draws."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Judge:
         return Cell("fault" if is_fault else "ok", own, inherited, allowed.max_abs, words)
 
     def largest(self, task: Task, expected: Known, found: Known) -> Difference | None:
-        """Return the largest difference among the outputs; None if shapes differ."""
+        """Return the largest difference among the outputs, or None if shapes differ."""
         if other_shape(expected, found):
             return None
         every = (self._difference(task, *ends, expected, found)[0] for ends in task.outputs)
@@ -141,7 +141,7 @@ class Judge:
     def _fed(self, task: Task, given: Known) -> tuple[Known, Known]:
         """Return the inputs of a region of the second model, and its expected outputs. Raises NotRunError.
 
-        If the inputs cannot represent the reference's values, the reference runs with those that they can.
+        If the inputs cannot represent the reference's values, the reference runs with those that they can represent.
         """
         fed, again = Known(), Known()
         for tensor, partner in zip(task.own.inputs, task.fed, strict=True):

@@ -126,7 +126,7 @@ class _Comparing:
         return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups)
 
     def _plain(self, runner: Runner, inputs: Runs, expected: Runs) -> Runs | None:
-        """Return the outputs of the second model in a program; None if the model does not run."""
+        """Return the outputs of the second model in a program, or None if the model does not run."""
         try:
             found = runner.run(self.second, inputs)
         except NotRunError as error:

@@ -84,7 +84,7 @@ class Subject:
         return self.model.subgraphs[0].array_of(tensor)
 
     def region(self, operators: Sequence[int]) -> Region:
-        """Return operators with all their inputs, and the results that others read or the graph returns."""
+        """Return operators with all their inputs, and the results that other operators read or the graph returns."""
         reach = self.reach
         return Region(tuple(sorted(operators)), tuple(reach.given(operators)), tuple(reach.seen_outside(operators)))
 

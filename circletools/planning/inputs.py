@@ -33,7 +33,7 @@ from circletools.wording import Attributes, counted, suggestion
 
 @dataclass(frozen=True, slots=True)
 class CostInputs(Attributes):
-    """The inputs from which costs follow: `traces` holds the name and content of a trace for each device."""
+    """The inputs from which costs are computed: `traces` holds the name and content of a trace for each device."""
 
     document: CostDocument
     traces: Mapping[str, tuple[str, OperatorTrace]]

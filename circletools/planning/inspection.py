@@ -85,8 +85,8 @@ class AffinityInspection(Tabular):
 def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None) -> AffinityInspection:
     """Return the affinity in a model; with costs, include the estimated times.
 
-    Raises TableFormatError for a malformed table, EditError if operators to be timed have no device, and the
-    errors that reading costs may raise.
+    Raises TableFormatError for a malformed table, EditError if operators to time have no device, and the errors that
+    reading costs may raise.
     """
     if isinstance(costs, CostRequest):
         costs = read_request(costs) if costs.has_costs else None

@@ -335,13 +335,13 @@ def _groups(
 
 
 class _Shares:
-    """Sums up the shares that groups, such as sources, have in the operators' times.
+    """Sums the shares that groups, such as sources, have in the operators' times.
 
     A group is a name, or None for operators without one.
     """
 
     def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
-        """Start with the measured times, which are to be divided."""
+        """Start with the measured times, and without shares."""
         self._measured, self._trace = measured, trace
         self._totals: dict[Any, int] = {}
         self._parts: dict[Any, dict[Place, float]] = {}

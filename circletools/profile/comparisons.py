@@ -33,8 +33,8 @@ _NEW = 1 << 20  # the first number of an added row, above those of all earlier r
 _Key = tuple[int, int, int, int, str]
 """The subgraph, the index of the model's operator, and the runtime's name.
 
-Between the operator and the name are two numbers: 0 and 0 for the operator's own run; for a delegate's row after it
-(at the start, after operator -1), the number of the delegate's part, from 1, and that of the row in this part.
+Between the operator and the name are two numbers. For the operator's own run, both are 0; for a delegate's row after
+it (at the start, after operator -1), they are the numbers of the delegate's part, from 1, and of the row in it.
 """
 
 _Times = dict[_Key | None, Samples]

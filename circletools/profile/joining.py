@@ -53,7 +53,7 @@ class Spread(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Time(Attributes):
-    """A measured time. `median_ns` is the median over executions; None if only averages are known.
+    """A measured time. `median_ns` is the median over executions, or None if only averages are known.
 
     The same holds for `spread`, the distribution over executions, and for `typical_ns`, their mean without a tenth at
     each end; if the clock counts whole microseconds, this mean resolves short operators more finely than a median.
@@ -220,7 +220,7 @@ class Join:
 
 
 class _Shared:
-    """Sums up the runs that may belong to several operators, by the identity of their tuple of operators."""
+    """Sums the runs that may belong to several operators, by the identity of their tuple of operators."""
 
     def __init__(self) -> None:
         self.times: dict[tuple[int, int, str], tuple[tuple[Place, ...], OperatorRun, int]] = {}

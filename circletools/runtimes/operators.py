@@ -9,7 +9,7 @@ from dataclasses import replace
 from circletools.runtimes.protocol import Placed, Verdict
 
 Operators = tuple[Sequence[str], Sequence[Sequence[bytes]]]
-"""The operators of a subgraph: the code name of each, and the names of each one's outputs."""
+"""The operators of a subgraph: the code name and the output names of each."""
 
 _Place = tuple[int, int]
 
@@ -97,7 +97,7 @@ class _Index:
 
 
 def _shown(operators: Iterable[Placed], counts: Sequence[int]) -> dict[int, int]:
-    """Return, for each subgraph that the program reports, the model's next subgraph with as many operators."""
+    """Return, for each subgraph that the program reports, the model's next subgraph with the same number."""
     sizes = Counter(one.subgraph for one in operators if one.subgraph is not None)
     rest = iter(enumerate(counts))
     found: dict[int, int] = {}

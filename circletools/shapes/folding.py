@@ -11,7 +11,7 @@ from circletools.shapes.call import Call, RefusedError, Shape, Value
 from circletools.shapes.layout import slices
 
 MOST_VALUES = 256
-"""The most dimensions that a shape may have."""
+"""The maximum number of dimensions in a shape."""
 
 _REDUCE: dict[str, Callable[..., Value]] = {
     "REDUCE_PROD": np.prod,

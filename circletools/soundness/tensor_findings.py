@@ -69,7 +69,7 @@ def _elements(shapes: Vectors, sizes: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _bits(model: Model) -> NDArray[np.float64]:
-    """Return the number of bits of an element of each tensor; 0 if unknown."""
+    """Return the number of bits of an element of each tensor, or 0 if unknown."""
     types, names = model.tensor_columns.types, model.schema.enums["TensorType"]
     kinds, which = np.unique(types, return_inverse=True)
     bits = np.array([element_bits(names.get(kind, "")) or 0 for kind in kinds.tolist()], np.float64)

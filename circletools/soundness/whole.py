@@ -39,7 +39,7 @@ class Whole:
 
     @cached_property
     def first_producer(self) -> Indices:
-        """The first operator that produces each tensor; -1 if there is none."""
+        """The first operator that produces each tensor, or -1 if there is none."""
         makers, made = self.graph.definitions
         producers = np.full(len(self.graph.values), -1, np.int64)
         producers[made[::-1]] = makers[::-1]
@@ -83,7 +83,7 @@ def lacking(slots: Slots) -> Indices:
 
 
 def first_slots(graph: Graph, operators: Indices, count: int) -> Indices:
-    """Return the values in the first `count` input slots and the first output slot of operators; -1 for none."""
+    """Return the values in the first `count` input slots and the first output slot of operators, or -1 for none."""
     found = np.full((len(operators), count + 1), -1, np.int64)
     columns = [(graph.operands, slot) for slot in range(count)] + [(graph.results, 0)]
     for at, (slots, slot) in enumerate(columns):

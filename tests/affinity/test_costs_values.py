@@ -140,7 +140,7 @@ BAD_DOCUMENTS: list[tuple[str, str, str]] = [
     ('{"devices": [{"name": "a"}], "transfers": [{"from": "b", "to": "a"}]}', "device 'b' is not among `devices`",
      "c:1"),
     ('{"devices": [{"name": "a", "operators": [{"select": "op:*", "time_us": null, "bytes_per_us": 1}]}]}',
-     "`time_us` cannot be null if there is a rate", "c:1"),
+     "`time_us` cannot be null if `bytes_per_us` is given", "c:1"),
     ('{"devices": [{"name": "a", "operators": [\n{"select": "op:*"}]}]}', "`time_us` or `bytes_per_us` is needed",
      "c:2"),
 ]  # fmt: skip

@@ -71,14 +71,14 @@ class Assignment:
         return "; ".join([said, *declined])
 
     def refusal(self, number: int, subgraph: int, operator: int) -> Refusal | None:
-        """Return why a device refuses an operator; None if the device accepts it or has no capability table."""
+        """Return why a device refuses an operator, or None if the device accepts it or has no capability table."""
         device = self.devices[number]
         if self.decided_by[subgraph][operator] is _WITH_READERS:
             return None
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
     def refused(self) -> Refusals:
-        """Return each device's refusal of each operator, by subgraph; None if it accepts the operator."""
+        """Return each device's refusal of each operator, by subgraph, or None if the device accepts it."""
         return {
             device: [
                 [self.refusal(self.devices.index(device), subgraph, operator) for operator in range(len(row))]

@@ -161,7 +161,7 @@ class RuleSet:
 
 
 def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
-    """Return the rule, without spaces around its name if it matches only then, or an error if nothing matches."""
+    """Return the rule, or an error if nothing matches; spaces around its name are removed if it matches only then."""
     try:
         chooser.choose(rule.selector)
     except UsageError as error:

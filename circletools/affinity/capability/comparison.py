@@ -56,7 +56,7 @@ class Product:
     terms: tuple[tuple[Term, int], ...]
 
     def value(self, settings: Mapping[Term, float], extreme: str) -> float:
-        """Return the product; NaN if a term has no value."""
+        """Return the product, or NaN if a term has no value."""
         found = self.constant
         for term, power in self.terms:
             if isinstance(term, str):
@@ -89,7 +89,7 @@ class Comparison:
         )
 
     def mismatch(self, settings: Mapping[Term, float]) -> str | None:
-        """Return a description of the mismatch; None if the comparison holds for each number."""
+        """Return a description of the mismatch, or None if the comparison holds for each number."""
         compare = _OPERATORS[self.sign]
         for extreme in (_LEAST, _MOST):
             one, other = (side.value(settings, extreme) for side in (self.left, self.right))

@@ -121,7 +121,7 @@ class Capability(Attributes):
         return frozenset(code for code, forms in self.operators.items() if any(form.unpacks for form in forms))
 
     def why_not(self, traits: OperatorTraits) -> Refusal | None:
-        """Return why the device refuses an operator; None if it is accepted.
+        """Return why the device refuses an operator, or None if it is accepted.
 
         The reason is the mismatch with the nearest form or, if the device was not tested with such an operator, the
         difference from the nearest tested one.
@@ -150,7 +150,7 @@ class Capability(Attributes):
 
 
 def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Refusal | None]:
-    """Return why the device refuses each operator of a subgraph; None if it is accepted.
+    """Return why the device refuses each operator of a subgraph, or None if it is accepted.
 
     Raises ModelFormatError if an operator refers to something that does not exist, InvalidInputError if the table has
     too many conditions to try for the kinds of operators.
@@ -242,7 +242,7 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
 
 
 def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
-    """Return why a rule refuses an operator; None if it does not."""
+    """Return why a rule refuses an operator, or None if it does not."""
     if not rule.concerns(operator.code):
         return None
     if rule.when is not None and mismatches(rule.when, operator):
@@ -266,7 +266,7 @@ def _is_unseen(broken: Sequence[str] | None, operator: OperatorTraits) -> bool:
 
 
 def _nearest(forms: Sequence[Form], operator: OperatorTraits) -> list[str] | None:
-    """Return the unmet conditions of the nearest form; None if there are no forms."""
+    """Return the unmet conditions of the nearest form, or None if there are no forms."""
     return min((mismatches(form, operator) for form in forms), key=_distance, default=None)
 
 

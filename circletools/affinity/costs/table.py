@@ -82,8 +82,8 @@ def make_cost_table(facts: Graph, times_us: Floats, links: Links) -> CostTable:
 class Estimate:
     """The time of one run in microseconds, with operators run one after another.
 
-    `operators_without_time` counts those whose device has no time for them (taken as 0). `constants_us` is the time
-    to load the constants of the partitions; each partition loads its own copy.
+    `operators_without_time` counts operators whose time on their device is unknown (taken as 0). `constants_us` is
+    the time to load the constants of the partitions; each partition loads its own copy.
     """
 
     operators_us: float

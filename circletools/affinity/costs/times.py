@@ -123,7 +123,7 @@ def _time(row: Object, place: str) -> TimeRule:
     selector = selector_of(row, place, _SEE)
     if row.get("time_us", 0) is None:  # null: the device cannot run it
         if "bytes_per_us" in row:
-            raise InvalidInputError("`time_us` cannot be null if there is a rate", location=place, hint=_SEE)
+            raise InvalidInputError("`time_us` cannot be null if `bytes_per_us` is given", location=place, hint=_SEE)
         return TimeRule(selector, inf, 0.0, place)
     if not row.keys() & {"time_us", "bytes_per_us"}:
         raise InvalidInputError("`time_us` or `bytes_per_us` is needed", location=place, hint=_SEE)
@@ -171,7 +171,7 @@ def cost_tables(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[
     if not devices:
         raise UsageError("the costs name no devices", hint="name devices with `devices=` or in the costs")
     if len(devices) > _DEVICES:  # memory grows with the square of the number of devices
-        raise UsageError(f"there are costs of {len(devices)} devices; the maximum is {_DEVICES}")
+        raise UsageError(f"there are costs for {len(devices)} devices; the maximum is {_DEVICES}")
     links = _links(devices, costs)
     tables = [_times(chooser, device, costs) for device in devices]
     return [

@@ -53,8 +53,8 @@ _Arcs = list[tuple[Indices, Indices, Floats]]
 def best_of_two(problem: CostTable, devices: Indices, first: int, second: int) -> Indices:
     """Return the devices, with operators on `first` or `second` reassigned between the two at the least cost.
 
-    An operator that one of the two cannot run stays on the other. Of equal choices, the one with most operators on
-    `first` is returned. Launches are not counted. Raises UsageError if SciPy is not installed.
+    An operator that one of the two cannot run stays on the other. Among equal choices, the one with the most
+    operators on `first` is returned. Launches are not counted. Raises UsageError if SciPy is not installed.
     """
     times = problem.times_us
     concerned = (devices == first) | (devices == second)

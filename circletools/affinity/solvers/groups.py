@@ -82,7 +82,7 @@ def working(graph: Dag) -> tuple[list[int], Dag]:
 
 
 def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
-    """Return the sets of two or more operators with the same label that may be together without being connected."""
+    """Return the sets of two or more operators with the same label that may share a partition unconnected."""
     found: list[list[int]] = []
     for row in graph.beside:
         rows: dict[int, list[int]] = {}
@@ -93,7 +93,7 @@ def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
 
 
 def connected(graph: Dag, labels: Sequence[int]) -> Groups:
-    """Return the groups of operators with the same label that are connected, or may be together unconnected.
+    """Return the groups of operators with the same label that are connected, or may share a partition unconnected.
 
     Edges are undirected here. Groups are in the order of their lowest operators.
     """

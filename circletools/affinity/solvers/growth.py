@@ -117,8 +117,8 @@ class Step:
 class Effort:
     """The remaining budget of steps for a graph, since some graphs need disproportionately many.
 
-    If candidates overlap in ever new ways, growth from every root takes in most of the graph, and then takes back
-    nearly all of it. Networks have no such graphs; the budget refuses them in seconds, where growth would take hours.
+    If candidates overlap in ever new ways, growth from every root takes in most of the graph, and then gives back
+    nearly all of it. Networks do not have such graphs; the budget refuses them in seconds instead of hours.
     """
 
     def __init__(self, operators: int, share: float = 1.0) -> None:

@@ -90,7 +90,7 @@ class _Rounds:
         self._settle(list(operators))
 
     def select(self) -> tuple[int, ...] | None:
-        """Return the members of the next partition; None once all operators are in a partition."""
+        """Return the members of the next partition, or None once all operators are in a partition."""
         while self._best:
             _, root, number = heappop(self._best)
             candidate = self._candidates[number]

@@ -102,7 +102,7 @@ def driver_summaries(analysis: Analysis) -> list[tuple[str, Summary]]:
 
 
 def summarise(times: Iterable[int]) -> Summary | None:
-    """Return the summary of times in nanoseconds; None if there are no times."""
+    """Return the summary of times in nanoseconds, or None if there are no times."""
     ordered = sorted(times)
     if not ordered:
         return None
@@ -112,7 +112,7 @@ def summarise(times: Iterable[int]) -> Summary | None:
 
 
 def summarise_executions(executions: ExecutionColumns) -> ExecutionSummary | None:
-    """Return the summary of executions in the order of their starts; None if there are none."""
+    """Return the summary of executions in the order of their starts, or None if there are none."""
     elapsed = (executions.ends - executions.starts).tolist()
     times, rest = summarise(elapsed), summarise(elapsed[1:])
     most = most_at_once(executions.starts, executions.ends)

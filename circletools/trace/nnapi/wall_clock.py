@@ -209,7 +209,7 @@ class _Moments:
 
 
 class _Clock:
-    """Sums up the shares of windows, client by client."""
+    """Sums the shares of windows, client by client."""
 
     def __init__(self, windows: Windows, clients: Sequence[int], *, apart: bool) -> None:
         """Take windows; if `apart`, those of different processes may overlap. Only those of `clients` have shares."""

@@ -33,7 +33,7 @@ _HEAD = re.compile(r"[^(\[]*[^(\[\s]")
 
 
 def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> bool | None:
-    """Return whether `name` is an operator of `code`; None if that is not known.
+    """Return whether `name` is an operator of `code`, or None if that is not known.
 
     `code` is the code in the model (`CONV_2D`, `CUSTOM:<custom code>`); `builtin` holds the names of all codes.
     """

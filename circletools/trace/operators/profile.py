@@ -43,10 +43,10 @@ class OperatorRun(NamedTuple):
 class Whole(Attributes):
     """Figures of executions as a whole, apart from their operators; None or empty if the file lacks them.
 
-    `elapsed_ns` holds the time of each execution; for averages, `mean_ns` is the mean without warm-up, and `first_ns`
-    the first time, and `range_ns` the minimum, the maximum and the standard deviation. `memory_bytes` is the peak
-    memory of the process or, if `memory_added`, what it added; `initial_memory_bytes` is the same after
-    initialization. `parts` holds names and times of parts of initialization, `model_bytes` the size of the file.
+    `elapsed_ns` holds the time of each execution; for averages, `mean_ns` is the mean without warm-up, `first_ns` the
+    first time, and `range_ns` the minimum, the maximum and the standard deviation. `memory_bytes` is the peak memory
+    of the process or, if `memory_added`, what it added; `initial_memory_bytes` is the same after initialization.
+    `parts` holds names and times of parts of initialization, `model_bytes` the size of the file.
     """
 
     initialization_ns: int | None = None

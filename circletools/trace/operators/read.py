@@ -81,4 +81,4 @@ DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], Op
     (lambda _, memory: re.search(rb"= Run Order =", memory) is not None, benchmark_model.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
 )
-"""How to recognize and read other kinds, in the order tried; the fuzz target `operators` has seeds of each."""
+"""How to recognize and read other kinds, in the order tried; the fuzz target `operators` has seeds for each."""

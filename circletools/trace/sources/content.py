@@ -47,7 +47,7 @@ def most_unpacked(file_bytes: int) -> int:
 def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
     """Unpack zlib (15) or gzip (31) content; gzip may have several members.
 
-    Of truncated content, the available part is returned, because traces may be truncated. Reading raises
+    For truncated content, the available part is returned, because traces may be truncated. Reading raises
     InvalidInputError for corrupt content, and for more than `most` bytes.
     """
 

@@ -111,4 +111,4 @@ ENCODINGS = (
     Encoding("Chrome JSON", "line", lambda _, text: text[:1] in (b"{", b"["), read_chrome),
     Encoding("ftrace text", "line", lambda start, _: b"\0" not in start, read_text),
 )
-"""All encodings in the order in which they are tested; the fuzz targets have seeds of each (`fuzz/seeds.py`)."""
+"""All encodings in the order in which they are tested; the fuzz targets have seeds for each (`fuzz/seeds.py`)."""

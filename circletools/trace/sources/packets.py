@@ -92,7 +92,7 @@ def _fields(trace: Trace, data: bytes, where: int) -> Iterator[Field]:
 
 
 def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
-    """Yield each packet with its offset. Of a packet truncated at the end, the available part is yielded."""
+    """Yield each packet with its offset; for a packet truncated at the end, the available part is yielded."""
     held, base, source = bytearray(), 0, pieces()
     at = 0
     needed = _HEADER_BYTES

@@ -173,7 +173,7 @@ class _Reader:
         self.ends = ends if len(ends) and ends[-1] == len(data) - 1 else np.append(ends, len(data))
 
     def read(self) -> Batch | None:
-        """Return the events; None if no line has a mark."""
+        """Return the events, or None if no line has a mark."""
         found, others = self._candidates()
         _note_losses(self.trace, self.data, self.line, b" EVENTS" in others)
         count = len(found.index)

@@ -64,7 +64,7 @@ def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, i
 
 
 def contents(data: bytes, start: int, end: int) -> Parts:
-    """Return each field's value and bytes by number; of repeated fields, the last. Raises BrokenMessage."""
+    """Return each field's value and bytes by number; for repeated fields, the last. Raises BrokenMessage."""
     return {number: (value, data[first:stop]) for number, value, first, stop in fields(data, start, end)}
 
 
