@@ -71,7 +71,7 @@ def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fa
 
 
 def _links(devices: int, launch_us: float) -> Links:
-    """Return links on which only launches cost time, and copies are free."""
+    """Return links where only launches cost time, and copies are free."""
     return Links(np.zeros((devices, devices)), np.zeros((devices, devices)), np.full(devices, launch_us))
 
 

@@ -1,4 +1,4 @@
-"""The units of partitioning, operators or sets of operators that must stay together; and which units may be joined.
+"""The units of partitioning (operators, or sets of them that must stay together), and which units may be joined.
 
 For example, a QUANTIZE and the DEQUANTIZE next to it, or operators that share a large tensor, may form a unit.
 Operators on a path between two members also belong to the unit; otherwise it could not run without interruption.

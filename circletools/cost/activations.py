@@ -71,7 +71,7 @@ def activations(graph: Graph, alignment: int = 16) -> Activations:
 
 
 def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
-    """Return the first and last operator at which each value is live; the last precedes the first if it never is."""
+    """Return the first and last operator at which each value is live; if it never is, the last precedes the first."""
     graph.check_values()
     count = len(graph.values)
     if max(graph.inputs.max(initial=-1), graph.outputs.max(initial=-1)) >= count:

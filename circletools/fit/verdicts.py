@@ -66,7 +66,7 @@ class Alike(NamedTuple):
 class Misfit(NamedTuple):
     """An operator that a target does not support or, if not `measured`, with which the target was never tested.
 
-    `origin` holds the names of its sources or, if the model has none for it (not `from_tables`), the name of its
+    `origin` holds the names of its sources or, if the model names none for it (not `from_tables`), the name of its
     first output. `is_new`: it is not in the baseline. `details` holds the known details of each source; it is empty
     if there are none.
     """
@@ -108,7 +108,7 @@ class Obstacle(NamedTuple):
 
 
 class Blamed(NamedTuple):
-    """A source, its refused operators (subgraph, index), and the bytes that they compute.
+    """A source, its refused operators (subgraph, index), and the bytes of their outputs.
 
     If not `from_tables`, its name is that of an output, as in `Misfit`.
     """

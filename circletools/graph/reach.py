@@ -77,7 +77,7 @@ class Reach:
         ]
 
     def seen_outside(self, operators: Iterable[int]) -> list[int]:
-        """Return the results of these operators that others read, that nothing reads, or that the graph returns."""
+        """Return these operators' results that are graph outputs, or that other operators or no operators read."""
         chosen, ends, readers = set(operators), set(self.graph.outputs.tolist()), self.graph.readers
         made = dict.fromkeys(self.made_by(sorted(chosen)))
         return [

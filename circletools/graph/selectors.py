@@ -1,4 +1,4 @@
-"""Select operators by textual selectors.
+"""Select operators with textual selectors.
 
     index:0-10,15     by operator index
     name:block1/*     by the name of an output tensor, a glob

@@ -184,7 +184,7 @@ class Group(Attributes):
 class Comparison(Tabular):
     """Programs compared with a reference; `other` is the name of the second model, or empty if there is only one.
 
-    `runs` is how often each model ran, with different inputs each time.
+    `runs` is the number of times that each model ran, with different inputs each time.
     """
 
     file: str

@@ -207,7 +207,7 @@ def _earlier(name: str) -> Earlier:
 
 @dataclass(frozen=True, slots=True)
 class TraceTimes:
-    """Operator times in one inference in us, by subgraph and operator index: medians, or a trace's averages.
+    """Operator times per inference in us, by subgraph and operator index: medians, or a trace's averages.
 
     `elsewhere` maps each operator that ran wholly or partly on other devices to these devices.
     """

@@ -208,7 +208,7 @@ def times_of(chains: Sequence[Chain], worker: Worker, request: MeasureRequest) -
 
 
 def _ending(chain: Chain, worker: Worker, request: MeasureRequest) -> int:
-    """Return the first step of a chain that fails even when it is run alone, else the last step."""
+    """Return the first step of a chain that fails even when it is run alone, or else the last step."""
     for number, step in enumerate(chain):
         if worker.measure(ChainsRequest(((step,),), 0.0, request.seed)).failure:
             return number

@@ -85,7 +85,7 @@ def _most(votes: Counter[int]) -> int:
 
 
 def devices_before(model: ModelGraph, earlier: Earlier | None, *, needed: bool) -> Reprojection | None:
-    """Return the earlier devices of operators, from an earlier model if given, else from the model's own tables.
+    """Return the earlier devices of operators, from an earlier model if given, or else from the model's own tables.
 
     Raises UsageError if devices are `needed` and there are none, and EditError if they are stale.
     """

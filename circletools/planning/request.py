@@ -34,7 +34,7 @@ class CostRequest(Attributes):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that are read."""
+        """The files to read."""
         return _cost_files(self)
 
 
@@ -90,7 +90,7 @@ class PlanRequest(CostRequest):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that are read."""
+        """The files to read."""
         named = [os.fspath(name) for name in (self.rules_file, self.reproject) if name is not None]
         tables = [name for table in self.capabilities for name in (table, table.partition("=")[2]) if name]
         return (*named, *tables, *_cost_files(self))

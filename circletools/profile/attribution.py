@@ -226,7 +226,7 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
 def attribute_to(
     model: ModelGraph, trace: OperatorTrace, origins: Origins | None, depth: int | None = None
 ) -> Attribution:
-    """Like `attribute`, but with given origins (None: every operator is its own source) and without notes."""
+    """Return what `attribute` does, but for given origins (None: every operator is its own source), without notes."""
     named = origins is None
     origins = origins_by_output(model, range(len(model))) if origins is None else origins
     every, (trace, joined) = trace, joined_executions(model, trace)

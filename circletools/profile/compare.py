@@ -142,7 +142,7 @@ class _Estimate:
         return min(700.0, *(quantile(1 - level, freedom) * error for error, freedom in self.errors))
 
     def visible(self, rows: int, limit: float, tick: float) -> float:
-        """Return the ratio that is detected with a probability of 90 % if this many rows are compared.
+        """Return the ratio that is detected with a probability of 90 % if `rows` rows are compared.
 
         The statistic must exceed its quantile, and the ratio must exceed the limit and a tick; a margin allows for
         estimates below the true ratio.

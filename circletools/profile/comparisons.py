@@ -281,7 +281,7 @@ def compare_traces(
 
 
 def _measured(analysis: Analysis) -> list[int]:
-    """Return the indices of the executions to compare: those of the benchmark, else all except the warm-up."""
+    """Return the indices of the executions to compare: those of the benchmark, or else all except the warm-up."""
     phases = [run_of(segment)[1] for segment in analysis.executions.segments.tolist()]
     for wanted in ({_BENCHMARK}, set(APP_PHASES) - {_WARM_UP}):
         chosen = [place for place, phase in enumerate(phases) if phase in wanted]

@@ -3,7 +3,7 @@
 A delegate takes the operators that have no row in the trace. LiteRT gives it groups of operators that are ready
 together, so the rows between two of the model's own operators belong to one group. The rows and operators of a group
 are aligned by kind, both in execution order; in the best alignments, most rows have an expected kind. A row matched
-to the same operator in all of these is exact; otherwise it is ambiguous.
+to the same operator in all best alignments is exact; otherwise it is ambiguous.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Join the runs of a trace, optionally including those of delegates, with the operators of a model; rank times.
 
 Executions of other models in the trace are recognized and omitted. Times share a rank if the trace cannot distinguish
-them, because its clock has a step and runs vary.
+them, because its clock is coarse and runs vary.
 """
 
 from __future__ import annotations

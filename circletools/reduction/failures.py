@@ -25,7 +25,7 @@ _VARIES = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
 
 @contextmanager
 def asking(command: str | None, refused: str | None, differs: Sequence[str], timeout_s: float) -> Iterator[Ask]:
-    """Yield a test for the failure, according to the only condition that is given.
+    """Yield a test for the failure, according to the one condition that is given.
 
     `command` contains `{}` for the model's name; as in a shell's `while`, status 0 means that the failure persists.
     `refused` is a program that refuses the model or crashes; the first program of `differs` is the reference. Raises

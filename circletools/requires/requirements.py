@@ -1,4 +1,4 @@
-"""The TFLite runtimes that load a model: the first that supports all it uses, and the features that need it."""
+"""The TFLite runtimes that load a model: the first that supports all its features, and the features that need it."""
 
 from __future__ import annotations
 

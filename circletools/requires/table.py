@@ -1,8 +1,8 @@
 """The measured table of TFLite runtimes (table.json): the operators that each resolves, oldest runtime first.
 
-`tools/measure/requirements.py` makes it by testing the runtimes in the package index: `tflite-runtime` up to 2.14,
-and `ai-edge-litert`, whose numbering restarts from 1.0. A newer runtime supports everything that an older one does,
-so the index of the first runtime is enough, except for a feature that a later release lost (`early`).
+`tools/measure/requirements.py` makes the table by testing the runtimes in the package index: `tflite-runtime` up to
+2.14, and `ai-edge-litert`, whose numbering restarts from 1.0. A newer runtime supports everything that an older one
+does, so the index of the first runtime is enough, except for a feature that a later release lost (`early`).
 """
 
 from __future__ import annotations

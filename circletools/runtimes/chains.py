@@ -71,7 +71,7 @@ def _measure(request: ChainsRequest, clock: Clock, pace: Pace) -> Timed:
 
 
 class _Turns:
-    """Chains that take turns, and their seconds by turn, step and action."""
+    """Chains that take turns, and their times in seconds by turn, step and action."""
 
     def __init__(self, chains: list[list[_Loaded]], known: list[dict[str, Array]], clock: Clock) -> None:
         """Store the loaded steps, and the known tensors of each chain by name."""

@@ -2,7 +2,7 @@
 
 Linux counts that time for each thread (`schedstat`: time on a processor, time waiting for one, time slices). On other
 systems, this is an ordinary clock. The clock cannot detect another virtual machine on the same core, which can take
-away a third of its speed for seconds; `Pace` can.
+away a third of its speed for several seconds; `Pace` can.
 """
 
 from __future__ import annotations

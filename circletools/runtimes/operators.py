@@ -77,7 +77,7 @@ class _Index:
     def place(
         self, placed: Placed, shown: dict[int, int], found: Container[_Place], alone: Counter[str]
     ) -> _Place | None:
-        """Return the operator to which an answer refers; of several, the first that is not yet `found`.
+        """Return the operator to which an answer refers; if there are several, the first that is not yet `found`.
 
         `alone` holds, by code, the number of answers that name only that code.
         """
@@ -97,7 +97,7 @@ class _Index:
 
 
 def _shown(operators: Iterable[Placed], counts: Sequence[int]) -> dict[int, int]:
-    """Return, for each subgraph that the program reports, the model's next subgraph with the same number."""
+    """Return, for each subgraph that the program reports, the model's next subgraph with equally many operators."""
     sizes = Counter(one.subgraph for one in operators if one.subgraph is not None)
     rest = iter(enumerate(counts))
     found: dict[int, int] = {}

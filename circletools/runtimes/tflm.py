@@ -70,7 +70,7 @@ class Running:
 
 
 def _details(ask: Any) -> Any:
-    """Yield the details of each input or output; their number is unknown, but an index after the last is an error."""
+    """Yield the details of each input or output; their number is unknown, but an index past the last is an error."""
     place = 0
     while True:
         try:

@@ -74,7 +74,7 @@ def unpack(call: Call) -> Sequence[Shape]:
 
 
 def concatenation(call: Call) -> Sequence[Shape]:
-    """The sum of the sizes in one dimension."""
+    """The common shape, with the sizes in one dimension added up."""
     shapes = call.all_shapes()
     axis = call.axis(call.option("axis"), len(shapes[0]))
     for slot, shape in enumerate(shapes):
@@ -191,7 +191,7 @@ def scatter_nd(call: Call) -> Sequence[Shape]:
 
 
 def tile(call: Call) -> Sequence[Shape]:
-    """The shape with each dimension multiplied by its number in the second input."""
+    """The shape with each dimension multiplied by its entry in the second input."""
     shape, times = call.shape(), call.numbers(1)
     refuse_unless(len(times) == len(shape), f"{len(times)} multiples do not fit {shown(shape)}", 1)
     return [tuple(size * count for size, count in zip(shape, times, strict=True))]

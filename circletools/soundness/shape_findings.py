@@ -28,9 +28,9 @@ _MOST_SIZES = 4  # of those with which a RESHAPE has as many elements as it need
 def shape_findings(model: Model) -> Iterator[Finding]:
     """Yield findings about operators that refuse their inputs, in subgraphs that run.
 
-    These are subgraph 0, subgraphs with a signature, and all that those call. With dynamic inputs, an operator that
-    accepts larger inputs is not reported. Models with very many operators are skipped. Indices must be in range,
-    except those of signatures.
+    These are subgraph 0, subgraphs with a signature, and all subgraphs that they call. With dynamic inputs, an
+    operator that accepts larger inputs is not reported. Models with very many operators are skipped. Indices must be
+    in range, except those of signatures.
     """
     if model.format != "tflite" or not 0 < len(model.operator_columns.tables) <= _MOST_OPERATORS:
         return

@@ -19,8 +19,8 @@ from circletools.soundness.windows import window_findings
 def broken_graphs(model: Model) -> list[Finding]:
     """Return only those findings of `check` that are about the graphs of a model.
 
-    These concern every out-of-range index or, if there are none, producers, readers and operator order.
-    Raises ModelFormatError if the structure is broken where indices are stored.
+    These concern every out-of-range index or, if there is none, producers, readers and operator order. Raises
+    ModelFormatError if the structure is broken where indices are stored.
     """
     return check_indices(model, as_read=True) or list(graph_findings(model, Whole(model)))
 

@@ -174,7 +174,7 @@ def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
 
 
 def make_default(device: str, place: str = "") -> Decision:
-    """Return the decision for operators without a rule; `place` is the line that sets it, if a document does."""
+    """Return the decision for operators without a rule; `place` is the line of a document that sets it, if any."""
     return Decision(device, f"default ({place})" if place else "default", place)
 
 

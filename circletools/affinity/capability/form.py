@@ -15,7 +15,7 @@ from circletools.affinity.capability.traits import TensorTraits
 from circletools.graph.graph import Graph
 
 _LARGEST_SHOWN = 1 << 31
-"""Greater values stand for strings."""
+"""Values greater than this stand for strings."""
 
 Kind = Literal["", "computed", "constant"]
 
@@ -125,9 +125,9 @@ class Form:
 class Rule:
     """A condition under which a device refuses operators, with the message of the device's program, if any.
 
-    A rule applies to operators with a code in `codes`, but not in `without`, that match the form `when`. Of these, it
-    refuses those that match none of the forms `needs`, or all of them if `needs` is empty. If not `known`, the device
-    was not tested with these operators. If `wrong`, the device runs them, but computes wrong values.
+    A rule applies to operators with a code in `codes`, but not in `without`, that match the form `when`. It refuses
+    those that match none of the forms `needs` or, if `needs` is empty, all of them. If not `known`, the device was
+    not tested with these operators. If `wrong`, the device runs them, but computes wrong values.
     """
 
     codes: frozenset[str]

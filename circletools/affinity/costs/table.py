@@ -103,7 +103,7 @@ def evaluate(
 ) -> Estimate:
     """Return the cost if operators run on the devices `numbers`; `launched` lists the device of each partition.
 
-    The cost is the sum of all times, of a copy for each tensor and other device that reads it, and of all launches.
+    The cost is the sum of all times, one copy for each tensor and other device that reads it, and all launches.
     """
     devices = np.asarray(numbers, np.int64)
     times = problem.times_us[np.arange(len(devices)), devices]

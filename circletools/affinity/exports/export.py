@@ -145,7 +145,7 @@ def part_file(model: ModelGraph, affinity: Affinity) -> PartFile:
     """Return a rule for each operator of subgraph 0, by name; the default is the most common device.
 
     circle-partitioner names an operator after its first output and partitions only the first subgraph; subgraphs that
-    an IF or WHILE calls run on the caller's device. Raises EditError if operators of one name have different devices.
+    an IF or WHILE calls run on the caller's device. Raises EditError if operators of the same name differ in device.
     """
     devices = every_device_of(model.graphs[0], affinity, "circle-partitioner would take the default")
     rules: dict[str, tuple[str, int]] = {}

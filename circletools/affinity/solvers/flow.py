@@ -1,4 +1,4 @@
-"""Find devices of low total time by minimum cuts: exact for two devices without launches, otherwise near-optimal.
+"""Find devices with a low total time by minimum cuts: exact for two devices without launches, otherwise near-optimal.
 
     two devices          one minimum cut
     more devices         cuts of two devices at a time, from several starts, until no cut helps (swap moves)
@@ -6,7 +6,7 @@
     memory               bytes on a device that is too full have a price, raised until the cheapest assignment fits
 
 The number of launches is known only once the graph is partitioned, so no cut can count them. A chain has one launch
-more than it has device changes, so charging each copy the launch on the other side is exact for chains; where
+more than it has device changes, so charging each copy with the launch on the other side is exact for chains; where
 branches meet, the charge is too high.
 """
 
@@ -157,7 +157,7 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
 
 
 def _bounded(tails: Indices, heads: Indices, costs: Floats, count: int) -> Floats:
-    """Return the costs, those of arcs at a terminal clipped to the most that matters, to keep integer steps small.
+    """Return the costs, with those of arcs at a terminal clipped to the most that matters, for small integer steps.
 
     A clipped capacity still exceeds the sum of the vertex's other arcs, so the cut is the same.
     """

@@ -1,4 +1,4 @@
-"""Find faults of sets of operators joined by edges: cycles, detours over other devices, cyclic dependencies."""
+"""Find faults in sets of operators joined by edges: cycles, detours through other devices, cyclic dependencies."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@
         while a rejected operator lies on a path between two members:
             reject the member accepted last
 
-The result is that of this procedure, operator for operator. Work that cannot affect it is skipped (see
+The result equals that of this procedure, operator for operator. Work that cannot affect it is skipped (see
 `Region._necks`).
 """
 
@@ -199,7 +199,7 @@ _Bounds = tuple[Matrix, Matrix, int, int]
 
 
 class _Growth:
-    """One candidate during its growth; operators are positions.
+    """One candidate during its growth; operators are given as positions.
 
     Each member keeps the bounds from when it was accepted: on each chain, the first place that a member reaches and
     the last place that reaches a member. Operators on paths between members lie between the two.

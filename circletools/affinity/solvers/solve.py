@@ -146,7 +146,7 @@ def _is_impossible(problem: Problem, seconds: float) -> bool:
 
 
 def _not_found(problem: Problem) -> EditError:
-    """Return the error if it is not known whether all constraints can be met."""
+    """Return the error to raise if it is unknown whether all constraints can be met."""
     _, violated = min((repaired(problem, start) for start in flow(problem)), key=lambda pair: len(pair[1]))
     message = "; ".join(violation.message for violation in violated[:3])
     hint = "a plan may exist: choose devices by rules, relax the limits, or allow more time"

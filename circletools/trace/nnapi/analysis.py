@@ -183,7 +183,7 @@ class _Pass:
         )
 
     def _driver_names(self) -> dict[int, str]:
-        """Return the drivers with the names of their main threads or, if these are unknown, of others."""
+        """Return the drivers with the names of their main threads or, if these are unknown, of other threads."""
         known = self.trace.thread_names
         names = {process: known[tid] for tid, process in self.trace.processes.items() if tid in known} | known
         return {process: names.get(process, "") for process in sorted(self.learnt.drivers)}

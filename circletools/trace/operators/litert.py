@@ -14,7 +14,7 @@ The JSON document has the fields of the events that `LiteRtGetProfilerEvents` re
 The names are those of `ProfiledEventData` in litert/c/litert_profiler_event.h. LiteRT has no program that writes this
 document; the program that records must do so (docs/trace.md shows how). Events are in the order of their starts. The
 metadata of an operator are its index and its subgraph. A delegate's own operators follow the end of its run, with
-their times but not their starts. `end_mem_usage`, if present, holds memory figures in bytes at the end of an event.
+durations but no start times. `end_mem_usage`, if present, holds memory figures in bytes at the end of an event.
 """
 
 from __future__ import annotations

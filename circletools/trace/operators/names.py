@@ -1,4 +1,4 @@
-"""Match a runtime's name of an operator with the operator code in the model.
+"""Match a runtime's name for an operator with the operator code in the model.
 
 names.json lists the names that differ from the code's in more than spelling, with the codes whose work they do. Those
 of `onert` come from runtime/onert/core/src/loader/BaseLoader.h (the operation that each code becomes) and `name()` in

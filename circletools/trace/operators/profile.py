@@ -45,8 +45,8 @@ class Whole(Attributes):
 
     `elapsed_ns` holds the time of each execution; for averages, `mean_ns` is the mean without warm-up, `first_ns` the
     first time, and `range_ns` the minimum, the maximum and the standard deviation. `memory_bytes` is the peak memory
-    of the process or, if `memory_added`, what it added; `initial_memory_bytes` is the same after initialization.
-    `parts` holds names and times of parts of initialization, `model_bytes` the size of the file.
+    of the process or, if `memory_added`, what it added; `initial_memory_bytes` is the same figure after
+    initialization. `parts` holds names and times of parts of initialization, `model_bytes` the size of the file.
     """
 
     initialization_ns: int | None = None

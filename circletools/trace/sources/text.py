@@ -2,7 +2,7 @@
 
     TASK-TID (TGID) [CPU] FLAGS SECONDS.FRACTION: tracing_mark_write: B|PID|TEXT
 
-In systrace HTML, the trace is the text of scripts of class `trace-data`, surrounded by much code.
+In systrace HTML, the trace is the text of scripts of class `trace-data`, surrounded by other code.
 
 Lines in the kernel's own columns are parsed many at a time; all other lines are parsed one by one with a regular
 expression that covers all variants.
