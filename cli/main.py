@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 import circletools as ct
 
 from . import moved
-from .console import signals
+from .console import bounds, signals
 from .console.terminal import fail, print_diagnostic
 from .console.usage import HELP, AsGiven, command_of, typer_of
 from .signature import BETWEEN
@@ -54,11 +55,19 @@ class _Deferred(TyperCommand):
         self._row = row
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **settings: Any) -> Any:
-        """Import the command, and parse its arguments."""
+        """Import the command, and parse its arguments; from here on, watch what it uses."""
         words = [BETWEEN if self._row.sides and word == "--" else word for word in args]
         name, example = self._row.name, self._row.example
         whole = command_of(name, self._row.function, f"Example: circletool {name} {example}")
-        return whole.make_context(info_name, words, *more, **settings)
+        bounds.allow(self._row.allowance)
+        bounds.watch(args)
+        try:
+            context = whole.make_context(info_name, words, *more, **settings)
+        except BaseException:
+            bounds.stop()
+            raise
+        context.call_on_close(bounds.stop)
+        return context
 
 
 def _version(shown: bool) -> None:
@@ -122,6 +131,9 @@ def _run() -> None:
         app(prog_name="circletool")
     except ct.CircleToolsError as error:
         sys.exit(fail(error))
+    except bounds.Exceeded as exceeded:
+        warnings.simplefilter("ignore", ct.CallWarning)  # of course, its edit is not saved
+        sys.exit(fail(exceeded.error))
     except MemoryError:
         print_diagnostic("error", "out of memory: the input needs more memory than this process may use")
         sys.exit(3)

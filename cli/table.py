@@ -31,6 +31,8 @@ class Row(NamedTuple):
     spread: Callable[[Command], Command] = _single
     sides: bool = False
     """Whether -- separates the arguments; in other commands, -- ends the options."""
+    allowance: int = 1
+    """How many times the usual time and memory it may take; 0, for commands that run models, is without limit."""
 
     @property
     def function(self) -> Command:
@@ -50,7 +52,7 @@ GROUPS = {
         Row("diff", "comparing", "Show what differs between two models.",
             "in.circle out.circle --only structure"),
         Row("compare", "numbers", "Show which operators compute different values.",
-            "in.tflite --on litert:reference,litert:xnnpack"),
+            "in.tflite --on litert:reference,litert:xnnpack", allowance=0),
         Row("report", "page", "Write one HTML page about a model and its traces.",
             "out.circle --trace trace.chrome.json -o report.html"),
     ),
@@ -82,7 +84,7 @@ GROUPS = {
         Row("expose", "surgery", "Turn tensors into outputs, to see their values.",
             "in.tflite out.tflite --every CONV_2D"),
         Row("reduce", "numbers", "Reduce a model to a small part that still fails.",
-            "in.circle small.circle --while-refused litert"),
+            "in.circle small.circle --while-refused litert", allowance=0),
         Row("metadata list", "metadata:list_entries", "List metadata entries with their sizes.",
             "in.tflite", many),
         Row("metadata get", "metadata:get_entry", "Write the value of a metadata entry to standard output.",
@@ -110,21 +112,21 @@ GROUPS = {
     ),
     "Devices": (
         Row("partition", "affinity", "Show or plan the devices and partitions of a model.",
-            "in.circle --devices npu,cpu --capabilities npu=xnnpack", many),
+            "in.circle --devices npu,cpu --capabilities npu=xnnpack", many, allowance=4),
         Row("annotate-affinity", "affinity", "Write the device of each operator to the metadata.",
-            "in.circle out.circle --devices npu,cpu --capabilities npu=xnnpack", mirrored),
+            "in.circle out.circle --devices npu,cpu --capabilities npu=xnnpack", mirrored, allowance=4),
         Row("export-affinity", "affinity_exports", "Write the affinity in another tool's format.",
             "in.circle --to part -o model.part"),
         Row("split", "splitting", "Write a model for each partition of an annotated model.",
             "out.circle parts/"),
         Row("verify-split", "splitting", "Check that the parts of a split match the whole model.",
-            "parts/"),
+            "parts/", allowance=0),
         Row("measure", "measuring", "Time a model in parts, and as a whole on each device.",
-            "parts/ --on cpu=onert"),
+            "parts/ --on cpu=onert", allowance=0),
     ),
     "Time": (
         Row("profile", "attribution", "Run a model, and show where the time goes.",
-            "in.tflite --on litert --runs 3"),
+            "in.tflite --on litert --runs 3", allowance=0),
         Row("attribute", "attribution", "Show where the time went, by operator and source.",
             "trace.chrome.json --model out.circle"),
         Row("trace-stats", "traces", "Show where the time went in an NNAPI trace.",

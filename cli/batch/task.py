@@ -14,6 +14,7 @@ from typer import Exit
 
 import circletools as ct
 
+from ..console import bounds
 from ..console.captured import Captured, begin, capturing
 from ..console.terminal import fail, show
 from ..signature import Command
@@ -46,6 +47,12 @@ class Task:
         """Return the output format in the options: text, json, csv, sarif, github, gitlab or junit."""
         return str(self.options.get("form", "text"))
 
+    @property
+    def words(self) -> list[str]:
+        """Return the file and all strings in the options, of which some name files."""
+        values = (value if isinstance(value, list | tuple) else [value] for value in self.options.values())
+        return [self.file, *(str(word) for one in values for word in one if isinstance(word, str | Path))]
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -64,6 +71,7 @@ def apply(task: Task) -> Outcome:
     """Run a task. Errors become part of the outcome; none is raised."""
     with capturing(Captured(task.several and task.form in _OF_ERRORS)) as captured:
         fatal = False
+        bounds.watch(task.words)
         try:
             if task.output is not None:
                 _make_parent(task.output)
@@ -74,8 +82,12 @@ def apply(task: Task) -> Outcome:
         except ct.CircleToolsError as error:
             status = fail(error)
             fatal = not captured.began and (isinstance(error, ct.UsageError) or not str(error).startswith(task.file))
+        except bounds.Exceeded as exceeded:
+            status = fail(exceeded.error)
         except Exception as error:  # a bug in circletools, or memory ran out: the other files still run
             status = fail(ct.InvalidInputError(f"{type(error).__name__}: {error}", hint="run it alone for details"))
+        finally:
+            bounds.stop()
     errors = [text for kind, text in captured.messages if kind == "error"]
     return _finished(
         task,

@@ -1,0 +1,110 @@
+"""Stop a command that needs more processor time or memory than its input justifies.
+
+The library charges what it reads and computes to budgets. This is the last defence, for what they do not cover: a
+timer looks at the whole process, so no command can forget it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import stat
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+import circletools as ct
+
+SECONDS, SECONDS_PER_MIB = 4.0, 3.0
+BYTES, TIMES = 150 << 20, 10
+VARIABLE = "CIRCLETOOL_LIMITS"
+"""The environment variable that lifts both limits if it is `off`, and multiplies them if it is a number."""
+
+_TICK, _PAUSE = 0.025, 1.0
+_LIBRARIES = 64 << 20  # mapped bytes beyond these are data in other files
+_STATM = Path("/proc/self/statm")
+
+
+class Exceeded(BaseException):
+    """The exception for an exceeded limit. No handler of errors in the library catches it."""
+
+    def __init__(self, used: str, input_bytes: int) -> None:
+        super().__init__(used)
+        self.error = ct.InvalidInputError(
+            f"stopped after {used}, more than an input of {input_bytes:,} bytes should need",
+            hint=f"if you trust the input, set {VARIABLE}=off",
+        )
+
+
+def allow(times: int) -> None:
+    """Multiply the limits, in child processes too; 0 lifts them. What the user has set goes first."""
+    if times != 1:
+        os.environ.setdefault(VARIABLE, str(times) if times else "off")
+
+
+def watch(words: Iterable[str]) -> None:
+    """Start to watch this process. `words` are arguments; those that name files, or contain such a name, set limits.
+
+    Nothing is watched if the size of an input is unknown, outside the main thread, or without timers (on Windows).
+    """
+    stop()
+    sizes = [_size(word) for word in words]
+    said = os.environ.get(VARIABLE, "1")
+    if (
+        None in sizes
+        or said == "off"
+        or not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        return
+    given = sum(size or 0 for size in sizes)
+    times = int(said) if said.isdecimal() else 1
+    first_seconds, (first_private, first_mapped) = time.process_time(), _memory()
+
+    def look(_signal: int, _frame: FrameType | None) -> None:
+        private, mapped = _memory()
+        seconds, size = time.process_time() - first_seconds, max(given, mapped - first_mapped - _LIBRARIES)
+        used = ""
+        if seconds > times * (SECONDS + SECONDS_PER_MIB * size / (1 << 20)):
+            used = f"{seconds:.0f} s of processor time"
+        if private - first_private > times * (BYTES + TIMES * size):
+            used = f"{(private - first_private) >> 20:,} MiB of memory"
+        if used:
+            # The cleanup must not be interrupted; if something swallows the exception, the next one follows.
+            signal.setitimer(signal.ITIMER_VIRTUAL, _PAUSE, _TICK)
+            raise Exceeded(used, given)
+
+    signal.signal(signal.SIGVTALRM, look)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _TICK, _TICK)
+
+
+def stop() -> None:
+    """Stop watching."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _size(word: str) -> int | None:
+    """Return the size of the file that an argument names: PATH, --option=PATH, name=PATH or PATH!member.
+
+    0 if it names none, None if the size is unknown: of standard input, a pipe or a directory.
+    """
+    if word == "-":
+        return None
+    for name in (word, word.partition("=")[2], word.rpartition("!")[0]):
+        with suppress(OSError, ValueError):
+            state = os.stat(name)
+            return state.st_size if stat.S_ISREG(state.st_mode) else None
+    return 0
+
+
+def _memory() -> tuple[int, int]:
+    """Return the private bytes of this process, and those of mapped files, which are shared; 0 if not known."""
+    with suppress(OSError, ValueError):
+        _, resident, shared, *_ = map(int, _STATM.read_bytes().split())
+        return (resident - shared) * mmap.PAGESIZE, shared * mmap.PAGESIZE
+    return 0, 0

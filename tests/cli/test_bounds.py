@@ -1,0 +1,63 @@
+"""A command that needs too much processor time or memory is stopped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kit.support import path_of
+
+if not hasattr(__import__("signal"), "setitimer"):
+    pytest.skip("this system has no timers", allow_module_level=True)
+
+_ENDLESS = {
+    "time": "number = 0\nwhile True: number += 1",
+    "memory": "kept = []\nwhile True: kept.append(bytearray(1 << 20))",
+}
+_RUN = """
+import sys
+from circletool_cli.console import bounds
+bounds.SECONDS, bounds.BYTES = {seconds}, {bytes}
+from circletool_cli.main import main
+main()
+"""
+
+
+def _python(code: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "CIRCLETOOL_LIMITS"} | variables
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("what", _ENDLESS)
+def test_what_never_ends_is_stopped(what: str) -> None:
+    if what == "memory" and not Path("/proc/self/statm").exists():
+        pytest.skip("this system does not say how much memory a process has")
+    limits = "bounds.SECONDS, bounds.BYTES = 60, 50 << 20" if what == "memory" else "bounds.SECONDS = 0.2"
+    code = f"from circletool_cli.console import bounds\n{limits}\nbounds.watch(['x'])\ntry:\n "
+    code += _ENDLESS[what].replace("\n", "\n ") + "\nexcept bounds.Exceeded as exceeded:\n print(exceeded.error)"
+    said = _python(code).stdout
+    assert ("of processor time" if what == "time" else "MiB of memory") in said
+    assert "CIRCLETOOL_LIMITS=off" in said
+
+
+@pytest.mark.parametrize("rest", ["check {}", "check {} {}", "compact {} OUT", "report {} -o OUT"])
+def test_a_command_ends_with_one_error_and_without_an_output(rest: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = [str(out) if word == "OUT" else word.replace("{}", str(path_of("circle/mlp"))) for word in rest.split()]
+    ended = _python(_RUN.format(seconds=-1000, bytes=1 << 40), *words)
+    assert ended.returncode == 3
+    assert "of processor time, more than an input of" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not list(tmp_path.iterdir())
+    assert _python(_RUN.format(seconds=-1000, bytes=1 << 40), *words, CIRCLETOOL_LIMITS="off").returncode == 0
