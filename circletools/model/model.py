@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from functools import cached_property
+from functools import cache, cached_property
 from html import escape
 from itertools import pairwise
 from types import TracebackType
@@ -139,7 +139,8 @@ class Model(ModelColumns, metaclass=AnsweringType):
     @cached_property
     def subgraphs(self) -> Rows[Subgraph]:
         """The subgraphs; the first is the main subgraph."""
-        return Rows(len(self.subgraph_tables), lambda index: Subgraph(self, index, lambda: self.buffers))
+        # A view reads the options of all its operators at once.
+        return Rows(len(self.subgraph_tables), cache(lambda index: Subgraph(self, index, lambda: self.buffers)))
 
     @cached_property
     def buffers(self) -> Buffers:
