@@ -20,12 +20,12 @@ from circletools.wording import Word
 
 _WORD = r"[^\s:;/]+"
 _TICO = re.compile(rf"({_WORD})::({_WORD})")
-_MODULE = r"[^\s;/]*\.[^\s;/]+"  # a class with the module that defines it, and possibly the name of the instance
+_MODULE = r"[^\s;/.]*\.[^\s;/]+"  # a class with the module that defines it, and possibly the name of the instance
 _MODULES = re.compile(rf"(?:{_MODULE}(?:/{_MODULE})*;;?)+\d*")
 _FUNCTION = re.compile(r"(?:^|/)tf\.[\w.]+/")
 _NUMBERED = re.compile(r"(.*\D)\d+", re.DOTALL)
 _CONVERTED = "MLIR Converted."  # the description that TensorFlow's converter writes
-_CONSTANT = re.compile(r"(?:.*/)?Const(?:_\d+)?\d*", re.DOTALL)
+_CONSTANT = re.compile(r"(?:.*/)?Const(?:_?\d+)?", re.DOTALL)
 
 
 class Exporter(Word):
@@ -127,8 +127,13 @@ def _nodes(name: str) -> Sequence[AnySource]:
     parts = parts_of(name)
     # A name below another node is one of its inputs: `dense/MatMul/ReadVariableOp` is the weights of `dense/MatMul`.
     if len(parts) > 1:
-        below = tuple([f"{part}/" for part in parts])
-        parts = [part for part in parts if not part.startswith(below)]
+        top, below = "", set()
+        for path in sorted(f"{part}/" for part in parts):  # what is below a path follows it
+            if top and path.startswith(top):
+                below.add(path[:-1])
+            else:
+                top = path
+        parts = [part for part in parts if part not in below]
     if "Const" in name:
         parts = [part for part in parts if not _CONSTANT.fullmatch(part)] or parts
     return parts

@@ -135,7 +135,7 @@ def parse_part(text: str, name: str) -> PartFile:
     try:
         return _parsed(_sections(text, name), name)
     except InvalidInputError as error:
-        blanks = re.sub(r"[ \t]*([=,])[ \t]*|^[ \t]+|[ \t]+$", r"\1", text, flags=re.MULTILINE)
+        blanks = "".join(word.strip(" \t") for word in re.split("([=,\n])", text))
         try:
             return replace(_parsed(_sections(blanks, name), name), trimmed=True)
         except InvalidInputError:
@@ -159,8 +159,9 @@ def _parsed(sections: dict[str, dict[str, tuple[str, int]]], name: str) -> PartF
     rules = {section: dict(sections.get(section, {})) for section in ("OPCODE", "OPNAME")}
     defaults = {section: named.pop(_DEFAULT, None) for section, named in rules.items()}
     default = defaults[comply.upper()] or main["default"]
+    known = set(backends)
     for backend, line in (default, *(rule for named in rules.values() for rule in named.values())):
-        if backend not in backends:
+        if backend not in known:
             hint = f"the backends are {', '.join(map(repr, backends))}"
             raise _error(f"{backend!r} is not one of the backends", name, line, hint)
     kind: Literal["opcode", "opname"] = "opcode" if comply == "opcode" else "opname"

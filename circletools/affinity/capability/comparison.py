@@ -23,7 +23,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-_SIDES = re.compile(r"(.+?)\s*(<=|>=|==|<|>)\s*(.+)")
+_SIDES = re.compile(r"(.+?)(<=|>=|==|<|>)(.+)", re.DOTALL)
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\^(-?\d{1,3}))?")
 _SIMPLE, _INDEXED = "(scale|zero_point|rank|size|shape|axis)", r"(dim|value|span)(-?\d{1,3})?"
 _TENSOR = re.compile(rf"(input|output)(s|\d{{1,3}})\.(?:{_SIMPLE}|{_INDEXED})")
@@ -125,7 +125,7 @@ def parse_comparison(text: str) -> Comparison:
 
 
 def _product(text: str) -> Product:
-    words = re.split(r"\s*([*/])\s*", text.strip())
+    words = [word.strip() for word in re.split("([*/])", text)]
     constant, terms = 1.0, []
     for sign, word in zip(["*", *words[1::2]], words[::2], strict=True):
         power = 1 if sign == "*" else -1

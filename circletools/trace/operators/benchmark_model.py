@@ -32,7 +32,7 @@ DELEGATE_PREFIX = "Delegate/"
 
 # The prefix of each line from logcat (brief, time and threadtime) or from programs that timestamp their output.
 _PREFIX = re.compile(
-    r"(?:\d\d-\d\d \d\d:\d\d:\d\d\.\d+ +(?:\d+ +\d+ +[VDIWEF] [^:]*|[VDIWEF]/[^(]*\( *\d+\)): ?"
+    r"^(?:\d\d-\d\d \d\d:\d\d:\d\d\.\d+ +(?:\d+ +\d+ +[VDIWEF] [^:]*|[VDIWEF]/[^(]*\( *\d+\)): ?"
     r"|[VDIWEF]/[^(]*\( *\d+\): ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?:? )"
 )
 _RUN_ORDER = re.compile(r"=+ Run Order =+\s*")
