@@ -66,7 +66,7 @@ class _Parts:
                 message = f"a {name} has a {what} that the {model.format} schema does not know"
                 hint = "the file was written with a newer schema; a digest would omit the unknown data"
                 raise ModelFormatError(message, hint=hint)
-        self.charge = model.wire.budget.tally("large custom options and files of the archive")
+        self.charge = model.wire.budget.tally("programs, large custom options and files of the archive")
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead, _UNLESS_EMPTY)
         self.values: dict[tuple[int, int], bytes] = {}
         self.options: dict[bytes, bytes] = {}  # -> the options without the position of a compiled program
@@ -79,6 +79,7 @@ class _Parts:
                 if offset + size > len(memory):
                     raise ModelFormatError(f"data of operator {row} lies outside the file", offset=offset)
                 if data.kind == "bytecode":
+                    self.charge(size)
                     raw, position = options.row(row).tobytes(), offset.to_bytes(8, "little")
                     at = raw.find(position) if raw.count(position) == 1 else -1
                     self.options[raw] = raw if at < 0 else raw.replace(position, bytes(8))

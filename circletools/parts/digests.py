@@ -69,6 +69,7 @@ class ModelDigests:
         self._programs = {
             options.row(row).tobytes(): place for (kind, row), place in self._external.items() if kind == "bytecode"
         }
+        self._charge = model.wire.budget.tally("compiled programs")
         self._named = _named_by_tensors(model)
         self._data: dict[int, bytes] = {}
         self._subgraphs: dict[int, bytes] = {}
@@ -150,6 +151,7 @@ class ModelDigests:
         """Return the digest of a compiled program, to replace its position in the file."""
         if table == "Operator" and item.name == "custom_options" and value in self._programs:
             start, end = self._programs[value]
+            self._charge(end - start)
             return digest(self._memory[start:end])
         return None
 

@@ -30,7 +30,9 @@ _TOO_DEEP = f"arrays and objects are nested more than {_DEEPEST} deep"
 class Object(dict[str, Any]):
     """A JSON object; `line` is the line in which it begins, or 0 if lines were not requested."""
 
-    line = 0
+    __slots__ = ("line",)  # a document can consist of empty objects
+
+    line: int
 
 
 class _RefusedError(ValueError):
@@ -67,6 +69,7 @@ def _decoded(text: str, *, lines: bool) -> Any:
 
 def _object(pairs: list[tuple[str, Any]]) -> Object:
     found = Object(pairs)
+    found.line = 0
     if len(found) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise _RefusedError(f"the key {twice!r} occurs twice in one object")

@@ -15,6 +15,7 @@ from circletools.graph.graph import Graph
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+_ENTRY_BYTES = 32  # bytes charged for an entry of a set
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +204,14 @@ def _handed_on(facts: Graph, constants: Indices) -> Indices:
     for operator, buffer in constants.tolist():
         held.setdefault(operator, set()).add(buffer)
     fixed, graph = set(facts.folded), facts.dag
+    charge = facts.operators.budget.tally("the constants that operators hand on")
     for operator in graph.order:
         if operator in fixed:
+            row = held.pop(operator)
             for reader in graph.successors[operator]:
-                held.setdefault(reader, set()).update(held[operator])
-    pairs = sorted((operator, buffer) for operator, row in held.items() if operator not in fixed for buffer in row)
+                charge(_ENTRY_BYTES * len(row))
+                held.setdefault(reader, set()).update(row)
+    pairs = sorted((operator, buffer) for operator, row in held.items() for buffer in row)
     return np.array(pairs, np.int64).reshape(-1, 2)
 
 
