@@ -38,8 +38,9 @@ def shape_findings(model: Model) -> Iterator[Finding]:
     times = {one.times for one in found.values()}
     times = {root for one in times for root in (one, isqrt(one)) if root > 1 and one in (root, root * root)}
     others = [_refused(model, size) for size in (_OTHER_SIZE, *sorted(times)[:_MOST_SIZES])] if found else []
+    whole = model_graph(model)
     for (subgraph, operator), error in found.items():
-        graph = model_graph(model).graphs[subgraph]
+        graph = whole.graphs[subgraph]
         made = graph.results.values[slice(*graph.results.splits[operator : operator + 2].tolist())].tolist()
         if isinstance(error, WindowError):
             continue  # reported by a separate finding

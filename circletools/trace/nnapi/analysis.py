@@ -219,9 +219,10 @@ class _Pass:
             return
         numbers = {process: number for number, process in enumerate(own)}
         of_thread = np.array([numbers.get(process, len(own) - 1) for process in self._processes], np.int64)
-        chosen = of_thread[intervals.threads]
-        for number in distinct(chosen):
-            yield self.runs.timeline(own[number]), intervals.only(chosen == number)
+        order = np.argsort(of_thread[intervals.threads], kind="stable")
+        chosen = of_thread[intervals.threads[order]]
+        for rows in np.split(order, np.flatnonzero(np.diff(chosen)) + 1) if len(order) else ():
+            yield self.runs.timeline(own[of_thread[intervals.threads[rows[0]]]]), intervals.only(rows)
 
     def _threads(self, batch: Batch) -> Numbers:
         """Return the index of each event's thread."""
