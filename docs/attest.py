@@ -192,7 +192,10 @@ class File:
             return
         if sum(info.compress_size for info in archive.infolist()) > len(self.data):
             raise SystemExit("files of the archive overlap")
-        at = archive.start_dir
+        at, count = archive.start_dir, len(archive.infolist())
+        end = struct.unpack_from("<4H2L", self.data, self.data.rindex(b"PK\5\6") + 4)
+        if end[:4] != (0, 0, count, count) or end[5] > at:
+            raise SystemExit("the archive's end contradicts its directory")
         for info in archive.infolist():
             lengths = struct.unpack_from("<3H", self.data, at + 28)
             record, at = self.data[at : at + 46 + sum(lengths)], at + 46 + sum(lengths)

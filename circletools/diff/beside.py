@@ -5,6 +5,7 @@ A table that cannot be decoded counts as missing.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
@@ -14,15 +15,15 @@ import numpy as np
 from circletools.affinity.tables import NONE, Affinity, check_freshness, read_affinity
 from circletools.diff.alignment import Indices
 from circletools.diff.comparison import ModelComparison
-from circletools.edit.archive import archive_entries
 from circletools.edit.editable import original_start
-from circletools.errors import InvalidInputError, TableFormatError
+from circletools.errors import InvalidInputError, ModelFormatError, TableFormatError
 from circletools.findings import Finding
 from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.comparison import Difference, Kind
 from circletools.flatbuf.leaves import same_bytes
 from circletools.flatbuf.verify import walk
 from circletools.metadata.stamp import Freshness
+from circletools.model.bundles import PACKED, archive_files
 from circletools.model.digests import metadata_labels
 from circletools.model.external import external_data
 from circletools.model.model import Model
@@ -93,10 +94,22 @@ def _end(model: Model) -> int:
 
 def _members(model: Model, behind: memoryview) -> _Members | None:
     """Return the files of the archive that follows the model, or None if there is no readable archive."""
-    entries = None if directory_start(behind) is None else archive_entries(model)
-    if entries is None:
+    if directory_start(behind) is None:
         return None
-    return {entry.filename: {"bytes": entry.file_size, "crc32": f"{entry.CRC:08x}"} for entry in entries}
+    memory, charge, found = model.wire.memory, model.wire.budget.tally("the files of the archive"), _Members()
+    try:
+        for file, record in archive_files(memory):
+            charge(file.end - file.start)
+            found[file.name] = {"bytes": file.end - file.start}
+            if file.reason not in ("", PACKED):
+                found[file.name]["reason"] = file.reason
+                continue
+            found[file.name]["crc32"] = f"{zlib.crc32(memory[file.start : file.end]):08x}"  # records may be false
+            if (method := memory[file.head + 8 : file.head + 10]) != record[10:12]:
+                found[file.name]["method"] = int.from_bytes(method, "little")
+    except ModelFormatError:
+        return None
+    return found
 
 
 # --- compare metadata entries of two models by name and value -------------------------------------------------

@@ -100,6 +100,8 @@ class Comparison:
             rule = self.rules.fields.get((pairs.before.type.name, name))
             if rule is not None:
                 yield from rule(pairs)
+            elif item.deprecated and item.kind != "scalar":
+                continue  # it may lead anywhere: no program reads it, nor does the walk
             elif item.kind in ("table", "union"):
                 yield from self._children(pairs, item)
             elif item.kind == "vector" and item.target is not None:

@@ -118,6 +118,8 @@ def archive_files(memory: memoryview) -> Iterator[tuple[Member, bytes]]:
     if directory is None:
         return
     start, entries, recorded, comment = directory
+    if recorded > start:
+        raise ModelFormatError("the ZIP archive begins before the file", hint="some programs cannot read it")
     if END in comment:
         raise ModelFormatError("the archive's comment contains a second end", hint="programs may use either of them")
     place = start
