@@ -107,9 +107,12 @@ READS = (
     "circletools/origin/exporters/patching.py", "cli/console/", "cli/main.py",
 )  # fmt: skip
 WRITES = ("cli/console/", "cli/main.py")
-OPENED = {"Wire", "Tables", "walk", "find_base", "open", "open_source", "memmap", "mmap", "GetRootAs"}
+OPENED = {"Wire", "Tables", "walk", "find_base", "open", "open_source", "memmap", "mmap", "GetRootAs", "vectors_at"}
 SIZES = ("budget", "size")  # what may be asked of a wire anywhere
-BUILTIN = {"open", "print", "input", "__import__", "exec", "eval"}
+BUILTIN = {"open", "print", "input", "help", "__import__", "exec", "eval", "compile", "globals", "__builtins__"}
+BEHIND = {"__dict__", "__getattribute__", "__globals__", "__builtins__", "__subclasses__", "__loader__"}
+CHANGES = {"unlink", "rename", "touch", "mkdir", "rmdir", "symlink_to", "hardlink_to", "chmod", "lchmod"}
+CONTENT = {"ct.files", "ct.metadata", "ct.surgery", "edit.signatures"}  # what goes through the product's own writers
 HELD = {"_root", "octets", "wire"}  # under these names alone is a file's content held
 SHOWN = {"print", "echo", "secho", "Console", "open"}
 OWN = ("resources", "__file__", "stub")  # data of the package
@@ -176,11 +179,18 @@ def uncharged(source: str, name: str) -> list[str]:
         of = ast.unparse(used.value) if isinstance(used, ast.Attribute) else ""
         files = word in ("read_bytes", "read_text") and of and not any(own in of for own in OWN)
         inside = of and word in HELD and id(used) not in sizes and (of, word) != ("self", "_root")
-        reads = files or inside or (calls and word in OPENED)
+        made = (calls and word in OPENED) or (of and word in OPENED - {"open"})
+        names = (
+            [getattr(one, "value", "") for one in node.args]
+            if isinstance(node, ast.Call) and word == "import_module"
+            else []
+        )
+        loads = any(isinstance(one, str) and one and (one in NAMES or not _computes(one)) for one in names)
+        reads = files or inside or made or loads or word in BEHIND
         said = word in ("exit", "SystemExit") and re.search(r"\([^)\d]", ast.unparse(node))
-        shows = cli and (said or word in ("stdout", "stderr") or (calls and word in SHOWN))
-        sends = word in ("write_text", "write_bytes", "tofile") or (cli and word == "write")
-        writes = shows or (sends and of not in ("", "ct.files") and (cli or not name.startswith(READS)))
+        shows = cli and (said or word in ("stdout", "stderr", "warn") or (calls and word in SHOWN))
+        sends = word in {"write_text", "write_bytes", "tofile"} | CHANGES or (cli and word == "write")
+        writes = shows or (sends and of not in {""} | CONTENT and (cli or not name.startswith(READS)))
         if of != "ct" and ((reads and not name.startswith(READS)) or (writes and not name.startswith(WRITES))):
             found.append(f"{name}:{getattr(node, 'lineno', 0)}")
     return found
@@ -200,7 +210,9 @@ def test_nothing_is_read_or_written_past_the_budget() -> None:
      "import numpy\nnumpy.load(name)", "from x import Wire as W", "class Own(Tables): pass", "partial(Tables, wire)",
      "getattr(model, '_root')", "map(open, names)", "from shutil import copyfile", "import subprocess",
      "from os import read", "from urllib.request import urlopen", "match held:\n    case Source(octets=raw): pass",
-     "import numpy\ngetattr(numpy, kind)(name)", "values.tofile(name)", "files.open_source(name)"],
+     "import numpy\ngetattr(numpy, kind)(name)", "values.tofile(name)", "files.open_source(name)",
+     "from x import y\nW = y.Wire", "vars(model.__dict__)", "import importlib\nimportlib.import_module('io')",
+     "vectors_at(wire, at, kind)", "model.__getattribute__('wire')"],
 )  # fmt: skip
 def test_a_reader_past_the_budget_is_seen(source: str) -> None:
     assert uncharged(source, "circletools/cost/cost.py") != []
@@ -211,7 +223,8 @@ def test_a_reader_past_the_budget_is_seen(source: str) -> None:
     ["print(1)", "sys.stdout.write(text)", "typer.echo(text)", "Console().print(text)", "os.write(1, data)",
      "Path(out).write_text(text)", "open(out, 'w').write(text)", "model._root", "say = print", "map(print, rows)",
      "from sys import stderr", "import logging", "from typer import echo as say", "input(text)", "sys.exit(text)",
-     "from warnings import showwarning", "from contextlib import redirect_stdout"],
+     "from warnings import showwarning", "from contextlib import redirect_stdout",
+     "from warnings import warn\nwarn(text)", "Path(out).touch()", "help(text)", "Path(out).unlink()"],
 )  # fmt: skip
 def test_a_command_past_the_budget_is_seen(source: str) -> None:
     assert uncharged(source, "cli/commands/x.py") != []
