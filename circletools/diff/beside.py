@@ -23,7 +23,7 @@ from circletools.flatbuf.comparison import Difference, Kind
 from circletools.flatbuf.leaves import same_bytes
 from circletools.flatbuf.verify import walk
 from circletools.metadata.stamp import Freshness
-from circletools.model.bundles import PACKED, archive_files
+from circletools.model.bundles import archive_files
 from circletools.model.digests import metadata_labels
 from circletools.model.external import external_data
 from circletools.model.model import Model
@@ -100,11 +100,8 @@ def _members(model: Model, behind: memoryview) -> _Members | None:
     try:
         for file, record in archive_files(memory):
             charge(file.end - file.start)
-            found[file.name] = {"bytes": file.end - file.start}
-            if file.reason not in ("", PACKED):
-                found[file.name]["reason"] = file.reason
-                continue
-            found[file.name]["crc32"] = f"{zlib.crc32(memory[file.start : file.end]):08x}"  # records may be false
+            crc = zlib.crc32(memory[file.start : file.end])  # that in its record may be false
+            found[file.name] = {"bytes": file.end - file.start, "crc32": f"{crc:08x}"}
             if (method := memory[file.head + 8 : file.head + 10]) != record[10:12]:
                 found[file.name]["method"] = int.from_bytes(method, "little")
     except ModelFormatError:

@@ -79,15 +79,12 @@ class Resources:
 
     def uses(self, index: int) -> Uses:
         """Return the uses of a graph; a handle passed to a recursive call is UNKNOWN. Raises ModelFormatError."""
-        begun, callees = {index}, self.model.callees
-        pending = [] if index in self._known else [(index, iter(callees.get(index, ())))]
+        pending, begun = [index], set[int]()
         while pending:  # called graphs are read first
-            further = next((one for one in pending[-1][1] if one not in begun and one not in self._known), None)
-            if further is not None:
-                begun.add(further)
-                pending.append((further, iter(callees.get(further, ()))))
-            else:
-                last, _ = pending.pop()
+            if pending[-1] not in begun:
+                begun.add(pending[-1])
+                pending += self.model.callees.get(pending[-1], set()) - begun - self._known.keys()
+            elif (last := pending.pop()) not in self._known:
                 self._known[last] = self._read(self.model.graphs[last])
         return self._known[index]
 

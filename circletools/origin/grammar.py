@@ -127,13 +127,11 @@ def _nodes(name: str) -> Sequence[AnySource]:
     parts = parts_of(name)
     # A name below another node is one of its inputs: `dense/MatMul/ReadVariableOp` is the weights of `dense/MatMul`.
     if len(parts) > 1:
-        top, below = "", set()
+        top, kept = "", set[str]()
         for path in sorted(f"{part}/" for part in parts):  # what is below a path follows it
-            if top and path.startswith(top):
-                below.add(path[:-1])
-            else:
-                top = path
-        parts = [part for part in parts if part not in below]
+            top = top if top and path.startswith(top) else path
+            kept.add(top[:-1])
+        parts = [part for part in parts if part in kept]
     if "Const" in name:
         parts = [part for part in parts if not _CONSTANT.fullmatch(part)] or parts
     return parts

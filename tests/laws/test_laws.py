@@ -180,12 +180,9 @@ def uncharged(source: str, name: str) -> list[str]:
         files = word in ("read_bytes", "read_text") and of and not any(own in of for own in OWN)
         inside = of and word in HELD and id(used) not in sizes and (of, word) != ("self", "_root")
         made = (calls and word in OPENED) or (of and word in OPENED - {"open"})
-        names = (
-            [getattr(one, "value", "") for one in node.args]
-            if isinstance(node, ast.Call) and word == "import_module"
-            else []
-        )
-        loads = any(isinstance(one, str) and one and (one in NAMES or not _computes(one)) for one in names)
+        args = node.args if isinstance(node, ast.Call) and word == "import_module" else []
+        names = [one.value for one in args if isinstance(one, ast.Constant)]
+        loads = any(one in NAMES or not _computes(str(one)) for one in names)
         reads = files or inside or made or loads or word in BEHIND
         said = word in ("exit", "SystemExit") and re.search(r"\([^)\d]", ast.unparse(node))
         shows = cli and (said or word in ("stdout", "stderr", "warn") or (calls and word in SHOWN))

@@ -57,20 +57,20 @@ class Runs:
         # without runs. Then the length of this list before the batch, and the segments at that point.
         self.now = 0
         self._changes, self._earlier, self._before = array("q"), 0, dict[int, int]()
-        self._batch: Numbers | None = None  # the changes of this batch, by process
+        self._batch: tuple[Numbers, Numbers] | None = None  # its changes, in order and by process
         self._open: dict[int, list[tuple[int, int]]] = {}
 
     def timeline(self, process: int | None) -> tuple[Numbers, Numbers]:
         """Return the starts and indices of this batch's segments, for a process with runs or (None) all others."""
-        if process is None:
+        if self._batch is None:
             changes = np.array(self._changes[self._earlier :], np.int64).reshape(-1, 5)
+            self._batch = changes, changes[np.argsort(changes[:, 2], kind="stable")]
+        changes, ordered = self._batch
+        if process is None:
             first, column = self._changes[self._earlier - 1] if self._earlier else OUTSIDE, 4
         else:
-            if self._batch is None:
-                changes = np.array(self._changes[self._earlier :], np.int64).reshape(-1, 5)
-                self._batch = changes[np.argsort(changes[:, 2], kind="stable")]
-            own = slice(*np.searchsorted(self._batch[:, 2], (process, process + 1)).tolist())
-            first, column, changes = self._before.get(process, OUTSIDE), 3, self._batch[own]
+            own = slice(*np.searchsorted(ordered[:, 2], (process, process + 1)).tolist())
+            first, column, changes = self._before.get(process, OUTSIDE), 3, ordered[own]
         return np.append(np.iinfo(np.int64).min, changes[:, 1]), np.append(first, changes[:, column])
 
     def segments(self, at: Numbers, processes: Numbers) -> Numbers:
