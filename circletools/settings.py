@@ -24,6 +24,7 @@ from circletools.storage.documents import naming_files, read_bytes
 NAMES = ("circletools.toml", "pyproject.toml")
 _KEYS = ("select", "ignore", "fail-on", "baseline", "per-file-ignores")
 _MOST_DOTS = 1000  # the memory that the TOML parser needs is quadratic in the number of parts of a key
+_MOST_BYTES = 1 << 20
 
 
 def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
@@ -44,8 +45,8 @@ def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
     """
     name, data = os.fspath(path), read_bytes(path)
     try:
-        if max(line.count(b".") for line in data.split(b"\n")) > _MOST_DOTS:
-            raise ValueError(f"more than {_MOST_DOTS:,} dots in one line")
+        if len(data) > _MOST_BYTES or max(line.count(b".") for line in data.split(b"\n")) > _MOST_DOTS:
+            raise ValueError(f"more than {_MOST_BYTES >> 20} MiB, or {_MOST_DOTS:,} dots in one line")
         document = _toml(name)(data.decode())
         whole = document.get("tool", {}).get("circletools", {}) if Path(name).name == NAMES[1] else document
         table = whole.get("check", {})

@@ -31,7 +31,6 @@ class Object(dict[str, Any]):
     """A JSON object; `line` is the line in which it begins, or 0 if lines were not requested."""
 
     __slots__ = ("line",)  # a document can consist of empty objects
-
     line: int
 
 

@@ -28,6 +28,7 @@ _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\^(-?\d{1,3}))?")
 _SIMPLE, _INDEXED = "(scale|zero_point|rank|size|shape|axis)", r"(dim|value|span)(-?\d{1,3})?"
 _TENSOR = re.compile(rf"(input|output)(s|\d{{1,3}})\.(?:{_SIMPLE}|{_INDEXED})")
 _LEAST, _MOST = "least", "most"
+_MOST_BITS = 1000  # of a number that fits a float
 
 
 class TensorTerm(NamedTuple):
@@ -134,6 +135,8 @@ def _product(text: str) -> Product:
             base, exponent = float(number[1]), int(number[2] or 1)
             if base == 0 and (exponent < 0 or power < 0):
                 raise ValueError("has no divisor")
+            if exponent * power * math.log2(abs(base) or 1) > _MOST_BITS:
+                raise ValueError(f"has a number that is too large: {word[:50]}")
             constant *= base ** (exponent * power)
         else:
             terms.append((_term(word), power))
