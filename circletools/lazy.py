@@ -25,7 +25,7 @@ class Answering(ModuleType):
             place, _, name = self.__name__.rpartition(".")
             value, key = (self, "call") if hasattr(self, "__all__") else (sys.modules[place], name)
             fault = f"has no function {name!r}" if value is not self else "is not a function"
-            raise TypeError(import_module("circletools.arguments").answer(fault, value, key))
+            raise TypeError(import_module("circletools.answers").answer(fault, value, key))
 
         __getattr__ = missing
 

@@ -23,7 +23,7 @@ _LISTED = 8
 _MOST_ROWS = 200  # the maximum number of rows in an HTML table, and of names to compare
 _COMPARING = ("warn", "_compare", "__eq__", "__ne__")
 _COMMAND_LINE = ("cli.", "circletool_cli.")  # in the sources, and installed
-_CHANGES = "ct.edit(model) changes a model; dataclasses.replace, list and dict make changed copies"
+CHANGES = "ct.edit(model) changes a model; dataclasses.replace, list and dict make changed copies"
 _Item = TypeVar("_Item")
 
 
@@ -95,7 +95,7 @@ class CallWarning(UserWarning):
 def warn(message: str, direct: bool = False) -> None:
     """Warn at the line of a user's program that led here or, with `direct`, that compared with == or != itself."""
     frame, level = import_module("inspect").currentframe(), 1
-    while frame.f_back and (name := frame.f_globals["__name__"]).startswith(("circletools", *_COMMAND_LINE)):
+    while frame.f_back and (name := frame.f_globals.get("__name__", "")).startswith(("circletools", *_COMMAND_LINE)):
         if name.startswith(_COMMAND_LINE) or (direct and frame.f_code.co_name not in _COMPARING):
             return
         frame, level = frame.f_back, level + 1
@@ -115,6 +115,13 @@ class EnumName(str):
         made = cls(name)
         made.what, made.known = what, known
         return made
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            is_own = name in {"name", "value"} or self.what != "tensor type"
+            way = f"leave out .{name}" if is_own else f"write tensor.numpy().dtype.{name}"
+            raise AttributeError(f"{str(self)!r} is a str and has no .{name} ({way})")
 
     def __eq__(self, other: object) -> bool:
         if (same := str.__eq__(self, other)) is not True:
@@ -150,7 +157,7 @@ class MissingError(AttributeError):
 
     def __str__(self) -> str:
         fault = f"has no attribute {self.name!r}"
-        return str(import_module("circletools.arguments").answer(fault, self.obj, self.name))
+        return str(_answers().answer(fault, self.obj, self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AttributeError, (str(self),)
@@ -166,6 +173,22 @@ class AnsweringType(type):
 
     if not TYPE_CHECKING:
         __getattr__ = missing
+
+
+def _answers() -> Any:
+    """Return the module that makes error messages, which is imported at the first error."""
+    return import_module("circletools.answers")
+
+
+def _ordering(name: str) -> Callable[[Any, object], Any]:
+    """Return a comparison that explains how to sort objects without an order."""
+
+    def compare(self: Any, other: object) -> Any:
+        if (found := getattr(super(Attributes, self), name)(other)) is NotImplemented:
+            raise TypeError(_answers().unordered(self))
+        return found
+
+    return compare
 
 
 class Attributes:
@@ -184,14 +207,14 @@ class Attributes:
         def __init_subclass__(cls, **options: Any) -> None:
             super().__init_subclass__(**options)
             if "__dataclass_params__" in vars(cls):  # for slots, `dataclass` makes a second class, with its methods
-                cls.__setattr__ = Attributes.__setattr__
+                cls.__setattr__, cls.__delattr__ = Attributes.__setattr__, Attributes.__delattr__
 
         __getattr__ = missing
 
         def __getitem__(self, index: object) -> Any:
             inner = getattr(super(), "__getitem__", None)
             if inner is None:
-                raise TypeError(import_module("circletools.arguments").answer("is not a list", self, index))
+                raise TypeError(_answers().answer("is not a list", self, index))
             try:
                 return inner(index)
             except (IndexError, TypeError):
@@ -201,12 +224,20 @@ class Attributes:
         def __setitem__(self, index: object, value: object) -> None:
             if inner := getattr(super(), "__setitem__", None):
                 return inner(index, value)
-            raise TypeError(f"{type(self).__name__} is read only ({_CHANGES})")
+            raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'setitem')})")
+
+        def __delitem__(self, index: object) -> None:
+            raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'delitem')})")
+
+        def __call__(self, *given: object, **_named: object) -> None:
+            raise TypeError(_answers().uncalled(self, given))
+
+        __lt__, __le__, __gt__, __ge__ = (_ordering(f"__{one}__") for one in ("lt", "le", "gt", "ge"))
 
         def __len__(self) -> int:
             if inner := getattr(super(), "__len__", None):
                 return inner()
-            raise TypeError(import_module("circletools.arguments").answer("is not a list", self, 0))
+            raise TypeError(_answers().answer("is not a list", self, 0))
 
         def __bool__(self) -> bool:
             return not hasattr(super(), "__len__") or len(self) > 0
@@ -214,10 +245,13 @@ class Attributes:
         def __setattr__(self, name: str, value: object) -> None:
             params = getattr(self, "__dataclass_params__", None)
             if (params and params.frozen) or isinstance(getattr(type(self), name, None), cached_property):
-                answer = import_module("circletools.arguments").answer("is read only", self, f"set_{name}")
-                hint = answer[answer.index("(") + 1 : -1] if "write with" in answer else _CHANGES
+                hint = _answers().change(self, f"set_{name}")
                 raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({hint})")
             object.__setattr__(self, name, value)
+
+        def __delattr__(self, name: str) -> None:
+            hint = _answers().change(self, f"remove_{name}")
+            raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({hint})")
 
 
 @cache
@@ -243,13 +277,17 @@ def one_of(what: str, words: Sequence[str]) -> Callable[[_Item], _Item]:
 class Named(dict[str, Any]):
     """A dict of values by name, whose errors list the names."""
 
+    change = CHANGES
+
     if not TYPE_CHECKING:
 
-        def __setitem__(self, name: str, value: object) -> None:
-            raise TypeError(f"values by name are read only ({_CHANGES})")
+        def __setitem__(self, *_given: object, **_named: object) -> None:
+            raise TypeError(f"values by name are read only ({self.change})")
+
+        __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = __setitem__
 
         def __reduce__(self) -> tuple[Any, ...]:
-            return Named, (dict(self),)
+            return type(self), (dict(self),)
 
     def __missing__(self, name: str) -> Any:
         raise KeyError(f"there is no {name!r} ({suggestion(str(name), map(str, islice(self, _MOST_ROWS)))})")
@@ -264,7 +302,7 @@ def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(self: Sequence[object], value: object, *bounds: int) -> Any:
         if isinstance(value, str) and self and not isinstance(self[0], str):
-            raise TypeError(f"items are of type {type(self[0]).__name__}, not str{by_name(self, value)}")
+            raise TypeError(f"items are of type {type(self[0]).__name__}, not str{_answers().by_name(self, value)}")
         return search(self, value, *bounds)
 
     return run
@@ -314,34 +352,13 @@ def refuse_index(items: Sequence[object], index: object, negative: str | None = 
     """
     if isinstance(index, slice):
         return
-    if hasattr(index, "__index__"):
+    if hasattr(index, "__index__") and not getattr(index, "shape", ()):
         number = index.__index__()
         if not -len(items) <= number < len(items) or (number < 0 and negative is not None):
             missing = f"there is no item {index}: {counted(len(items), 'item')}, numbered from 0"
             raise IndexError(negative if negative and number < 0 else missing)
         return
-    find = by_name(items, index) if isinstance(index, str) else "; for several items: [items[one] for one in indices]"
-    if isinstance(index, Attributes):
-        find = "; write its .index" if hasattr(index, "index") else ""
-    raise TypeError(f"an index must be a number or a slice, not {str(index)[:80]!r}{find}")
-
-
-def by_name(items: Sequence[object], name: str | None = None) -> str:
-    """Return how to find an item by its name in code, or a near one; empty if items have no names."""
-    first = items[0] if items else None
-    key = next((key for key in ("name", "key", "code") if hasattr(first, key)), "")
-    shown = "name" if name is None else repr(name[:80])
-    if key and name is not None:
-        held = (getattr(one, key) for one in islice(items, _MOST_ROWS))
-        known = [getattr(one, "name", one) for one in held]  # the name of an operator's code
-        if name not in known and not (near := did_you_mean(name, known)):
-            return f"; no {key} is {shown} ({suggestion(name, known)})"
-        shown = shown if name in known else near[len("did you mean ") : -1]
-    if key:
-        return f"; by its {key}: next(one for one in items if one.{key} == {shown})"
-    if isinstance(first, Index):
-        return f"; by its name: next(one for one in items if {first.of}[one].name == {shown})"
-    return f"; by its name: dict(items)[{shown}]" if isinstance(first, tuple) and len(first) == 2 else ""
+    raise TypeError(_answers().wrong_index(items, index))
 
 
 class Tabular(Attributes):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.schema import Schema
 from circletools.model.sizes import MOST_DIMENSIONS, element_count
 from circletools.model.views import Tensor
+from circletools.wording import TensorIndex, refuse_index
 
 _MOST_DENSE = 1 << 31  # in elements: a small file can describe a sparse tensor of any size
 DTYPES = {
@@ -31,8 +33,57 @@ DTYPES = {
     "COMPLEX128": "<c16",
 }
 """The tensor types that a file and NumPy store in the same way."""
+_WRITE = (
+    "write values = values.copy() to change a copy, "
+    "then with ct.edit(model) as edit: edit.set_constant(0, tensor.index, values); edit.save(target)"
+)
 _PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4}
 _FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # numpy lacks these types
+
+
+class ReadOnly(np.ndarray[Any, np.dtype[Any]]):
+    """Numbers in a file, whose errors show how to change them; copies and results are plain arrays."""
+
+    if not TYPE_CHECKING:
+
+        def __array_wrap__(self, array, *_context):
+            return np.asarray(array)[()]
+
+        def copy(self, order="C"):
+            return np.array(self, order=order)
+
+
+class Ends(ReadOnly):
+    """The tensor indices of inputs or outputs."""
+
+    if not TYPE_CHECKING:
+
+        def __getitem__(self, index):
+            if isinstance(index, str):
+                refuse_index([*self], index)
+            found = super().__getitem__(index)
+            return TensorIndex(found) if isinstance(found, np.integer) else found
+
+        def __iter__(self):
+            return map(TensorIndex, self.tolist())
+
+
+def _changing(name: str) -> Callable[..., Any]:
+    """Return a method of arrays that explains how to change read-only ones."""
+    plain = getattr(np.ndarray, name)
+
+    def run(self: Any, *given: Any, **named: Any) -> Any:
+        if not self.flags.writeable:
+            raise ValueError(f"the array is read-only ({_WRITE})")
+        return plain(self, *given, **named)
+
+    return run
+
+
+for _name in ("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor"):
+    setattr(ReadOnly, f"__{_name}__", _changing(f"__{_name}__"))
+for _name in ("fill", "sort", "put"):
+    setattr(ReadOnly, _name, _changing(_name))
 
 
 def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -> NDArray[Any]:
@@ -59,7 +110,7 @@ def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -
         raise ModelFormatError(message, location=place)
     if sparse:
         values = _dense(values, tensor.shape, sparse_coordinates(tables, schema), place)
-    values = values.reshape(tensor.shape)
+    values = values.reshape(tensor.shape).view(ReadOnly)
     values.flags.writeable = False
     return values
 

@@ -89,12 +89,18 @@ def union_tables(owners: Tables, field: str, schema: Schema) -> Iterator[tuple[N
 
 def named_options(operators: Tables, schema: Schema) -> list[dict[str, Any]]:
     """Return the options of each operator by name; see `named_fields`."""
-    found: list[dict[str, Any]] = [Named() for _ in range(len(operators))]
+    found: list[dict[str, Any]] = [{} for _ in range(len(operators))]
     for field in OPTION_FIELDS:
         for rows, tables in union_tables(operators, field, schema):
             for row, values in zip(rows.tolist(), named_fields(tables, schema), strict=True):
                 found[row] |= values
-    return found
+    return [*map(Options, found)]
+
+
+class Options(Named):
+    """The options of an operator, by name."""
+
+    change = "write with ct.edit(model) as edit: edit.set_option(0, operator.index, name, value); edit.save(target)"
 
 
 def named_fields(tables: Tables, schema: Schema) -> list[dict[str, Any]]:

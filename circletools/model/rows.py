@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from circletools.calls import explained
 from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, Vectors, grouped
-from circletools.model.arrays import array_of
+from circletools.model.arrays import Ends, array_of
 from circletools.model.columns import Indices, ModelColumns
 from circletools.model.options import enum_names, named_options, quantizations
 from circletools.model.views import Buffer, Operator, Quantization, Tensor, attach, text
@@ -50,6 +50,7 @@ class Rows(Attributes, Sequence[_Row]):
 
     def __init__(self, count: int, make: Callable[[int], _Row], negative: str | None = None) -> None:
         self._count, self._make, self._negative = count, make, negative
+        self.told: Callable[[], Sequence[_Row]] = tuple  # the items that errors name first
 
     def __len__(self) -> int:
         return self._count
@@ -66,8 +67,8 @@ class Rows(Attributes, Sequence[_Row]):
 
     if not TYPE_CHECKING:  # a type checker reports these errors before the program runs
 
-        def __call__(self, *given: object) -> None:
-            raise TypeError(f"a list is not a function: write {list(given)}")
+        def __add__(self, other: object) -> None:
+            raise TypeError("a list of a model is read only (write [*items] + [...] for another list)")
 
         __contains__ = refuse_words(Sequence.__contains__)
         index, count = refuse_words(Sequence.index), refuse_words(Sequence.count)
@@ -103,12 +104,12 @@ class Subgraph(Attributes):
     @cached_property
     def inputs(self) -> Indices:
         """The tensor indices of the inputs."""
-        return self._table.vectors("inputs").row(0)
+        return self._table.vectors("inputs").row(0).view(Ends)
 
     @cached_property
     def outputs(self) -> Indices:
         """The tensor indices of the outputs; a tensor may occur several times."""
-        return self._table.vectors("outputs").row(0)
+        return self._table.vectors("outputs").row(0).view(Ends)
 
     @cached_property
     def operators(self) -> Rows[Operator]:
@@ -127,7 +128,9 @@ class Subgraph(Attributes):
     def tensors(self) -> Rows[Tensor]:
         """The tensors."""
         rows = self.columns.tensor_columns.rows_of(self.index)
-        return Rows(len(rows), lambda index: self._tensor(index, rows[index]), _OMITTED)
+        found = Rows(len(rows), lambda index: self._tensor(index, rows[index]), _OMITTED)
+        found.told = lambda: [found[one] for one in (*self.inputs, *self.outputs) if 0 <= one < len(found)]
+        return found
 
     def _operator(self, index: int, row: int) -> Operator:
         columns, codes = self.columns.operator_columns, self.columns.operator_codes

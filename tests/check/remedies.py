@@ -22,7 +22,7 @@ ANY: Any = type("Anything", (), {})()
 
 def hollow(hint: Any) -> Any:
     """Return an object of an annotated class without contents, or a list with one."""
-    hints = [one for one in arguments._kinds_of(hint) if one not in (None, type(None))]
+    hints = [one for one in arguments.kinds_of(hint) if one not in (None, type(None))]
     kind, inner = (get_origin(hints[0]) or hints[0], get_args(hints[0])) if len(hints) == 1 else (ANY, ())
     if not isinstance(kind, type) or kind is np.ndarray or not (kind.__module__.startswith("circletools") or inner):
         return ANY
@@ -95,8 +95,8 @@ def _attribute(value: Any, name: str) -> Any:
 def _called(call: Any, given: list[Any], named: Mapping[str, Any]) -> Any:
     if call is ANY or not str(getattr(call, "__module__", "")).startswith("circletools"):
         return given[0][0] if call is next and isinstance(given[0], list) else ANY
-    hints = arguments._declared(call)[1]
+    hints = arguments.declared(call)[1]
     for name, value in inspect.signature(call).bind(*given, **named).arguments.items():
-        fits = value is ANY or value == [ANY] or arguments._fits(value, hints.get(name, Any))
+        fits = value is ANY or value == [ANY] or arguments.fits(value, hints.get(name, Any))
         assert fits, f"{call.__name__}: {name} is no {type(value).__name__}"
     return hollow(call if isinstance(call, type) else hints.get("return"))

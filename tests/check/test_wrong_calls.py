@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import circletools
-from circletools import arguments
+from circletools import answers, arguments, corrections
 from circletools.wording import Attributes
 from cli.table import GROUPS
 from tests.check.remedies import ANY, follow, hollow
@@ -36,19 +36,22 @@ def opened() -> Iterator[tuple[Any, Any]]:
 
 
 ARGUMENTS: list[tuple[Call, str]] = [
-    (lambda m, e: ct.check(F), "ct.open(path) makes one"),
-    (lambda m, e: ct.FitRequest(on="xnnpack"), "write on=['xnnpack']"),
+    (lambda m, e: ct.check(F), "write ct.check(ct.open('"),
+    (lambda m, e: ct.FitRequest(on="gpu"), "write ct.FitRequest(on=['litert-gpu'])"),
     (lambda m, e: ct.fit(m, on="xnnpack"), "no parameter 'on' (write ct.fit(model, ct.FitRequest(on=['xnnpack'])))"),
     (
         lambda m, e: ct.metadata.set(m, "note", b"text"),
-        "write with ct.edit(model) as edit: ct.metadata.set(edit, name, value); edit.save(target)",
+        "write with ct.edit(model) as edit: ct.metadata.set(edit, 'note', b'text'); edit.save(target)",
     ),
     (lambda m, e: ct.affinity.annotate(e, {0: "npu"}), "`what` must be Affinity or Planned, not {0: 'npu'}"),
     (lambda m, e: ct.Model(F), "ct.open(path)"),
     (lambda m, e: ct.Model.metadata_value("x"), "be called on an object, not on the class (ct.open(path) makes one)"),
-    (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (write .numpy())"),
-    (lambda m, e: e.set_metadata("a", "b"), "`value` must be bytes, not 'b' (write value='b'.encode())"),
-    (lambda m, e: ct.surgery.RenameRequest(tensors={"a": "b"}), "(write tensors=[*{'a': 'b'}.items()])"),
+    (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (write tensor.numpy())"),
+    (lambda m, e: e.set_metadata("a", "b"), "`value` must be bytes, not 'b' (write edit.set_metadata('a', b'b'))"),
+    (
+        lambda m, e: ct.surgery.RenameRequest(tensors={"a": "b"}),
+        "(write ct.surgery.RenameRequest(tensors=[('a', 'b')]))",
+    ),
 ]
 OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.open("none.tflite"), ct.InvalidInputError, "none.tflite: cannot read it: No such file"),
@@ -72,7 +75,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
         "(it is a list of 2 Metadata, each with buffer, index",
     ),
     (lambda m, e: m.subgraphs[0].operators[0].inputs[0].name, AttributeError, "write subgraph.tensors[0].name"),
-    (lambda m, e: m.subgraphs[0].tensors.index("x"), TypeError, "no name is 'x' (available: "),
+    (lambda m, e: m.subgraphs[0].tensors.index("x"), TypeError, "no name is 'x'; by another name: "),
     (lambda m, e: e.set_option(0, 0, "pad", 1), ct.UsageError, "no option 'pad' (did you mean 'padding'?)"),
     (lambda m, e: e.set_option(0, 0, "padding", "SAMME"), ct.EditError, "(did you mean 'SAME'?)"),
     (lambda m, e: setitem(m.subgraphs[0].operators[0].options, "a", 1), TypeError, "read only"),
@@ -85,7 +88,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.Finding("NOPE", "error", "", ""), ValueError, "there is no code 'NOPE' (available: "),
     (lambda m, e: m.subgraphs[0].tensors[-1], IndexError, "-1 marks an omitted input: "),
     (lambda m, e: m.Subgraphs(0), AttributeError, "write .subgraphs[0]"),
-    (lambda m, e: ct.origins.Origins({}, ({},)).of(0, m.subgraphs[0].operators[0]), TypeError, "=operator.index)"),
+    (lambda m, e: ct.origins.Origins({}, ({},)).of(0, m.subgraphs[0].operators[0]), TypeError, "operator.index)"),
     (lambda m, e: setattr(m.subgraphs[0].tensors[0], "shape", (1,)), AttributeError, "ShapeRequest(inputs=((name, "),
     (lambda m, e: ct.open(TextIOWrapper(BytesIO(b"\xff"), "ascii")), ct.UsageError, "(open it as 'rb')"),
 ]
@@ -108,7 +111,7 @@ def test_others(call: Call, error: type[Exception], words: str, opened: tuple[An
 
 OFFERED: list[tuple[str, Any]] = [
     (title, value)
-    for title, value in arguments._offered()
+    for title, value in answers._offered()
     if inspect.isfunction(value) or (inspect.isclass(value) and not issubclass(value, Exception))
     if not title.startswith("ct.types.")
 ]
@@ -118,40 +121,32 @@ VALUES = (object(), "text", "2", {"a": 1}, 5, np.zeros((2, 2)), b"x", None)
 @pytest.mark.parametrize("title", sorted({title.rpartition(".")[0] for title, _ in OFFERED}))
 def test_what_to_write_instead_of_any_wrong_argument_fits(title: str) -> None:
     for name, call in OFFERED:
-        declared = arguments._declared(call) if name.rpartition(".")[0] == title else None
+        declared = arguments.declared(call) if name.rpartition(".")[0] == title else None
         for parameter in declared[0].parameters if declared else ():
             hint = declared[1].get(parameter, Any) if declared else Any
-            for value in VALUES if not arguments._words(hint) else ():
-                if arguments._fits(value, hint):
+            for value in VALUES if not arguments.words_of(hint) else ():
+                if arguments.fits(value, hint):
                     continue
-                way = arguments._instead_of_value(name, call, parameter, value, [])
-                code = re.sub(r"^(write|an index by its name:) | makes one$", "", way).replace(repr(value), "_own")
-                literal = re.fullmatch(r"\w+=(.*)", code)
-                made = follow(literal[1] if literal else code or "None", value)
-                wanted = literal or way.endswith(" makes one")
-                fits = (
-                    made is ANY
-                    or arguments._fits(made, hint)
-                    or arguments._fits([made], hint)
-                    or [*(made or ())] == [ANY]
-                )
-                assert fits or not wanted, (name, parameter, way)
+                code = corrections._meant([value], {}, hint, f"{name.rpartition('.')[2]}.{parameter}")
+                made = follow(code or "None", value)
+                fits = made is ANY or arguments.fits(made, hint) or arguments.fits([made], hint)
+                assert fits or made == [ANY] or not code, (name, parameter, code)
 
 
-KINDS = {value.__name__: value for _, value in arguments._offered() if isinstance(value, type)}
+KINDS = {value.__name__: value for _, value in answers._offered() if isinstance(value, type)}
 
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if issubclass(KINDS[name], Attributes)])
 def test_what_to_write_instead_of_any_name_of_an_object_exists(kind: str) -> None:
     own = hollow(KINDS[kind])
-    for way, *_ in arguments._ways(own, "num_x" if kind == "Model" else "x"):
+    for way, *_ in answers._ways(own, "num_x" if kind == "Model" else "x"):
         if not way.startswith("with ") or kind == "Model":
             code = way.replace(f"len({kind.lower()}.", "len(.").replace("(.", "(_own.")
             follow(f"_own{code}" if code[0] in ".[" else code, own)
 
 
 def test_what_stands_for_names_of_other_libraries_exists() -> None:
-    for kinds, _, noted in arguments._foreign()["instead"]:
+    for kinds, _, noted in corrections.foreign()["instead"]:
         for code in re.findall("`([^`]+)`", noted) or ([noted] if noted[0] not in "=c" or noted[:3] == "ct." else []):
             for kind in kinds.split():
                 own = hollow(KINDS[kind]) if kind in KINDS else ANY

@@ -1,0 +1,243 @@
+"""Explain names and items that objects, classes and modules lack, by what to write instead."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from itertools import islice
+from math import inf
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from circletools.arguments import declared, kinds_of
+from circletools.calls import title_of
+from circletools.corrections import foreign, form_of, kept, meanings, plain_name
+from circletools.wording import CHANGES, Attributes, Index, did_you_mean
+
+_MOST_NAMES, _LISTED = 200, 8
+
+
+def answer(fault: str, value: Any, key: object) -> str:
+    """Return an error message about a missing attribute or item that shows what to write instead."""
+    what = value.__name__ if isinstance(value, type) else type(value).__name__
+    what = f"module {value.__name__!r}" if inspect.ismodule(value) else what
+    hint = _instead_of(key, value) if isinstance(key, str) else _contents(value)
+    if fault == "is not a list" and (isinstance(key, int) or hint.startswith("it has ")):
+        lists = [way[:-3] for way, _, _ in _held(value) if way.endswith("[0]")]
+        known = (one for one in foreign()["lists"].split() if re.split(r"[\[(]", one)[0][1:] in _public(value))
+        if best := next(known, "".join(lists[:1])):
+            hint = f"write {best}" + (f"; its lists are {', '.join(lists)}" if lists else "")
+    return f"{what} {fault}" + (f" ({hint})" if hint else "")
+
+
+def _instead_of(name: str, value: Any) -> str:
+    """Return what to write instead of a name; in an edit, without the statement that would start another."""
+    hint = _found(name, value)
+    inner = re.search(r"with ct\.edit\(model\) as edit: (.*); edit\.save\(target\)", hint)
+    return f"write {inner[1]}" if inner and type(value).__name__ == "ModelEdit" else hint
+
+
+def _found(name: str, value: Any) -> str:
+    """Return what to write instead of a name that an object, class or module lacks, or else list its names."""
+    if name[:1] == "_":
+        return ""
+    if isinstance(value, Index):
+        return f"it is an index: write {value.of}[{value}].{name}"
+    wanted = meanings(name)
+    around = meanings(value.__name__) - {"circletool"} if inspect.ismodule(value) else frozenset()
+    squeezed, *own = (plain_name(one).replace("_", "").lower() for one in (name, *_public(value)))
+    is_own = not around and squeezed in own
+    noted = _noted(name, value) if not is_own else ""
+    if noted[:1] == "=":
+        wanted = meanings(noted)
+    elif noted:
+        return f"{'' if noted.startswith('circletools ') else 'write '}{noted.replace('`', '')}"
+    near: dict[str, float] = {}
+    for way, have, optional, far in _ways(value, name):
+        distance = _distance(wanted, have, optional) - 1.1 * bool(around & have)
+        if far < 0.2 and have - around < wanted and (around or not inspect.ismodule(value)):
+            distance = min(distance, 1.5)  # one of the object's own names that lacks some of the words
+        if (distance := distance + far) < (2 if far < 0.3 else far + 0.1):  # at most one word more than wanted
+            near.setdefault(way, distance)
+    ways = sorted((way for way in near if near[way] == min(near.values())), key=len)
+    if not ways and type(value).__name__ == "ModelEdit":
+        hint = _instead_of(name, value.model)
+        return re.sub(r"\bmodel\b", "edit.model", hint) if hint.startswith("write ") else _contents(value)
+    return f"write {ways[0]}" if ways else _contents(value)
+
+
+def _noted(name: str, value: Any) -> str:
+    """Return what stands for a name of another library; empty if nothing does."""
+    kinds, wanted = _kinds(value), meanings(name)
+    rows = ((on, names, noted) for on, names, noted in foreign()["instead"] if kinds & {*on.split()})
+    noted = next((noted for _, names, noted in rows if wanted in map(meanings, names.split())), "")
+    first = value[0] if isinstance(value, Sequence) and value else None
+    if type(first) is tuple:  # names with indices
+        noted = noted.replace("{one.name: one for one in items}", "dict(items)")
+    return str(noted) if hasattr(first, "name") else str(noted).replace("{one.name:", "{one.key:")
+
+
+def _kinds(value: Any) -> set[str]:
+    """Return the name of a module, or the names of the classes of an object or class."""
+    classes = {one.__name__ for one in getattr(value, "__mro__", type(value).__mro__)}
+    return {title_of(value.__name__, "").removesuffix(".")} if inspect.ismodule(value) else classes
+
+
+def _distance(wanted: frozenset[str], have: frozenset[str], optional: frozenset[str]) -> float:
+    """Return how many extra words a name has; infinite if it lacks a wanted word in any spelling."""
+    lacking = wanted - have
+    starts = {word[:1] for word in have}
+    misspelt = [one for one in lacking if one[0] in starts and get_close_matches(one, have, 1, 0.8)]
+    misspelt += [one for one in lacking if sorted(one) in map(sorted, have)]
+    if len(misspelt) < len(lacking - optional) or not (misspelt or wanted & have):
+        return inf
+    return max(len(have - (optional - wanted)) - len(wanted), 0) + len(misspelt) / 10
+
+
+_Way = tuple[str, frozenset[str], frozenset[str], float]
+
+
+def _ways(value: Any, name: str) -> Iterator[_Way]:
+    """Yield candidates: an expression, its words, those that may be missing, and its distance from the object."""
+    is_value = not inspect.ismodule(value) and not isinstance(value, type)
+    own = frozenset() if inspect.ismodule(value) else meanings(type(value).__name__)
+    counts = re.search(r"length$|^(num|n|count)_|_count$", name, re.IGNORECASE)
+    template = f"len({type(value).__name__.lower()}{{}})" if counts else "{}"
+    places = [*_held(value)] if is_value else []
+    for way, held, far in (("", value, 0.0), *places) if is_value else ():
+        for one in _public(held):
+            call = getattr(held if isinstance(held, type) else type(held), one, None)
+            is_first = name[:1].isupper() and not counts and f".{one}[0]" in dict.fromkeys(way for way, *_ in places)
+            yield template.format(f"{way}.{form_of(one, call)}{'[0]' * is_first}"), meanings(one), own, far
+    for title, call in _offered():
+        place, _, last = title.rpartition(".")
+        is_made = last[0].isupper() and name[0].islower()  # a class can replace a function of the same name
+        if is_made or inspect.ismodule(call) or (is_value and not _takes_first(call, place, last, value)):
+            continue
+        far = 0.2 * (place not in _kinds(value))
+        around = own if is_value else meanings(place[3:])
+        yield kept(form_of(title, call), "" if is_value else "path"), meanings(f"{place[3:]}_{last}"), around, far
+        result = declared(call)[1].get("return") if inspect.isfunction(call) and is_value else None
+        for kind in kinds_of(result):
+            if Attributes in getattr(kind, "__mro__", ()) and "," not in form_of(title, call):
+                yield from ((f"{form_of(title, call)}.{one}", meanings(one), own, 0.4) for one in _public(kind))
+    if not is_value or type(value).__module__.startswith("circletools.model."):
+        for maker, made in (("edit", "edit"), ("open", "ct.open(path)")):
+            kind = declared(getattr(import_module("circletools"), maker))[1]["return"]
+            for one in _public(kind):
+                yield kept(f"{made}.{form_of(one, getattr(kind, one))}"), meanings(one), own, 0.3
+
+
+def _takes_first(call: Any, place: str, name: str, value: Any) -> bool:
+    """Return whether a function's first argument may be an object; in `ct.render`, its name must match the class."""
+    if place == "ct.render":
+        return bool(meanings(name) & meanings(type(value).__name__))
+    first = next(iter(declared(call)[1].values()), None) if inspect.isfunction(call) else None
+    return first in type(value).__mro__[:-1]
+
+
+def _public(value: Any) -> list[str]:
+    """Return the public names of an object or module, lower case first."""
+    names = getattr(value, "__all__", None) or (name for name in dir(value) if name[0] != "_")
+    return sorted(names, key=str.swapcase)
+
+
+def _contents(value: Any) -> str:
+    """Describe an object by its names; for a list, by the number of items and their names."""
+    if not isinstance(value, Sequence):
+        return f"it has {', '.join(_public(value))}"
+    declared = [one for base in getattr(value, "__orig_bases__", ()) for one in get_args(base)]
+    item = type(value[0]) if value else next(iter(declared), None)
+    if not isinstance(item, type):
+        return "it is an empty list"
+    names = getattr(item, "_fields", None) or (_public(item) if issubclass(item, Attributes) else ())
+    fields = f", each with {', '.join(names)}" if names else ""
+    return f"it is a list of {len(value)} {item.__name__}{fields}{by_name(value)}"
+
+
+def _held(value: Any) -> Iterator[tuple[str, type, float]]:
+    """Yield expressions for the objects that an object contains (only the first of each list), and their classes."""
+    kind = type(value)
+    if isinstance(value, Sequence) and value:
+        yield "[0]", type(value[0]), 0.1
+    for attribute in _public(value):
+        held = getattr(kind, attribute, None)
+        try:
+            hints = get_type_hints(kind) | get_type_hints(getattr(held, "func", getattr(held, "fget", kind)))
+        except NameError:  # a name is imported only for type checkers
+            continue
+        own = type(getattr(value, "__dict__", {}).get(attribute))
+        hint = hints.get("return", hints.get(attribute, own))
+        origin, arguments = get_origin(hint), get_args(hint)
+        is_series = isinstance(origin, type) and issubclass(origin, Sequence)
+        for one in arguments if is_series or origin in (Union, UnionType) else (hint,):
+            if isinstance(one, type) and (issubclass(one, Attributes) or (one is str and attribute == "name")):
+                yield f".{attribute}{'[0]' * is_series}", one, 0.1
+
+
+def _offered() -> Iterator[tuple[str, Any]]:
+    """Yield public functions and classes with their names, as users write them."""
+    facade = import_module("circletools")
+    for module in (facade, *filter(inspect.ismodule, (getattr(facade, name) for name in facade.__all__))):
+        yield from ((title_of(module.__name__, name), getattr(module, name)) for name in module.__all__)
+
+
+def change(value: Any, name: str) -> str:
+    """Return how to make a change, such as `set_name`, to an object that is read only."""
+    hint = _instead_of(name, value)
+    return hint if hint.startswith(("write ", "circletools ")) and "edit" in hint else CHANGES
+
+
+def unordered(value: Any) -> str:
+    """Return an error message about a comparison with `<` or `>` of objects without an order."""
+    key = next((one for one in ("index", "macs", "name") if hasattr(value, one)), "…")
+    return f"{type(value).__name__} has no order (sorted, min and max need key=lambda one: one.{key})"
+
+
+def uncalled(value: Any, given: Sequence[object]) -> str:
+    """Return an error message about a call of an object."""
+    hint = f"write {_noted('call', value).replace('`', '') or 'it without parentheses'}"
+    if isinstance(value, Sequence) and given:
+        hint = f"write {[*given]}" if not isinstance(given[0], str) else by_name(value, given[0]).lstrip("; ")
+    return f"{type(value).__name__} is not a function ({hint})"
+
+
+def wrong_index(items: Sequence[object], index: Any) -> str:
+    """Return an error message about an index that is not a number."""
+    find = (
+        "; write its .index"
+        if hasattr(type(index), "to_row")
+        else "; for several items: [items[one] for one in indices]"
+    )
+    if isinstance(index, str):
+        find = by_name(items, index)
+    elif isinstance(index, float | None):
+        find = "" if index is None else f"; write [{index:.0f}]"
+    return f"an index must be a number or a slice, not {str(index)[:80]!r}{find}"
+
+
+def by_name(items: Sequence[object], name: str | None = None) -> str:
+    """Return how to find an item by its name in code, or a near one; empty if items have no names."""
+    first = items[0] if items else None
+    key = next((key for key in ("name", "key", "code") if hasattr(first, key)), "")
+    shown, fault, others = "name", "by its", ""
+    if key and name is not None:
+        held = (getattr(one, key) for one in (*getattr(items, "told", tuple)(), *islice(items, _MOST_NAMES)))
+        known = [*dict.fromkeys(getattr(one, "name", one) for one in held)]  # the name of an operator's code
+        near = name if name in known else did_you_mean(name, known)[14:-2]
+        if not near:
+            fault, others = f"no {key} is {name[:80]!r}; by another", ", ".join(known[1:_LISTED])
+            others = f", or {others}{', …' * (len(known) > _LISTED)}" * bool(others)
+        shown = repr(near or known[0])
+    elif name is not None:
+        shown = repr(name[:80])
+    if key:
+        return f"; {fault} {key}: next(one for one in items if one.{key} == {shown}){others}"
+    if isinstance(first, Index):
+        return f"; by its name: next(one for one in items if {first.of}[one].name == {shown})"
+    if not items:
+        return "; the list is empty"
+    return f"; by its name: dict(items)[{shown}]" if isinstance(first, tuple) and len(first) == 2 else ""

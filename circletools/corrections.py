@@ -1,0 +1,258 @@
+"""Show a wrong call as it was probably meant: with its own arguments, and what makes those that do not fit."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+from ast import literal_eval
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from circletools.arguments import classes_in, declared, fits, kinds_of, taken, words_of
+from circletools.wording import did_you_mean
+
+_LONGEST = 80  # the most characters of an argument that are repeated; longer ones are named after their parameter
+_OWN = {"model", "edit", "before", "after", "other"}  # parameters whose values users have
+_SURE = object()
+_Named = dict[str, Any]
+
+
+def corrected(
+    title: str, call: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any], owner: type | None
+) -> str:
+    """Return what to write instead of a wrong call; for a method, `owner` is its class."""
+    if owner is not None and (not given or title.endswith(f".{owner.__name__}")):
+        return f"write {maker_of(owner)}" if given else f"{maker_of(owner)} makes one"
+    (signature, hints), name = declared(call), title.rpartition(".")[2]
+    held, wrong, loose, unknown = _sorted_out(call, given["self" in signature.parameters :], named)
+    place = f"{_variable(owner)}.{name}" if owner else title
+    codes, by_name = list[str](), name[:1].isupper()
+    for one in (signature.parameters[parameter] for parameter in taken(call)):
+        if not (code := _shown(held[one.name], one.name) if one.name in held else ""):
+            hint, values = hints.get(one.name, Any), [wrong[one.name]] if one.name in wrong else []
+            is_needed = one.default is one.empty and one.kind is not one.VAR_POSITIONAL
+            some = [*values, *loose] if values or is_needed or _request_of(hint) else []
+            if code := _meant(some, unknown, hint, f"{name}.{one.name}"):
+                loose, unknown = [], {} if _request_of(hint) else unknown
+            elif is_needed or (values and (code := _meant(values, {}, hint, f"{name}.{one.name}"))):
+                code = code or _placeholder(one, hint)
+        if code:
+            codes.append(f"{one.name}={code}" if by_name or one.kind is one.KEYWORD_ONLY else code)
+        by_name = by_name or not code
+    form, opened = f"{place}({', '.join(codes)})", wrong.get("edit")
+    if not any(type(one).__name__ == "ModelEdit" for one in (*given, *named.values())):
+        form = kept(form, _shown(opened, "path") if isinstance(opened, str | os.PathLike) else "")
+    form += next((f"; {note}" for part, note in foreign()["notes"].items() if part in form), "")
+    return f"write {form}" + (f"; it takes {', '.join(taken(call)) or 'nothing'}" if unknown else "")
+
+
+def _sorted_out(
+    call: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[_Named, _Named, list[Any], _Named]:
+    """Return arguments by parameter, those that do not fit theirs, those without one, and unknown keywords."""
+    (signature, hints), names = declared(call), taken(call)
+    ordered = [name for name in names if signature.parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY]
+    if ordered[:1] == ["subgraph"] and given and (not fits(given[0], int) or len(given) + len(named) == 1):
+        given = (0, *given)  # the methods of an edit have it first, and users forget it
+    held, unknown = dict(zip(ordered, given, strict=False)), _Named()
+    for word, value in named.items():
+        name = _same(word, names)
+        (held if name and name not in held else unknown)[name or word] = value
+    needed = [name for name in names if signature.parameters[name].default is inspect.Parameter.empty]
+    if len(unknown) == 1 and {"name", "value"} <= {*needed} - {*held}:
+        ((held["name"], held["value"]),), unknown = unknown.items(), {}
+    wrong = {name: held.pop(name) for name in [*held] if not fits(held[name], hints.get(name, Any))}
+    loose: list[Any] = []
+    for own, value in [*wrong.items(), *(("", one) for one in given[len(ordered) :])]:
+        is_file = isinstance(value, str | os.PathLike) and re.search(r"\.\w+$", os.fspath(value))
+        for name in names:
+            hint = hints.get(name, Any)
+            is_kept = isinstance(value, bool) if hint is bool else classes_in(type(value)) and classes_in(hint)
+            is_home = fits(value, hint) and (hint is not bool or isinstance(value, bool))
+            is_free = name not in held and name != own and (name in {*needed, *wrong} or is_kept)
+            if is_free and is_home:
+                held[name] = value
+                break
+            if is_file and "other" == name not in wrong:
+                wrong[name] = value
+                break
+        else:
+            loose += [value] if not own or own in held else []
+            continue
+        wrong.pop(own, None)
+    loose += [wrong.pop(name) for name in [*wrong] if name in held]
+    return held, wrong, loose, unknown
+
+
+def _same(word: str, names: list[str]) -> str:
+    """Return the parameter with the same name or meaning, or a similar name; empty if there is none."""
+    words = foreign()["parameters"].get(word, "").split()
+    ways = (one for one in names if one in (word, f"{word}_", *words) or meanings(one) == meanings(word))
+    return next(ways, "") or did_you_mean(word, (one for one in names if len(one) < 2 * len(word)))[14:-2]
+
+
+def _request_of(hint: Any) -> type | None:
+    """Return the class in an annotation whose objects are made of plain values only; None if there is none."""
+    return next((one for one in classes_in(hint) if one.__name__.endswith(("Request", "Description"))), None)
+
+
+def _meant(values: list[Any], unknown: _Named, hint: Any, place: str) -> str:
+    """Return code for what was meant by values that do not fit an annotation; empty if that is not known."""
+    if not (values or unknown):
+        return ""
+    if kind := _request_of(hint):
+        return _request(kind, values, unknown)
+    if len(values) > 1:
+        return next((_shown(one, "") for one in ([tuple(values)], tuple(values)) if fits(one, hint)), "")
+    return next(
+        (
+            way
+            for way, made in _ways(values[0], hint, place)
+            if made is _SURE or (made is not None and fits(made, hint))
+        ),
+        "",
+    )
+
+
+def _request(kind: type, values: list[Any], unknown: _Named) -> str:
+    """Return code for a request made of values without a name, and of fields, or else for any of that class."""
+    made, hints, found = maker_of(kind), declared(kind)[1], dict[str, str]()
+    if len(values) == 1 and isinstance(values[0], Mapping) and {*values[0]} <= {*taken(kind)}:
+        values, unknown = [], dict(values[0])
+    for word, value in unknown.items():
+        if name := _same(word, taken(kind)):
+            found[name] = _fitting([value], hints[name], f"{kind.__name__}.{name}")
+    values = values * all(_shown(one, "") for one in values)
+    for name in sorted(taken(kind), key=lambda one: f"{one}=" not in made):
+        if values and name not in found and (code := _fitting(values, hints[name], f"{kind.__name__}.{name}")):
+            found[name], values = code, []
+    fields = ", ".join(f"{name}={code}" for name, code in found.items() if code)
+    return f"{made.partition('(')[0]}({fields})" if fields else made
+
+
+def _fitting(values: list[Any], hint: Any, place: str) -> str:
+    if len(values) == 1 and fits(values[0], hint):
+        return _shown(values[0], place.rpartition(".")[2])
+    return _meant(values, {}, hint, place)
+
+
+def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Yield code for what a value may mean, with what it makes, or _SURE if that fits, None if there is nothing."""
+    name, made, variable = place.rpartition(".")[2], maker_of(hint), _variable(type(value))
+    shown, is_file = _shown(value, name), isinstance(value, str | os.PathLike)
+    if words := [word for one in kinds_of(hint) for word in words_of(one)]:
+        near = next((one for one in words if meanings(str(one)) == meanings(str(value))), None)
+        yield repr(near or did_you_mean(str(value), map(str, words))[14:-2] or words[0]), _SURE
+    if "ModelEdit" in (one.__name__ for one in classes_in(hint)):
+        yield "edit", _SURE
+    names = [*value] if isinstance(value, list | tuple) else [value]
+    if (find := foreign()["found"].get(name)) and "int" in str(hint) and names and isinstance(names[0], str):
+        codes = ", ".join(find.format(repr(one)) for one in names)
+        yield codes if hint is int else f"[{codes}]", _SURE
+    yield "True", True if bool in kinds_of(hint) else None
+    for attribute in ("index", "name", "model"):
+        yield f"{variable}.{attribute}", getattr(value, attribute, None)
+    yield "model.source.path", getattr(getattr(value, "source", None), "path", None) if name != "target" else None
+    yield re.sub(r"\bmodel\b", f"ct.open({shown})", made), _SURE if is_file and "model" in made else None
+    yield made.replace("path", shown), _SURE if is_file and "(path)" in made else None
+    yield made, _SURE if made else None
+    for one in _plain_ways(value, names, place):
+        yield _shown(one, name), one
+    yield f"pathlib.Path({shown})", Path(value) if is_file else None
+    example = foreign()["given"].get(place) or foreign()["given"].get(name, "None")
+    yield example, None if example[0].isalpha() else literal_eval(example)
+
+
+def _plain_ways(value: Any, items: list[Any], place: str) -> Iterator[Any]:
+    """Yield plain values that a value may mean."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if isinstance(value, str) and re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", value):
+        yield literal_eval(value)
+    if isinstance(value, str | bytes | int | float | Path):
+        yield from (text, text.encode())
+        items = [word.strip() for word in text.split(",")]
+        yield [value] if isinstance(value, int | float) else None
+    yield [*value.items()] if isinstance(value, Mapping) else None
+    if (known := foreign()["known"].get(place)) and all(isinstance(one, str) for one in items):
+        shipped = getattr(import_module("circletools.affinity"), known)()
+        items = [one if one in shipped else did_you_mean(one, shipped)[14:-2] or one for one in items]
+    yield from (items, [getattr(one, "index", None) for one in items], [getattr(one, "name", one) for one in items])
+    yield [*map(str, items)] if all(isinstance(one, int | float | Path) for one in items) else None
+
+
+def _shown(value: Any, name: str) -> str:
+    """Return code for a plain value; for others, and for a long one, a name."""
+    value = os.fspath(value) if isinstance(value, os.PathLike) else value
+    value = value.item() if isinstance(value, np.generic) else value
+    try:
+        if literal_eval(text := repr(value)) == value and len(text) <= _LONGEST:
+            return text
+    except (ValueError, SyntaxError):
+        pass
+    return "model" if type(value).__name__ == "Model" and name not in _OWN else name
+
+
+def _variable(kind: type) -> str:
+    """Return the usual name of an object of a class."""
+    return "edit" if kind.__name__ == "ModelEdit" else kind.__name__.lower()
+
+
+def kept(form: str, path: str | None = "") -> str:
+    """Return a statement that saves the edit that an expression makes; `path` is code for the model to open."""
+    start = f"with ct.open({path}) as model, ct.edit(model)" if path else "with ct.edit(model)"
+    return f"{start} as edit: {form}; edit.save(target)" if re.search(r"\bedit[,.)]", form) else form
+
+
+def maker_of(hint: Any) -> str:
+    """Return an expression that makes an object of a class in an annotation; empty if there is none."""
+    ways = [(one in kinds_of(hint), foreign()["made"].get(one.__name__)) for one in classes_in(hint)]
+    return next((way if is_one else f"[{way}]" for is_one, way in ways if way), "")
+
+
+def form_of(title: str, call: Any) -> str:
+    """Return a call of a function with placeholders for arguments; for other objects, only the title."""
+    if not inspect.isfunction(call):
+        return title
+    (signature, hints), codes = declared(call), list[str]()
+    for one in (signature.parameters[name] for name in taken(call)):
+        if one.default is one.empty and one.kind is not one.VAR_POSITIONAL:
+            code = _placeholder(one, hints.get(one.name))
+            codes.append(f"{one.name}={code}" if one.kind is one.KEYWORD_ONLY else code)
+    return f"{title}({', '.join(codes)})"
+
+
+def _placeholder(one: inspect.Parameter, hint: Any) -> str:
+    """Return what stands for a missing argument: the parameter's name, an example, or what makes such an object."""
+    if one.name in _OWN:
+        return one.name if classes_in(hint) else "path"
+    is_plain = hint is int or one.kind is one.KEYWORD_ONLY
+    return str(foreign()["given"].get(one.name, one.name)) if is_plain else maker_of(hint) or one.name
+
+
+def plain_name(name: str) -> str:
+    """Return a name without the suffixes that flatc adds to the names of generated methods."""
+    return re.sub(r"^(GetRootAs)[A-Z]\w*|(?<=[a-z])(AsNumpy|IsNone|Length)$", r"\1", name)
+
+
+@cache
+def foreign() -> Any:
+    """Return words and names of other libraries with their counterparts in this one."""
+    return json.loads(Path(__file__).with_name("foreign.json").read_bytes())
+
+
+@cache
+def meanings(name: str) -> frozenset[str]:
+    """Return a name's words in lower case and singular, without fillers; synonyms become this library's words."""
+    same = {one: word for word, others in foreign()["words"].items() for one in others.split()}
+    found = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", plain_name(name))
+    fillers = {*foreign()["fillers"].split()}
+    telling = [word for word in found if not fillers & {word.lower(), word.lower().removesuffix("s")}]
+    words = [word.lower().removesuffix("s") for word in telling or found]
+    return frozenset(same.get(word, word) for word in words if word)
