@@ -65,8 +65,8 @@ def _found(name: str, value: Any) -> str:
     ways = sorted((way for way in near if near[way] == min(near.values())), key=len)
     if not ways and type(value).__name__ == "ModelEdit":
         hint = _instead_of(name, value.model)
-        return re.sub(r"\bmodel\b", "edit.model", hint) if hint.startswith("write ") else _contents(value)
-    return f"write {ways[0]}" if ways else _contents(value)
+        return re.sub(r"\bmodel\b", "edit.model", hint) if hint.startswith("write ") else _contents(value, name)
+    return f"write {ways[0]}" if ways else _contents(value, name)
 
 
 def _noted(name: str, value: Any) -> str:
@@ -83,6 +83,7 @@ def _noted(name: str, value: Any) -> str:
 def _kinds(value: Any) -> set[str]:
     """Return the name of a module, or the names of the classes of an object or class."""
     classes = {one.__name__ for one in getattr(value, "__mro__", type(value).__mro__)}
+    classes |= {f"[{type(value[0]).__name__}]"} if isinstance(value, Sequence) and value else set()
     return {title_of(value.__name__, "").removesuffix(".")} if inspect.ismodule(value) else classes
 
 
@@ -145,8 +146,11 @@ def _public(value: Any) -> list[str]:
     return sorted(names, key=str.swapcase)
 
 
-def _contents(value: Any) -> str:
+def _contents(value: Any, name: str | None = None) -> str:
     """Describe an object by its names; for a list, by the number of items and their names."""
+    if "__dataclass_fields__" in dir(value) and not isinstance(value, type) and name is None:
+        ways = [f"{type(value).__name__.lower()}.{one}" for one in value.__dataclass_fields__]
+        return f"write {', '.join(ways[:3])}{', …' * (len(ways) > 3)}"
     if not isinstance(value, Sequence):
         return f"it has {', '.join(_public(value))}"
     declared = [one for base in getattr(value, "__orig_bases__", ()) for one in get_args(base)]
@@ -155,7 +159,7 @@ def _contents(value: Any) -> str:
         return "it is an empty list"
     names = getattr(item, "_fields", None) or (_public(item) if issubclass(item, Attributes) else ())
     fields = f", each with {', '.join(names)}" if names else ""
-    return f"it is a list of {len(value)} {item.__name__}{fields}{by_name(value)}"
+    return f"it is a list of {len(value)} {item.__name__}{fields}{by_name(value, name)}"
 
 
 def _held(value: Any) -> Iterator[tuple[str, type, float]]:
@@ -231,6 +235,8 @@ def by_name(items: Sequence[object], name: str | None = None) -> str:
         if not near:
             fault, others = f"no {key} is {name[:80]!r}; by another", ", ".join(known[1:_LISTED])
             others = f", or {others}{', …' * (len(known) > _LISTED)}" * bool(others)
+        elif near != name:
+            fault = f"no {key} is {name[:80]!r}; did you mean this"
         shown = repr(near or known[0])
     elif name is not None:
         shown = repr(name[:80])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import cache
 from importlib import import_module
+from math import inf
 from types import UnionType
 from typing import Any, BinaryIO, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -20,6 +21,9 @@ import numpy as np
 from circletools.errors import UsageError, shortened
 
 _SHOWN = 60  # how many characters of a wrong value are shown
+_RANGES = {"min_confidence": (0, 1), "runs": (1, inf)} | dict.fromkeys(
+    ("threshold_percent", "timeout_s", "seed", "seconds", "max_abs", "max_steps", "skip"), (0, inf)
+)
 _HAVING = {int: "__index__", float: "__float__", BinaryIO: "read"}
 
 
@@ -37,7 +41,7 @@ def check_arguments(
         fault = f": {fault}"
     if fault:
         hint = import_module("circletools.corrections").corrected(title, call, given, named, owner)
-        raise CallError(f"{title}{fault}", hint=hint)
+        raise CallError(f"{title}{fault}", hint=hint) from None
 
 
 def _fault(call: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> str:
@@ -52,7 +56,17 @@ def _fault(call: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str,
     for name, value in bound.items():
         if name in hints and not fits(value, hints[name]):
             return f"`{name}` must be {_described(hints[name])}, not {shortened(repr(value), _SHOWN)}"
+        if (nearest := in_range(name, value)) is not value:
+            return f"`{name}` must be at {'least' if nearest > value else 'most'} {_RANGES[name][nearest < value]}"
     return ""
+
+
+def in_range(name: str, value: Any) -> Any:
+    """Return a parameter's value, or the nearest in its range; a percentage becomes a fraction."""
+    lowest, highest = _RANGES.get(name, (-inf, inf))
+    if not isinstance(value, int | float) or lowest <= value <= highest:
+        return value
+    return value / 100 if highest == 1 and 1 < value <= 100 else max(min(value, highest), lowest)
 
 
 def taken(call: Callable[..., Any]) -> list[str]:

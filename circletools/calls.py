@@ -33,7 +33,7 @@ def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
     """
     if isinstance(value, FunctionType):
         made = (_checking if first or isgeneratorfunction(value) else _explaining)(value, title_of(module, name))
-        made.__module__, made.__qualname__ = module, name  # pickle looks the function up by this name
+        made.__module__, made.__name__, made.__qualname__ = module, name, name  # for pickle and `help`
         return made
     if isinstance(value, type) and name.endswith("Request"):
         plain = vars(value)["__init__"]

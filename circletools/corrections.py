@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from circletools.arguments import classes_in, declared, fits, kinds_of, taken, words_of
+from circletools.arguments import classes_in, declared, fits, in_range, kinds_of, taken, words_of
 from circletools.wording import did_you_mean
 
 _LONGEST = 80  # the most characters of an argument that are repeated; longer ones are named after their parameter
@@ -35,7 +35,7 @@ def corrected(
     place = f"{_variable(owner)}.{name}" if owner else title
     codes, by_name = list[str](), name[:1].isupper()
     for one in (signature.parameters[parameter] for parameter in taken(call)):
-        if not (code := _shown(held[one.name], one.name) if one.name in held else ""):
+        if not (code := _shown(in_range(one.name, held[one.name]), one.name) if one.name in held else ""):
             hint, values = hints.get(one.name, Any), [wrong[one.name]] if one.name in wrong else []
             is_needed = one.default is one.empty and one.kind is not one.VAR_POSITIONAL
             some = [*values, *loose] if values or is_needed or _request_of(hint) else []
@@ -43,13 +43,16 @@ def corrected(
                 loose, unknown = [], {} if _request_of(hint) else unknown
             elif is_needed or (values and (code := _meant(values, {}, hint, f"{name}.{one.name}"))):
                 code = code or _placeholder(one, hint)
+        if f"{place}(" in code:  # a whole statement
+            return f"write {code}"
         if code:
             codes.append(f"{one.name}={code}" if by_name or one.kind is one.KEYWORD_ONLY else code)
         by_name = by_name or not code
     form, opened = f"{place}({', '.join(codes)})", wrong.get("edit")
     if not any(type(one).__name__ == "ModelEdit" for one in (*given, *named.values())):
         form = kept(form, _shown(opened, "path") if isinstance(opened, str | os.PathLike) else "")
-    form += next((f"; {note}" for part, note in foreign()["notes"].items() if part in form), "")
+    notes = (note for part, note in foreign()["notes"].items() if part in (title, *unknown) or part in form)
+    form += next((f"; {note}" for note in notes), "")
     return f"write {form}" + (f"; it takes {', '.join(taken(call)) or 'nothing'}" if unknown else "")
 
 
@@ -105,10 +108,10 @@ def _request_of(hint: Any) -> type | None:
 
 def _meant(values: list[Any], unknown: _Named, hint: Any, place: str) -> str:
     """Return code for what was meant by values that do not fit an annotation; empty if that is not known."""
-    if not (values or unknown):
-        return ""
-    if kind := _request_of(hint):
+    if (kind := _request_of(hint)) and (values or unknown):
         return _request(kind, values, unknown)
+    if not values:
+        return ""
     if len(values) > 1:
         return next((_shown(one, "") for one in ([tuple(values)], tuple(values)) if fits(one, hint)), "")
     return next(
@@ -133,6 +136,8 @@ def _request(kind: type, values: list[Any], unknown: _Named) -> str:
     for name in sorted(taken(kind), key=lambda one: f"{one}=" not in made):
         if values and name not in found and (code := _fitting(values, hints[name], f"{kind.__name__}.{name}")):
             found[name], values = code, []
+    if len(values) > 1 and all(map(fits, values, [hints[name] for name in taken(kind)])):
+        found |= zip(taken(kind), map(repr, values), strict=False)
     fields = ", ".join(f"{name}={code}" for name, code in found.items() if code)
     return f"{made.partition('(')[0]}({fields})" if fields else made
 
@@ -147,6 +152,9 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Yield code for what a value may mean, with what it makes, or _SURE if that fits, None if there is nothing."""
     name, made, variable = place.rpartition(".")[2], maker_of(hint), _variable(type(value))
     shown, is_file = _shown(value, name), isinstance(value, str | os.PathLike)
+    for place_of, ending, code in foreign()["files"]:
+        if is_file and place == place_of and os.fspath(value).endswith(ending):
+            yield code.format(shown), _SURE
     if words := [word for one in kinds_of(hint) for word in words_of(one)]:
         near = next((one for one in words if meanings(str(one)) == meanings(str(value))), None)
         yield repr(near or did_you_mean(str(value), map(str, words))[14:-2] or words[0]), _SURE

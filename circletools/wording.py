@@ -94,7 +94,10 @@ class CallWarning(UserWarning):
 
 def warn(message: str, direct: bool = False) -> None:
     """Warn at the line of a user's program that led here or, with `direct`, that compared with == or != itself."""
-    frame, level = import_module("inspect").currentframe(), 1
+    try:
+        frame, level = import_module("inspect").currentframe(), 1
+    except ImportError:  # the interpreter is shutting down
+        return
     while frame.f_back and (name := frame.f_globals.get("__name__", "")).startswith(("circletools", *_COMMAND_LINE)):
         if name.startswith(_COMMAND_LINE) or (direct and frame.f_code.co_name not in _COMPARING):
             return

@@ -53,6 +53,10 @@ class ModelDifference(Tabular):
     notes: tuple[Finding, ...]
     pairing: Pairing | None = None
 
+    def __bool__(self) -> bool:
+        """Return whether the models differ in the compared sections."""
+        return bool(self.changes)
+
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the section, kind, paths and values of each change."""
         return [{"section": section, **one._asdict()} for section, one in self.changes]

@@ -310,11 +310,11 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     def set_constant(self, subgraph: int, tensor: int, data: bytes | NDArray[Any]) -> None:
         """Set a tensor's data; empty `data` removes it. Tensors and metadata that shared the old data keep it.
 
-        An array is written unchanged. Raises UsageError if the tensor does not exist or the array has another type,
-        EditError if the tensor's data is in another file.
+        An array is written unchanged. Raises UsageError if the tensor does not exist or the array has another type
+        or shape, EditError if the tensor's data is in another file.
         """
         table, before = self._tensor(subgraph, tensor), self._before(subgraph, tensor)
-        raw = members.constant_bytes(table, data, self.model.schema.enums["TensorType"])
+        raw = members.constant_bytes(self._overlay, table, data)
         buffer = None if before is None else members.number(before, "buffer")
         table.set("buffer", self._entries.pool.assign(members.number(table, "buffer"), raw, buffer) or None)
         if before is not None and members.number(table, "buffer") == buffer:

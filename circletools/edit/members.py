@@ -109,18 +109,21 @@ def change_quantized_dimension(overlay: Overlay, table: NewTable, axis: int) -> 
     table.set("quantization", quantization)
 
 
-def constant_bytes(table: NewTable, data: bytes | NDArray[Any], types: Mapping[int, str]) -> bytes:
+def constant_bytes(overlay: Overlay, table: NewTable, data: bytes | NDArray[Any]) -> bytes:
     """Return the bytes of a tensor's new data, as stored in a buffer.
 
-    Raises UsageError if the array has another type, EditError if the tensor's data is in another file.
+    Raises UsageError if the array has another type or shape, EditError if the tensor's data is in another file.
     """
     if "external_buffer" in table.type.by_name and number(table, "external_buffer"):
         raise EditError("the values are in another file (external_buffer)", hint="change that file")
     if isinstance(data, bytes):
         return data
-    kind = types.get(number(table, "type"), "")
+    kind = overlay.schema.enums["TensorType"].get(number(table, "type"), "")
     if data.dtype.name.upper() != kind:
         raise UsageError(f"the tensor is {kind}, not {data.dtype.name.upper()}", hint="convert the array")
+    if list(data.shape) != (shape := np.frombuffer(overlay.text(table, "shape"), "<i4").tolist()):
+        message = f"the tensor has the shape {shape}, the array {[*data.shape]}"
+        raise UsageError(message, hint="write array.reshape(tensor.shape)")
     return data.astype(data.dtype.newbyteorder("<")).tobytes()
 
 

@@ -55,10 +55,10 @@ def profile(
             found = ct.profile(model, "litert:xnnpack", runs=20)
         print(found.attribution.total_ns)
     """
+    if on.partition(":")[0] not in PROFILERS:
+        message = f"{on!r} is not a runtime, or has no operator profiler in its package"
+        raise UsageError(message, hint=f"profilers exist for {', '.join(PROFILERS)}; the CPU is 'litert:xnnpack'")
     program, variant = named(on)
-    if program not in PROFILERS:
-        message = f"{program} has no operator profiler in its package"
-        raise UsageError(message, hint=f"profilers exist for {', '.join(PROFILERS)}")
     sets = [[*read_inputs(inputs).values()]] if isinstance(inputs, str | os.PathLike) else inputs
     if runs < 1:
         raise UsageError("`runs` must be at least 1")
