@@ -55,6 +55,8 @@ def _found(name: str, value: Any) -> str:
         wanted = meanings(noted)
     elif noted:
         return f"{'' if noted.startswith('circletools ') else 'write '}{noted.replace('`', '')}"
+    if name in getattr(value, "options", ()):
+        return f"write .options[{name!r}]"
     near: dict[str, float] = {}
     for way, have, optional, far in _ways(value, name):
         distance = _distance(wanted, have, optional) - 1.1 * bool(around & have)

@@ -121,7 +121,9 @@ def _is_of(value: Any, kind: type, arguments: tuple[Any, ...]) -> bool:
         return hasattr(value, _HAVING[kind])
     if kind is bool:
         return not isinstance(value, str | bytes)
-    exact = kind in (str, bytes, type(None), np.ndarray) or kind.__module__.startswith("circletools.")
+    exact = kind in (str, bytes, bytearray, memoryview, type(None), np.ndarray) or kind.__module__.startswith(
+        "circletools."
+    )
     if exact or issubclass(kind, os.PathLike | Mapping):
         return isinstance(value, kind)
     return _is_series(value, arguments) if issubclass(kind, Iterable) else True

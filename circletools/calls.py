@@ -12,6 +12,8 @@ from inspect import isgeneratorfunction
 from types import FunctionType
 from typing import Any, TypeVar
 
+from circletools.errors import UsageError
+
 _TITLES = {
     "circletools.entries": "ct.metadata",
     "circletools.origin": "ct.origins",
@@ -70,7 +72,7 @@ def _explaining(call: Callable[..., Any], title: str, owner: type | None = None)
     def run(*given: Any, **named: Any) -> Any:
         try:
             return call(*given, **named)
-        except (AttributeError, TypeError, ValueError):
+        except (AttributeError, TypeError, ValueError, UsageError):
             import_module("circletools.arguments").check_arguments(call, title, given, named, owner)
             raise
 

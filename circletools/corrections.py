@@ -164,6 +164,8 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     if (find := foreign()["found"].get(name)) and "int" in str(hint) and names and isinstance(names[0], str):
         codes = ", ".join(find.format(repr(one)) for one in names)
         yield codes if hint is int else f"[{codes}]", _SURE
+    if np.ndarray in [getattr(one, "__origin__", one) for one in kinds_of(hint)]:
+        yield f"numpy.array({shown}, tensor.numpy().dtype)", _SURE if shown != name and not is_file else None
     yield "True", True if bool in kinds_of(hint) else None
     for attribute in ("index", "name", "model"):
         yield f"{variable}.{attribute}", getattr(value, attribute, None)
@@ -171,23 +173,23 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     yield re.sub(r"\bmodel\b", f"ct.open({shown})", made), _SURE if is_file and "model" in made else None
     yield made.replace("path", shown), _SURE if is_file and "(path)" in made else None
     yield made, _SURE if made else None
-    for one in _plain_ways(value, names, place):
+    for one in _plain_ways(value, names, place, isinstance(value, int) and "PathLike" in str(hint)):
         yield _shown(one, name), one
     yield f"pathlib.Path({shown})", Path(value) if is_file else None
     example = foreign()["given"].get(place) or foreign()["given"].get(name, "None")
     yield example, None if example[0].isalpha() else literal_eval(example)
 
 
-def _plain_ways(value: Any, items: list[Any], place: str) -> Iterator[Any]:
+def _plain_ways(value: Any, items: list[Any], place: str, is_path: bool) -> Iterator[Any]:
     """Yield plain values that a value may mean."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     if isinstance(value, str) and re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", value):
         yield literal_eval(value)
     if isinstance(value, str | bytes | int | float | Path):
-        yield from (text, text.encode())
+        yield from () if is_path else (text, text.encode())
         items = [word.strip() for word in text.split(",")]
         yield [value] if isinstance(value, int | float) else None
-    yield [*value.items()] if isinstance(value, Mapping) else None
+    yield [*value.items()] if isinstance(value, Mapping) else items[0] if len(items) == 1 else None
     if (known := foreign()["known"].get(place)) and all(isinstance(one, str) for one in items):
         shipped = getattr(import_module("circletools.affinity"), known)()
         items = [one if one in shipped else did_you_mean(one, shipped)[14:-2] or one for one in items]

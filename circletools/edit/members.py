@@ -20,7 +20,7 @@ from circletools.wording import did_you_mean, suggestion
 def check_index(what: str, index: int, count: int) -> None:
     """Raise UsageError for an index that is not below `count`."""
     if not 0 <= index < count:
-        raise UsageError(f"{what} {index} does not exist; there are {count}")
+        raise UsageError(f"{what} {index} does not exist; there are {count}, numbered from 0")
 
 
 def member_number(members: Mapping[int, str], name: str, what: str) -> int:
@@ -120,7 +120,9 @@ def constant_bytes(overlay: Overlay, table: NewTable, data: bytes | NDArray[Any]
         return data
     kind = overlay.schema.enums["TensorType"].get(number(table, "type"), "")
     if data.dtype.name.upper() != kind:
-        raise UsageError(f"the tensor is {kind}, not {data.dtype.name.upper()}", hint="convert the array")
+        raise UsageError(
+            f"the tensor is {kind}, not {data.dtype.name.upper()}", hint=f"write array.astype({kind.lower()!r})"
+        )
     if list(data.shape) != (shape := np.frombuffer(overlay.text(table, "shape"), "<i4").tolist()):
         message = f"the tensor has the shape {shape}, the array {[*data.shape]}"
         raise UsageError(message, hint="write array.reshape(tensor.shape)")

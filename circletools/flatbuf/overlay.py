@@ -78,6 +78,8 @@ def _raw(value: ArrayLike, item: Field) -> bytes:
     given = np.asarray(value)
     if given.size and given.dtype.kind == "f" and item.dtype.kind != "f":
         raise TypeError("a whole number is needed")
+    if given.dtype.kind in "US" or (item.kind == "vector" and not given.ndim):
+        raise TypeError(f"{'a list of numbers' if item.kind == 'vector' else 'a number'} is needed")
     raw = given.astype(item.dtype)
     if item.dtype.kind in "iu" and (raw != given).any():
         raise OverflowError(f"out of the range of {item.dtype}")
