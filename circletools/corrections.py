@@ -107,11 +107,13 @@ def _request_of(hint: Any) -> type | None:
 
 
 def _meant(values: list[Any], unknown: _Named, hint: Any, place: str) -> str:
-    """Return code for what was meant by values that do not fit an annotation; empty if that is not known."""
+    """Return code for what was meant by values without a place; empty if that is not known."""
     if (kind := _request_of(hint)) and (values or unknown):
         return _request(kind, values, unknown)
     if not values:
         return ""
+    if len(values) == 1 and fits(values[0], hint):
+        return _shown(values[0], place.rpartition(".")[2])
     if len(values) > 1:
         return next((_shown(one, "") for one in ([tuple(values)], tuple(values)) if fits(one, hint)), "")
     return next(
@@ -131,21 +133,15 @@ def _request(kind: type, values: list[Any], unknown: _Named) -> str:
         values, unknown = [], dict(values[0])
     for word, value in unknown.items():
         if name := _same(word, taken(kind)):
-            found[name] = _fitting([value], hints[name], f"{kind.__name__}.{name}")
+            found[name] = _meant([value], {}, hints[name], f"{kind.__name__}.{name}")
     values = values * all(_shown(one, "") for one in values)
     for name in sorted(taken(kind), key=lambda one: f"{one}=" not in made):
-        if values and name not in found and (code := _fitting(values, hints[name], f"{kind.__name__}.{name}")):
+        if values and name not in found and (code := _meant(values, {}, hints[name], f"{kind.__name__}.{name}")):
             found[name], values = code, []
     if len(values) > 1 and all(map(fits, values, [hints[name] for name in taken(kind)])):
         found |= zip(taken(kind), map(repr, values), strict=False)
     fields = ", ".join(f"{name}={code}" for name, code in found.items() if code)
     return f"{made.partition('(')[0]}({fields})" if fields else made
-
-
-def _fitting(values: list[Any], hint: Any, place: str) -> str:
-    if len(values) == 1 and fits(values[0], hint):
-        return _shown(values[0], place.rpartition(".")[2])
-    return _meant(values, {}, hint, place)
 
 
 def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
@@ -170,7 +166,7 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     for attribute in ("index", "name", "model"):
         yield f"{variable}.{attribute}", getattr(value, attribute, None)
     yield "model.source.path", getattr(getattr(value, "source", None), "path", None) if name != "target" else None
-    yield re.sub(r"\bmodel\b", f"ct.open({shown})", made), _SURE if is_file and "model" in made else None
+    yield re.sub(r"\bmodel\b", lambda _: f"ct.open({shown})", made), _SURE if is_file and "model" in made else None
     yield made.replace("path", shown), _SURE if is_file and "(path)" in made else None
     yield made, _SURE if made else None
     for one in _plain_ways(value, names, place, isinstance(value, int) and "PathLike" in str(hint)):
@@ -186,7 +182,7 @@ def _plain_ways(value: Any, items: list[Any], place: str, is_path: bool) -> Iter
     if isinstance(value, str) and re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", value):
         yield literal_eval(value)
     if isinstance(value, str | bytes | int | float | Path):
-        yield from () if is_path else (text, text.encode())
+        yield from () if is_path else (text, text.encode("utf-8", "replace"))
         items = [word.strip() for word in text.split(",")]
         yield [value] if isinstance(value, int | float) else None
     yield [*value.items()] if isinstance(value, Mapping) else items[0] if len(items) == 1 else None

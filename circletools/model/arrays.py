@@ -42,15 +42,12 @@ _FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # num
 
 
 class ReadOnly(np.ndarray[Any, np.dtype[Any]]):
-    """Numbers in a file, whose errors show how to change them; copies and results are plain arrays."""
+    """Numbers in a file, whose errors show how to change them; results of computations are plain arrays."""
 
     if not TYPE_CHECKING:
 
         def __array_wrap__(self, array, *_context):
             return np.asarray(array)[()]
-
-        def copy(self, order="C"):
-            return np.array(self, order=order)
 
 
 class Ends(ReadOnly):
