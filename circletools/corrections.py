@@ -103,7 +103,9 @@ def _same(word: str, names: list[str]) -> str:
 
 def _request_of(hint: Any) -> type | None:
     """Return the class in an annotation whose objects are made of plain values only; None if there is none."""
-    return next((one for one in classes_in(hint) if one.__name__.endswith(("Request", "Description"))), None)
+    return next(
+        (one for one in classes_in(hint) if one.__name__.endswith(("Request", "Description", "Selection"))), None
+    )
 
 
 def _meant(values: list[Any], unknown: _Named, hint: Any, place: str) -> str:
@@ -198,7 +200,7 @@ def _shown(value: Any, name: str) -> str:
     value = os.fspath(value) if isinstance(value, os.PathLike) else value
     value = value.item() if isinstance(value, np.generic) else value
     try:
-        if literal_eval(text := repr(value)) == value and len(text) <= _LONGEST:
+        if not classes_in(type(value)) and literal_eval(text := repr(value)) == value and len(text) <= _LONGEST:
             return text
     except (ValueError, SyntaxError):
         pass
