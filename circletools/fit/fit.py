@@ -119,7 +119,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     for (subgraph, operator), refusal in question.refused.items():
         before = refused[subgraph][operator]
         refused[subgraph][operator] = before if before and before.measured else refusal
-    needed = [facts[index] for index in needed_subgraphs(model, refused)]
+    needed = [facts[index] for index in needed_subgraphs(model, refused, question.table)]
     bodies = refused_bodies(model, refused)
     obstacles = (*(end_findings(model) if reads_signatures(question.name) else ()), *question.unloadable)
     is_new, gone = against(obstacles, question.known.obstacles)

@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from circletools.affinity.capability.table import Refusal
+from circletools.affinity.capability.table import Capability, Refusal
 from circletools.fit.naming import COMPOSITE
 from circletools.graph.graph import ModelGraph
 
 Refusals = Sequence[Sequence[Refusal | None]]
 
 
-def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
+def needed_subgraphs(model: ModelGraph, refused: Refusals, table: Capability) -> list[int]:
     """Return the subgraphs that run, in ascending order; `refused` holds the refused operators, by subgraph.
 
-    Subgraphs called only by supported composites, or only from omitted subgraphs, are omitted.
+    Subgraphs called only by supported composites, or only from omitted subgraphs, are omitted, unless the table
+    supports composites of any name: such a device runs their subgraphs.
     """
     facts = model.graphs
-    if not any(code.name == COMPOSITE for code in model.operator_codes):
+    has_kernels = all("name" in form.options for form in table.forms(COMPOSITE))
+    if not has_kernels or not any(code.name == COMPOSITE for code in model.operator_codes):
         return list(range(len(facts)))
     callers: dict[int, list[tuple[int, int]]] = defaultdict(list)  # the callers of each subgraph
-    for one in facts:
-        for operator in one.callees:
-            for called in one.called([operator]):
-                callers[called].append((one.index, operator))
+    calls = ((called, (one.index, at)) for one in facts for at in one.callees for called in one.called([at]))
+    for called, place in calls:
+        callers[called].append(place)
 
     def is_inside(place: tuple[int, int]) -> bool:
-        subgraph, operator = place
-        taken = refused[subgraph][operator] is None and facts[subgraph].operators.code_names[operator] == COMPOSITE
-        return taken or subgraph in inside
+        index, at = place
+        return index in inside or (refused[index][at] is None and facts[index].operators.code_names[at] == COMPOSITE)
 
     inside: set[int] = set()
     while more := [called for called in callers.keys() - inside if all(map(is_inside, callers[called]))]:

@@ -222,12 +222,13 @@ def composites(*calls: tuple[int, int], caller_of: tuple[str, str, str] = COMPOS
         if caller == 2:
             graphs[2].operator("WHILE", [0], [made], cond_subgraph_index=called, body_subgraph_index=called)
         else:
-            graphs[caller].operator(code, [0], [made], table=options, **{called_field: called})
+            more = {"name": "odml.1"} if code == COMPOSITE[0] else {}
+            graphs[caller].operator(code, [0], [made], table=options, **{called_field: called}, **more)
     graphs[3].compute("NEG", [0], "inside")
     return build.to_bytes()
 
 
-TAKEN: dict[str, Any] = {"STABLEHLO_COMPOSITE": [{}], "WHILE": [{}]}
+TAKEN: dict[str, Any] = {"STABLEHLO_COMPOSITE": [{"options": {"name": ["odml.1"]}}], "WHILE": [{}]}
 
 
 @pytest.mark.parametrize(
@@ -244,6 +245,8 @@ TAKEN: dict[str, Any] = {"STABLEHLO_COMPOSITE": [{}], "WHILE": [{}]}
 def test_the_inside_of_a_composite(fitted: Any, calls: list[tuple[int, int]], operators: int, verdict: str) -> None:
     found = fitted(composites(*calls), TAKEN)
     assert (found.operators, found.verdict) == (operators, verdict)
+    found = fitted(composites(*calls), TAKEN | {"STABLEHLO_COMPOSITE": [{}]})  # of any name: run by their inside
+    assert (found.operators, found.verdict) == (len(calls) + 1, "not_resident")
 
 
 def test_a_model_of_composites_alone(fitted: Any) -> None:
@@ -253,7 +256,8 @@ def test_a_model_of_composites_alone(fitted: Any) -> None:
         x, y = graph.tensor("x"), graph.tensor("y")
         more = {COMPOSITE[2]: called, "name": f"odml.{called}"}
         graph.operator(COMPOSITE[0], [x], [y], table=COMPOSITE[1], **more)
-    assert fitted(build.to_bytes(), TAKEN).operators == 1
+    taken = {COMPOSITE[0]: [{"options": {"name": ["odml.1", "odml.2"]}}]}
+    assert fitted(build.to_bytes(), taken).operators == 1
     assert [one.reason for one in fitted(build.to_bytes(), {}).misfits] == [
         f"odml.{called}: npu has no STABLEHLO_COMPOSITE" for called in (1, 2)
     ]
