@@ -282,6 +282,13 @@ def test_a_composite_is_known_by_its_name() -> None:
     assert reason("test.fold", "") == Refusal("name is another, not test.fold or ")
 
 
+def test_data_outside_the_flatbuffer() -> None:
+    table = parsed({"*": [{"where": ["inputs.external == 0"]}]})
+    with open_model(bytes_of("tflite/cnn_external")) as model:
+        reasons = zip(model.code_names(0), why_not(table, graph_of(model, 0)), strict=True)
+        assert [code for code, one in reasons if one] == ["CONV_2D", "CONV_2D", "RESHAPE", "FULLY_CONNECTED"]
+
+
 def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None:
     form = {"inputs": ["FLOAT16 constant"], "outputs": ["FLOAT32"], "unpacks": True}
     with_constants = {"inputs": ["* computed", "* constant", "* constant"]}

@@ -25,7 +25,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 _SIDES = re.compile(r"(.+?)(<=|>=|==|<|>)(.+)", re.DOTALL)
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\^(-?\d{1,3}))?")
-_SIMPLE, _INDEXED = "(scale|zero_point|rank|size|shape|axis)", r"(dim|value|span)(-?\d{1,3})?"
+_SIMPLE, _INDEXED = "(scale|zero_point|rank|size|shape|axis|external)", r"(dim|value|span)(-?\d{1,3})?"
 _TENSOR = re.compile(rf"(input|output)(s|\d{{1,3}})\.(?:{_SIMPLE}|{_INDEXED})")
 _LEAST, _MOST = "least", "most"
 _MOST_BITS = 1000  # of a number that fits a float

@@ -67,7 +67,9 @@ class Measures:
         if term.what == "value":
             unique, which = np.unique(tensors, return_inverse=True)
             return np.array([self._value(term, int(tensor)) for tensor in unique], np.float64)[which]
-        if term.what in ("dim", "span"):
+        if term.what == "external":
+            every = self._facts.values.model_buffers.external[self._facts.values.buffers].astype(np.float64)
+        elif term.what in ("dim", "span"):
             every = self._shapes.element(term.element or 0) - (term.what == "span")
         else:
             every = {
@@ -120,9 +122,7 @@ class Measures:
         if tensor < 0 or not self._facts.values.is_constant[tensor]:
             return np.nan
         values = self._constant(tensor)
-        if is_several(term._replace(place=0)):
-            if not values.size:
-                return np.nan
+        if is_several(term._replace(place=0)) and values.size:
             return float(values.min() if term.extreme == "least" else values.max())
         element = term.element or 0
         return float(values[element]) if -values.size <= element < values.size else np.nan
