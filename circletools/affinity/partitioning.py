@@ -159,10 +159,7 @@ class Partitioning:
 
 
 def make_partitioning(
-    facts: Sequence[Graph],
-    assignment: Assignment,
-    sizing: Sizing,
-    on_step: Callable[[int, Step], None] | None = None,
+    facts: Sequence[Graph], assignment: Assignment, sizing: Sizing, on_step: Callable[[int, Step], None] | None = None
 ) -> Partitioning:
     """Partition every subgraph according to its assignment.
 

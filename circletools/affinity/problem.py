@@ -216,10 +216,7 @@ def make_subgraph(facts: Graph, table: CostTable, sizing: Sizing, names: Sequenc
     place[chosen] = np.arange(len(chosen))
     whole, what = units.costs(table), contents_of(facts, units)
     own = replace(
-        whole,
-        times_us=whole.times_us[chosen],
-        producers=place[whole.producers],
-        readers=place[whole.readers],
+        whole, times_us=whole.times_us[chosen], producers=place[whole.producers], readers=place[whole.readers]
     )
     operators, buffers = what.constants
     pairs, made, readers = (place[operators], buffers), place[what.producers], place[what.readers]

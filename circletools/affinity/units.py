@@ -104,10 +104,7 @@ def parse_colocation(words: Sequence[str]) -> Colocation:
 
 
 def make_units(
-    facts: Graph,
-    join: Join = "connected",
-    colocation: Colocation = Colocation(),
-    users: Iterable[Sequence[int]] = (),
+    facts: Graph, join: Join = "connected", colocation: Colocation = Colocation(), users: Iterable[Sequence[int]] = ()
 ) -> Units:
     """Return the units of a subgraph; each item of `users` is a further set of operators that must stay together.
 

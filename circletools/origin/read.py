@@ -23,13 +23,7 @@ from circletools.metadata.stamp import STAMP, Freshness, check_stamp
 from circletools.model.model import Model
 from circletools.origin.details import DETAILS_TABLE, decode_details
 from circletools.origin.source import NOTHING, UNKNOWN, Origin, SourceDetails
-from circletools.origin.tables import (
-    OP_TABLE,
-    SOURCE_TABLE,
-    decode_op_table,
-    decode_source_table,
-    encode_op_table,
-)
+from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, decode_op_table, decode_source_table, encode_op_table
 from circletools.wording import Attributes, refuse_index
 
 EXACT_TABLE = "CIRCLETOOLS_origins"

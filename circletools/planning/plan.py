@@ -70,11 +70,7 @@ class Summary:
     refusals: tuple[RefusedOperators, ...] = ()
 
 
-def summarize(
-    graphs: Sequence[Graph],
-    partitioning: Partitioning,
-    refused: Refusals | None = None,
-) -> Summary:
+def summarize(graphs: Sequence[Graph], partitioning: Partitioning, refused: Refusals | None = None) -> Summary:
     """Return the work of each device; operators without a device (-1) are not counted.
 
     `refused` holds the refusals of devices with a capability table, by subgraph and operator.

@@ -24,7 +24,7 @@ from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.origin.modules import module_tree, split
 from circletools.origin.names import origins_by_output
-from circletools.origin.read import Origins, origins_freshness, origins_in
+from circletools.origin.read import NOTHING_KNOWN, Origins, origins_freshness, origins_in
 from circletools.origin.source import NOTHING, SourceDetails
 from circletools.profile.compare import tick_of
 from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, joined_executions, time_in, time_of
@@ -161,13 +161,13 @@ class Attribution(Tabular):
 
 
 def attribute(
-    model: Model, trace: OperatorTrace | Sequence[OperatorTrace], *, depth: int | None = None
+    model: Model | None, trace: OperatorTrace | Sequence[OperatorTrace], *, depth: int | None = None
 ) -> Attribution:
     """Return the times in a trace by operator, source and module, using the origins in the model.
 
     Several recordings are merged. The time of a module includes the modules in it; paths have at most `depth` parts.
-    Raises UsageError for recordings that cannot be merged, InvalidInputError for a trace of another model,
-    and TableFormatError for malformed origins.
+    Without a model, each row of the trace is an operator. Raises UsageError for recordings that cannot be merged,
+    InvalidInputError for a trace of another model, and TableFormatError for malformed origins.
 
         with ct.open("out.circle") as model:
             for row in ct.attribute(model, ct.read_profile("trace.chrome.json")).operators:
@@ -175,6 +175,9 @@ def attribute(
     """
     traces = [trace] if isinstance(trace, OperatorTrace) else list(trace)
     trace = merged(traces)
+    if model is None:
+        notes_ = (note for one in traces for note in _notes_on_executions(one))
+        return replace(attribute_to(None, trace, NOTHING_KNOWN), named=True, notes=tuple(notes_))
     graph = model_graph(model)
     origins = origins_in(graph)
     freshness = None if origins is None else origins_freshness(graph, origins)
@@ -224,13 +227,17 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
 
 
 def attribute_to(
-    model: ModelGraph, trace: OperatorTrace, origins: Origins | None, depth: int | None = None
+    model: ModelGraph | None, trace: OperatorTrace, origins: Origins | None, depth: int | None = None
 ) -> Attribution:
     """Return what `attribute` does, but for given origins (None: every operator is its own source), without notes."""
-    named = origins is None
-    origins = origins_by_output(model, range(len(model))) if origins is None else origins
-    every, (trace, joined) = trace, joined_executions(model, trace)
-    operators = _operators(model, origins, joined.operators, trace)
+    named, every = origins is None, trace
+    if model is None:
+        origins, joined = NOTHING_KNOWN, Join(None, trace)
+        operators = tuple(_row_times(joined, trace))
+    else:
+        origins = origins_by_output(model, range(len(model))) if origins is None else origins
+        trace, joined = joined_executions(model, trace)
+        operators = _operators(model, origins, joined.operators, trace)
     sources, modules, types = _groups(operators, joined.operators, origins, trace, depth)
     added = tuple(
         AddedTime(*key, tuple(sorted(measured.backends)), time_of(measured, trace))
@@ -281,6 +288,14 @@ def _operators(
             known = None if count == UNKNOWN else count
             rows.append(OperatorTime(*place, code, output, backends, sources, time, int(size), known))
     return tuple(rows)
+
+
+def _row_times(joined: Join, trace: OperatorTrace) -> Iterator[OperatorTime]:
+    """Yield the rows of a trace without a model as operators."""
+    for (*_, name, _, label), place in joined.rows.items():
+        if measured := joined.operators.get(place):
+            backends = tuple(sorted(measured.backends)) or ("delegate",) * bool(measured.delegated_ns)
+            yield OperatorTime(*place, name, label, backends, (), time_of(measured, trace))
 
 
 def _delegated_groups(

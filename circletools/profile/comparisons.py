@@ -182,7 +182,7 @@ def _times(trace: OperatorTrace) -> _Times:
     """Return the times of each operator in every execution, or their means if only these are known."""
     averaged, count = trace.averaged, 1 if trace.averaged else trace.executions
     own = [run.duration_ns / trace.executions for run in trace.runs] if averaged else self_times(trace.runs)
-    found: dict[_Key | None, list[float]] = {None: [0.0] * count}
+    found: dict[_Key | None, list[float]] = {None: [0.0 if trace.runs else float(trace.whole.mean_ns or 0)] * count}
     first = min((run.subgraph for run in trace.runs), default=0)
     for run, key, time in zip(trace.runs, _keys(trace.runs), own, strict=True):
         at = 0 if averaged else run.execution

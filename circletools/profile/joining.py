@@ -1,7 +1,6 @@
-"""Join the runs of a trace, optionally including those of delegates, with the operators of a model; rank times.
+"""Join the runs of a trace, optionally including those of delegates, with the operators of a model.
 
-Executions of other models in the trace are recognized and omitted. Times share a rank if the trace cannot distinguish
-them, because its clock is coarse and runs vary.
+Executions of other models in the trace are recognized and omitted.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from circletools.errors import InvalidInputError
 from circletools.graph.graph import ModelGraph
@@ -30,8 +29,6 @@ Place = tuple[int, int]
 
 _MOST_KINDS = 64
 _MOST_ROWS = 10_000  # placing them takes three seconds
-_FINER = 3  # a mean resolves differences smaller than a step of the clock
-_NEAR = 0.1  # of the longer time: times closer than this change order between recordings of a model
 _TRIMMED = 10  # one in this many executions is dropped at each end, at least one if there are three
 
 
@@ -101,10 +98,11 @@ class Join:
     `unchecked` holds operators whose names do not identify the code. Runs of delegates are added or, if `delegates`,
     joined with the operators that the delegates took; `groups` holds a delegate's runs for several operators, by its
     name and these operators. `ambiguous` holds runs that may belong to several operators: their names in the runtime,
-    these operators, and the time. Raises InvalidInputError for the trace of another model.
+    these operators, and the time. Raises InvalidInputError for the trace of another model. Without a model, each of
+    the trace's `rows` is an operator.
     """
 
-    def __init__(self, model: ModelGraph, trace: OperatorTrace, *, delegates: bool = False) -> None:
+    def __init__(self, model: ModelGraph | None, trace: OperatorTrace, *, delegates: bool = False) -> None:
         """Classify every run."""
         self.operators: dict[Place, Measured] = {}
         self.added: dict[tuple[AddedKind, int, int, str], Measured] = {}
@@ -112,24 +110,24 @@ class Join:
         self.unchecked: set[Place] = set()
         self.ignored: set[str] = set()
         self.ambiguous: list[tuple[tuple[str, ...], tuple[Place, ...], int]] = []
-        if trace.runtime == "executorch":
+        self.rows = _numbered(trace.runs) if model is None else {}
+        if trace.runtime == "executorch" and model:
             message = "the trace is from ExecuTorch: its operators are those of a .pte program, not of this model"
             raise InvalidInputError(message, hint="trace-compare --operators reads them without a model")
-        self._model = model
-        self._codes = [graph.operators.code_names for graph in model.graphs]
-        self._builtin = frozenset(model.schema.enums["BuiltinOperator"].values())
+        self._codes = [graph.operators.code_names for graph in model.graphs] if model else []
+        self._builtin = frozenset(model.schema.enums["BuiltinOperator"].values() if model else ())
         self._runtime = trace.runtime
         kinds: dict[tuple[int, int, str, bool], Kind] = {}
         runs: list[tuple[Kind, OperatorRun]] = []
         for run in trace.runs:
             key = (run.subgraph, run.operator, run.name, run.of_delegate)
             if key not in kinds:
-                kinds[key] = self._kind(run)
+                kinds[key] = self._kind(run) if model else "operator"
             if kinds[key] is not None:
                 runs.append((kinds[key], run))
         first = min((run.subgraph for _, run in runs), default=0)
         own = (run.duration_ns for _, run in runs) if trace.averaged else self_times([run for _, run in runs])
-        places = self._delegated(runs, trace, first) if delegates else {}
+        places = self._delegated(model, runs, trace, first) if delegates and model else {}
         shared = _Shared()
         for at, ((kind, run), self_ns) in enumerate(zip(runs, own, strict=True)):
             of = places.get(at, ())
@@ -155,14 +153,16 @@ class Join:
 
     def _add(self, kind: Kind, run: OperatorRun, self_ns: int) -> None:
         if kind == "operator":
-            self.operators.setdefault((run.subgraph, run.operator), Measured()).add(run, self_ns)
+            place = self.rows[(*run[:3], *run[9:])] if self.rows else (run.subgraph, run.operator)
+            delegated = bool(self.rows) and (run.of_delegate or "delegate" in run.name.lower())
+            self.operators.setdefault(place, Measured()).add(run, self_ns, delegated=delegated)
         elif kind is not None:
             if kind == "delegate" and self._runtime == "openvino":  # a Reorder or Transpose for a kernel's layout
                 kind = "inserted"
             self.added.setdefault((kind, run.subgraph, run.operator, run.name), Measured()).add(run, self_ns)
 
     def _delegated(
-        self, runs: Sequence[tuple[Kind, OperatorRun]], trace: OperatorTrace, first: int
+        self, model: ModelGraph, runs: Sequence[tuple[Kind, OperatorRun]], trace: OperatorTrace, first: int
     ) -> dict[int, tuple[Place, ...]]:
         """Return the operators of each run of a delegate, by the index of the run; equal results share a tuple."""
         executions: dict[tuple[int, int], list[int]] = {}
@@ -180,7 +180,7 @@ class Join:
                 continue
             if (subgraph, rows) not in found:
                 if subgraph not in known:
-                    known[subgraph] = Delegates(self._model.graphs[subgraph])
+                    known[subgraph] = Delegates(model.graphs[subgraph])
                 different += len(rows)
                 if different > _MOST_ROWS:
                     raise InvalidInputError(f"executions with delegates have over {_MOST_ROWS:,} different rows")
@@ -217,6 +217,13 @@ class Join:
             return None
         self.unchecked.add((run.subgraph, run.operator))
         return "operator"
+
+
+def _numbered(runs: Sequence[OperatorRun]) -> dict[tuple[int, int, str, bool, str], Place]:
+    """Return the place of each row of a trace without a model: its operator, or its number if operators clash."""
+    keys = dict.fromkeys((*run[:3], *run[9:]) for run in runs)
+    clash = len({key[:2] for key in keys}) < len(keys)
+    return {key: (key[0], at if clash else key[1]) for at, key in enumerate(keys)}
 
 
 class _Shared:
@@ -327,42 +334,3 @@ def median_bounds(count: int) -> tuple[int, int]:
     else:
         lower = int(count / 2 - 0.98 * math.sqrt(count)) - 1
     return lower, count - 1 - lower
-
-
-class Rank(NamedTuple):
-    """A place in the order, from 1; `shared` is the first place whose time cannot be distinguished from this one."""
-
-    place: int
-    shared: int
-
-
-def ranks(times: Sequence[Time], tick_ns: int, work: Sequence[int] | None = None) -> list[Rank]:
-    """Return the rank of each time; the longest time comes first.
-
-    Times are compared by `typical_ns`. Times that share a rank differ from the longest of them by less than a third
-    of a clock step, or less than a tenth; the one with the most `work` comes first, because work is the same in every
-    trace. Averages, and operators that do not run in most executions, are ranked by their totals.
-    """
-    groups: list[list[int]] = []
-    for at in sorted(range(len(times)), key=lambda at: _key(times[at])):
-        if groups and _near(times[groups[-1][0]], times[at], tick_ns):
-            groups[-1].append(at)
-        else:
-            groups.append([at])
-    found, done = {}, 0
-    for group in groups:
-        for place, at in enumerate(sorted(group, key=lambda at: (-work[at] if work else 0, at)), done + 1):
-            found[at] = Rank(place, done + 1)
-        done += len(group)
-    return [found[at] for at in range(len(times))]
-
-
-def _key(time: Time) -> tuple[int, int]:
-    return -(time.typical_ns or 0), 0 if time.typical_ns else -time.total_ns
-
-
-def _near(greater: Time, time: Time, tick_ns: int) -> bool:
-    if not greater.typical_ns or not time.typical_ns:
-        return _key(greater) == _key(time)
-    less = greater.typical_ns - time.typical_ns
-    return _FINER * less < tick_ns or less < _NEAR * greater.typical_ns

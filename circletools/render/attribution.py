@@ -9,8 +9,8 @@ from typing import Any
 
 from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
-from circletools.profile.joining import Place, Rank, Time, ranks
-from circletools.render.executions import whole_cells, whole_json
+from circletools.profile.joining import Place, Time
+from circletools.render.executions import Rank, ranks, whole_cells, whole_json
 from circletools.render.origins import with_line
 from circletools.render.table import places_json, shorter, table_csv, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
@@ -221,6 +221,8 @@ def _absent(attribution: Attribution) -> list[OperatorTime]:
 
 def _coverage(attribution: Attribution) -> str:
     """Return how many operators have a time, and the share of time in delegates, which only some runtimes have."""
+    if not attribution.operators:
+        return "no operator times"
     own = sum(row.time is not None for row in attribution.operators)
     timed = f"{own} of {counted(len(attribution.operators), 'operator')} timed"
     if grouped := len(attribution.operators) - own - len(_absent(attribution)):
@@ -341,7 +343,9 @@ def _table(
     *,
     top: int,
 ) -> Iterator[str]:
-    """Yield a table with times, then the other columns, then a label of any length."""
+    """Yield a table with times, then the other columns, then a label of any length; nothing without rows."""
+    if not rows:
+        return
     yield ""
     header = _AVERAGES if attribution.averaged else _NUMBERS
     found = ranks([row[0] for row in rows], attribution.tick_ns, work)

@@ -1,13 +1,21 @@
-"""The figures of executions as a whole, as text and JSON."""
+"""The figures of executions as a whole, as text and JSON; the ranks of operators.
+
+Times share a rank if the trace cannot distinguish them, because its clock is coarse and runs vary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from circletools.profile.attribution import Attribution
+from circletools.profile.joining import Time
+from circletools.trace.operators.profile import Whole
 from circletools.wording import counted, milliseconds
+
+_FINER = 3  # a mean resolves differences smaller than a step of the clock
+_NEAR = 0.1  # of the longer time: times closer than this change order between recordings of a model
 
 
 def whole_json(attribution: Attribution) -> dict[str, Any]:
@@ -26,6 +34,8 @@ def whole_json(attribution: Attribution) -> dict[str, Any]:
         "initial_memory_bytes": whole.initial_memory_bytes,
         "memory_added": whole.memory_added,
         "model_bytes": whole.model_bytes,
+        "model": whole.model,
+        "delegates": list(whole.delegates),
     }
 
 
@@ -42,40 +52,97 @@ def _steady_ns(attribution: Attribution) -> int | None:
 
 
 def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
-    """Yield the names and values of the figures that are known."""
+    """Yield the names and values of the figures that are known, and the names of those that a log lacks."""
     whole, first, steady = attribution.whole, _first_ns(attribution), _steady_ns(attribution)
-    if whole.initialization_ns is not None:
-        parts = ", ".join(f"{name} {milliseconds(time)}" for name, time in whole.parts)
-        yield "initialization", f"{milliseconds(whole.initialization_ns)} ms{': ' * bool(parts)}{parts}"
-    if whole.warm_up_runs is not None:
-        yield "warm-up", counted(whole.warm_up_runs, "run")
-    if first is not None:
-        yield "first run", f"{milliseconds(first)} ms"
-    each, outside = attribution.medians_ns or attribution.total_ns / attribution.executions, ""
+    delegates = {row.code: 0 for row in attribution.operators if "delegate" in row.code.lower()}
+    figures = [
+        ("model", whole.model + f", {whole.model_bytes or 0:,} bytes" * bool(whole.model_bytes)),
+        ("delegates", "; ".join(whole.delegates or delegates)),
+        ("threads", str(whole.threads or "")),
+        ("initialization", _initialization(whole)),
+        ("warm-up", "" if whole.warm_up_runs is None else counted(whole.warm_up_runs, "run")),
+        ("first run", "" if first is None else f"{milliseconds(first)} ms"),
+        *_run_cells(attribution, steady),
+        ("memory", _memory(whole)),
+    ]
+    yield from ((name, text) for name, text in figures if text)
+    if attribution.runtime == "benchmark_model" and (absent := [name for name, text in figures if not text]):
+        yield "not in the log", ", ".join(absent)
+
+
+def _initialization(whole: Whole) -> str:
+    parts = ", ".join(f"{name} {milliseconds(time)}" for name, time in whole.parts)
+    total = "" if whole.initialization_ns is None else f"{milliseconds(whole.initialization_ns)} ms"
+    return ": ".join(filter(None, (total, parts)))
+
+
+def _memory(whole: Whole) -> str:
+    if whole.memory_bytes is None:
+        return ""
+    added, first = " more than at the start" if whole.memory_added else " peak", whole.initial_memory_bytes
+    initial = f", {first / (1 << 20):.1f} after initialization" if first is not None else ""
+    return f"{whole.memory_bytes / (1 << 20):.1f} MiB{added}{initial}"
+
+
+def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[str, str]]:
+    """Yield the time of a run, of its operators, and their rate."""
+    each, outside, spread = attribution.medians_ns or attribution.total_ns / attribution.executions, "", ""
+    percentiles = [milliseconds(time) for time in attribution.whole.range_ns[3:]]
     if steady is not None:
         beside = max(0.0, steady - each)
         share = f" ({100 * beside / steady:.0f} %)" if steady else ""
         outside = f", {milliseconds(round(beside))} ms{share} outside operators"
-        run, spread = f"{milliseconds(steady)} ms", ""
-        if whole.range_ns:
-            low, high, deviation = map(milliseconds, whole.range_ns)
-            percent = f"{100 * whole.range_ns[2] / max(steady, 1):.1f} %"
-            spread = f", {low} to {high}, standard deviation {deviation} ({percent})"
-        name, value = (
-            ("average run", run + spread) if attribution.averaged else ("steady state", f"{run} a run{outside}")
-        )
-        yield name, value
-    if attribution.averaged:
-        yield "operators", f"{milliseconds(round(each))} ms a run{outside}"
+    if times := attribution.whole.range_ns:
+        low, high, deviation = map(milliseconds, times[:3])
+        percent = f"{100 * times[2] / max(steady or each, 1):.1f} %"
+        spread = f", {low} to {high}, standard deviation {deviation} ({percent})"
+    if not attribution.averaged:
+        yield "steady state", "" if steady is None else f"{milliseconds(steady)} ms a run{outside}"
+    else:
+        yield "average run", "" if steady is None else f"{milliseconds(steady)} ms{spread}"
+        spread = "" if steady else spread
+        if percentiles:
+            yield "percentiles", "5 % {} ms, median {}, 95 % {}".format(*percentiles)
+        yield "operators", f"{milliseconds(round(each))} ms a run{spread}{outside}" if each else ""
     counts = [row.macs for row in attribution.operators if row.time or attribution.groups]
     if (macs := sum(count or 0 for count in counts)) and (steady or each):
         yield "rate", f"{2 * macs / (steady or each):.2f} GFLOP/s, {macs:,} MACs a run"
-    if whole.threads is not None:
-        yield "threads", str(whole.threads)
-    if whole.memory_bytes is not None:
-        added, first_bytes = (
-            " more than at the start" if whole.memory_added else " peak",
-            whole.initial_memory_bytes,
-        )
-        initial = f", {first_bytes / (1 << 20):.1f} after initialization" if first_bytes is not None else ""
-        yield "memory", f"{whole.memory_bytes / (1 << 20):.1f} MiB{added}{initial}"
+
+
+class Rank(NamedTuple):
+    """A place in the order, from 1; `shared` is the first place whose time cannot be distinguished from this one."""
+
+    place: int
+    shared: int
+
+
+def ranks(times: Sequence[Time], tick_ns: int, work: Sequence[int] | None = None) -> list[Rank]:
+    """Return the rank of each time; the longest time comes first.
+
+    Times are compared by `typical_ns`. Times that share a rank differ from the longest of them by less than a third
+    of a clock step, or less than a tenth; the one with the most `work` comes first, because work is the same in every
+    trace. Averages, and operators that do not run in most executions, are ranked by their totals.
+    """
+    groups: list[list[int]] = []
+    for at in sorted(range(len(times)), key=lambda at: _key(times[at])):
+        if groups and _near(times[groups[-1][0]], times[at], tick_ns):
+            groups[-1].append(at)
+        else:
+            groups.append([at])
+    found, done = {}, 0
+    for group in groups:
+        for place, at in enumerate(sorted(group, key=lambda at: (-work[at] if work else 0, at)), done + 1):
+            found[at] = Rank(place, done + 1)
+        done += len(group)
+    return [found[at] for at in range(len(times))]
+
+
+def _key(time: Time) -> tuple[int, int]:
+    return -(time.typical_ns or 0), 0 if time.typical_ns else -time.total_ns
+
+
+def _near(greater: Time, time: Time, tick_ns: int) -> bool:
+    if not greater.typical_ns or not time.typical_ns:
+        return _key(greater) == _key(time)
+    less = greater.typical_ns - time.typical_ns
+    return _FINER * less < tick_ns or less < _NEAR * greater.typical_ns

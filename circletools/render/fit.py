@@ -61,11 +61,7 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
             for row, misfit in zip(target.to_rows(), target.misfits, strict=True)
         ],
         "sources": [
-            {
-                "source": source.name,
-                "operators": places_json(source.operators),
-                "computed_bytes": source.size_bytes,
-            }
+            {"source": source.name, "operators": places_json(source.operators), "computed_bytes": source.size_bytes}
             | details_json(source.details)
             for source in target.sources
         ],

@@ -85,12 +85,7 @@ def headline_text(file: str, found: Judgement, error: str | None = None) -> Iter
 
 def judgement_json(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
     """Return the JSON of `check`. With a baseline, new findings are marked. `error` says why it has no findings."""
-    document = {
-        "file": file,
-        "schema_version": SCHEMA_VERSION,
-        "verdict": verdict(found.new, error),
-        "error": error,
-    }
+    document = {"file": file, "schema_version": SCHEMA_VERSION, "verdict": verdict(found.new, error), "error": error}
     if found.fixed is None:
         return document | {"findings": [asdict(finding) for finding in found.new]}
     counts = {"new_count": sum(found.is_new), "fixed_count": found.fixed}

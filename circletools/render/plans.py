@@ -138,9 +138,7 @@ def summary_text(found: Summary) -> Iterator[str]:
         for one in found.devices
     ]
     yield from table_text(
-        [("device", "operators", "share", "bytes computed", "launches", "MACs"), *rows],
-        right=range(1, 6),
-        indent="",
+        [("device", "operators", "share", "bytes computed", "launches", "MACs"), *rows], right=range(1, 6), indent=""
     )
     takes = {one.device: one.operator_count for one in found.devices}
     for device, groups in groupby(found.refusals, lambda one: one.device):

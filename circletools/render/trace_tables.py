@@ -85,17 +85,17 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
         some = f", the first {TOP_RUNS} of {count}" if count > TOP_RUNS else ""
         rows = [_RUN_HEAD, *map(_run_cells, shown)]
         yield f"runs{some}, in ms", rows, number_columns(rows)
-        yield "all runs, by wall-clock time, in ms", _share_rows(runs["wall_clock"], runs["elapsed_ns"]), _BEHIND_TWO
     else:
         for run in shown:
             yield "thread time in ms", _bucket_rows(run["parts"][0]), _BEHIND_TWO
     executions = document["all_executions"]
-    if executions["count"]:
-        elapsed = executions["total_ns"]
-        yield _executions_title(executions["by"]), _share_rows(executions["wall_clock"], elapsed), _BEHIND_TWO
     every = [["all", *_execution_cells(executions)]] if executions["count"] else []
     if rows := every + _driver_rows(document):
         yield "executions, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
+    if executions["count"]:
+        yield _executions_title(executions["by"]), _share_rows(executions, executions["total_ns"]), _BEHIND_TWO
+    if count:
+        yield "all runs, by wall-clock time, in ms", _share_rows(runs, runs["elapsed_ns"]), _BEHIND_TWO
 
 
 def _executions_title(kinds: list[str]) -> str:
@@ -117,11 +117,11 @@ def _run_blocks(run: Document) -> Iterator[_Block]:
     name += f" (process {run['process']})" if run["index"] >= 0 else ""
     name += ", cut short" if run["partial"] else ""
     if run["wall_clock"]:
-        yield f"{name}, by wall-clock time, in ms", _share_rows(run["wall_clock"], run["elapsed_ns"]), _BEHIND_TWO
+        yield f"{name}, by wall-clock time, in ms", _share_rows(run, run["elapsed_ns"]), _BEHIND_TWO
     for part in run["parts"]:
         title = name if part["app_phase"] == WHOLE else f"run {run['index']}, {_phase_title(part['app_phase'])}"
         if part["wall_clock"]:
-            rows = _share_rows(part["wall_clock"], part["executions"]["total_ns"])
+            rows = _share_rows(part["executions"] | part, part["executions"]["total_ns"])
             yield f"{title}: executions, by wall-clock time, in ms", rows, _BEHIND_TWO
         yield f"{title}: thread time in ms", _bucket_rows(part), _BEHIND_TWO
     rows = [
@@ -148,17 +148,22 @@ def _execution_cells(summary: Document) -> _Row:
     return [*_summary_cells(summary), first, rest, str(summary["most_at_once"])]
 
 
-def _share_rows(shares: list[Document], elapsed: int) -> list[_Row]:
-    """Return a row for each layer and phase (and driver, if there are several) with its share of the elapsed time."""
+def _share_rows(whole: Document, elapsed: int) -> list[_Row]:
+    """Return a row for each layer and phase (and driver, if there are several) with its share of the elapsed time.
+
+    If `whole` covers several runs or executions, their means are added.
+    """
+    shares, count = whole["wall_clock"], whole.get("count", 1)
     drivers = {one["driver_process"] for one in shares if one["layer"] == "LD"}
-    rows = [["layer", "phase", "self", "inclusive", "share %"]]
+    rows = [["layer", "phase", "self", "inclusive", "share %", *["self, mean"] * (count > 1)]]
     for one in sorted(shares, key=lambda one: (*LAYERS, "").index(one["layer"])):
         process, self_ns = one["driver_process"], one["self_ns"]
         layer = LAYER_NAMES.get(one["layer"], "several in flight, indistinguishable")
         layer += "" if len(drivers) < 2 or process is None else f" {process}"
-        times = [*_times((self_ns, one["inclusive_ns"])), _percent(self_ns, elapsed)]
+        times = [*_times((self_ns, one["inclusive_ns"])), _percent(self_ns, elapsed), _time(round(self_ns / count))]
         rows.append([layer, PHASE_NAMES.get(one["phase"], ""), *times])
-    return [*rows, ["Sum", "", milliseconds(elapsed), "", _percent(elapsed, elapsed)]]
+    rows.append(["Sum", "", milliseconds(elapsed), "", _percent(elapsed, elapsed), milliseconds(elapsed // count)])
+    return [row[: len(rows[0])] for row in rows]
 
 
 def _percent(part_ns: int, whole_ns: int) -> str:
@@ -221,6 +226,12 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     yield f"{trace['name']}: {trace['encoding']}, {events}, {whole}"
     if drivers:
         yield f"driver processes: {drivers}"
+    if "all_runs" in document:
+        shares = (document["all_runs"]["wall_clock"], document["all_executions"]["wall_clock"])
+        absent = [LAYER_NAMES[one] for one in LAYERS if all(one != row["layer"] for some in shares for row in some)]
+        absent += ["drivers' processes"] * (not drivers)
+        if absent:
+            yield f"not in the trace: {', '.join(absent)}"
     for title, rows, numbers in _blocks(document, by):
         yield ""
         yield title

@@ -132,13 +132,7 @@ class Running:
     """A model that is ready to run; with `allocate`, the runtime allocates the outputs."""
 
     def __init__(
-        self,
-        variant: str,
-        model: str,
-        given: Sequence[Array | None] | None,
-        make: Make,
-        *,
-        allocate: bool = False,
+        self, variant: str, model: str, given: Sequence[Array | None] | None, make: Make, *, allocate: bool = False
     ) -> None:
         """Compile the model. Raises one of `FAILURES`."""
         self._session = session = Session()

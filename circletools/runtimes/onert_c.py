@@ -12,18 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
-from ctypes import (
-    CDLL,
-    Array,
-    Structure,
-    byref,
-    c_char,
-    c_int,
-    c_int32,
-    c_size_t,
-    c_uint32,
-    c_void_p,
-)
+from ctypes import CDLL, Array, Structure, byref, c_char, c_int, c_int32, c_size_t, c_uint32, c_void_p
 from pathlib import Path
 from typing import Any, Final
 

@@ -5,9 +5,12 @@ Importing this module imports the runtime, which is an optional package.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import cache, partial
+from itertools import pairwise
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +22,7 @@ from circletools.runtimes.inputs import filled, make_input
 from circletools.runtimes.protocol import Array, Make, Placed, Recorded, RefusedError, Request, Verdict
 
 FAILURES = (RuntimeError, ValueError, TypeError, RefusedError)
+_MICROSECOND = timedelta(microseconds=1)
 _CODES = re.compile(r"No translator found for (\S+) node|operation of type (\S+) and name")
 _LINES = re.compile(r"(?:Exception from|Check '.*failed at|FrontEnd API failed with).*")
 
@@ -45,20 +49,49 @@ def placement(request: Request) -> Verdict:
 
 
 def profile(request: Request) -> Recorded:
-    """Run a model with OpenVINO's counters; return a table for each run, like benchmark_app's detailed counters."""
+    """Run a model with OpenVINO's counters; return a table for each run, like benchmark_app's detailed counters.
+
+    The counters are means over all runs so far, in whole microseconds; the table has the times of its run.
+    """
     begun, make = perf_counter(), partial(make_input, request.seed)
     given = request.inputs[0] if request.inputs else None
     running = Running(request.variant, request.model, given, make, {"PERF_COUNT": True})
     seconds = perf_counter() - begun
-    lines: list[str] = []
+    tables: list[list[Any]] = []
     for inputs in request.inputs or [running.inputs] * request.repeat:
         running.feed(inputs)
         running.run()
+        tables.append(running.asked.get_profiling_info())
+    times = [_run_times([one.real_time // _MICROSECOND for one in rows]) for rows in zip(*tables, strict=True)]
+    lines: list[str] = []
+    for rows, each in zip(tables, zip(*times, strict=True), strict=True):
         lines += ["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)"]
-        for one in running.asked.get_profiling_info():
-            times = (f"{time.total_seconds() * 1000:.3f}" for time in (one.real_time, one.cpu_time))
-            lines += [";".join((one.node_name, str(one.status), one.node_type, one.exec_type, *times))]
+        for one, time in zip(rows, each, strict=True):
+            status = "Status.EXECUTED" if time else one.status
+            lines += [f"{one.node_name};{status};{one.node_type};{one.exec_type}" + f";{time / 1000:.3f}" * 2]
     return Recorded("\n".join([*lines, ""]).encode(), seconds * 1e6)
+
+
+def _run_times(means: Sequence[int]) -> list[int]:
+    """Return the time of each run, given the mean of the runs so far, rounded down.
+
+    The sum of the first n runs is thus known to within n. Of the possible sums, those on the shortest path are taken,
+    so that times change only where the means show it.
+    """
+    lows = [0, *(number * mean for number, mean in enumerate(means, 1))]
+    sums = [0.0]
+    while (at := len(sums) - 1) < len(means):
+        low, high = (0.0, at), (math.inf, at)  # bounds of the slope, and where they were found
+        for number in range(at + 1, len(lows)):
+            least, most = ((one - sums[at]) / (number - at) for one in (lows[number], lows[number] + number - 1))
+            if least > high[0] or most < low[0]:
+                slope, end = high if least > high[0] else low
+                break
+            low, high = max(low, (least, number)), min(high, (most, -number))
+        else:
+            slope, end = (low[0] + high[0]) / 2, len(means)
+        sums += [sums[at] + slope * passed for passed in range(1, abs(end) - at + 1)]
+    return [round(after) - round(before) for before, after in pairwise(sums)]
 
 
 class Running:

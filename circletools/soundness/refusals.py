@@ -69,7 +69,7 @@ _IGNORED = {
         r"INDEX_OUT_OF_RANGE (metadata\[|.*external_buffer)",
         "NO_METADATA|OLD_OPERATOR_CODE",
         r"INVALID_SIGNATURE .*\.name",
-    ),
+    )
 }
 """The same for findings about properties that the program never reads, so that the model runs anyway."""
 JUDGED = tuple(_REFUSED)

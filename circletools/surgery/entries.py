@@ -70,12 +70,7 @@ def set_entry(edit: ModelEdit, name: str, value: bytes) -> RewriteResult:
 
 
 def remove_entries(
-    edit: ModelEdit,
-    names: Iterable[str] = (),
-    *,
-    origins: bool = False,
-    affinity: bool = False,
-    files: bool = False,
+    edit: ModelEdit, names: Iterable[str] = (), *, origins: bool = False, affinity: bool = False, files: bool = False
 ) -> RewriteResult:
     """Remove all metadata entries with these names; with `origins` or `affinity`, remove their tables and stamps too.
 

@@ -27,7 +27,5 @@ class BatchOptions(NamedTuple):
 
 
 _JOBS = "Process several files in N processes; 0 or auto: one per core."
-ANNOTATIONS: dict[str, Any] = {
-    "jobs": Annotated[int, option("--jobs", _JOBS, "N", parser=_jobs)],
-}
+ANNOTATIONS: dict[str, Any] = {"jobs": Annotated[int, option("--jobs", _JOBS, "N", parser=_jobs)]}
 """The annotated types of these options, by name."""

@@ -24,11 +24,7 @@ By = Annotated[
 
 @filling(ct.PlanRequest, PLANNING)
 def annotate_affinity(
-    source: Input,
-    request: ct.PlanRequest,
-    output: Output = None,
-    in_place: InPlace = False,
-    form: Form = "text",
+    source: Input, request: ct.PlanRequest, output: Output = None, in_place: InPlace = False, form: Form = "text"
 ) -> None:
     """Write the device of each operator to the metadata.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Annotated, Literal, get_args
 
@@ -28,10 +29,9 @@ Depth = Annotated[int | None, option("--depth", "Truncate module paths to their 
 
 def attribute(
     traces: Annotated[
-        tuple[str, ...],
-        argument("TRACE...", "Operator traces of one model, or - for standard input."),
+        tuple[str, ...], argument("TRACE...", "Operator traces of one model, or - for standard input.")
     ],
-    model: Annotated[str, option("--model", "The model that was run.", "M", show_default=False)],
+    model: Annotated[str | None, option("--model", "The model that was run; else rows are operators.", "M")] = None,
     form: TimeForm = "text",
     by: Tables = (),
     top: Top = 10,
@@ -56,7 +56,7 @@ def attribute(
         raise ct.UsageError("CSV holds only one table", hint="choose one with --by")
     first = first_executions(skip)
     times = [ct.read_profile(trace, skip=first, process=process, thread=thread) for trace in traces]
-    with reading(model) as opened:
+    with reading(model) if model else nullcontext() as opened:
         result = ct.attribute(opened, times, depth=depth)
     if form in _STACKS:
         show(_STACKS[form](result))
@@ -64,7 +64,8 @@ def attribute(
         show_text(ct.render.attribution_csv(result, by[0] if by else "operator"))
     else:
         text = partial(ct.render.attribution_text, top=top)
-        show_as(form, result, _shown(form, by, result.named), text=text, json=ct.render.attribution_json, file=model)
+        file, tables = model or traces[0], _shown(form, by, result.named)
+        show_as(form, result, tables, text=text, json=ct.render.attribution_json, file=file)
     print_notes(result.notes)
     if any(note.code == "STALE_ORIGIN" for note in result.notes):
         raise Exit(1)

@@ -81,8 +81,7 @@ def dump_origins(
     source_name: Annotated[str | None, option("--source", "Only sources whose names match.", "REGEX")] = None,
     subgraph: Annotated[int | None, option("--subgraph", "Only this subgraph.", "N", min=0)] = None,
     tables: Annotated[
-        Path | None,
-        option("--tables", "Instead write the tables to DIR, as .bin files and origins.json.", "DIR"),
+        Path | None, option("--tables", "Instead write the tables to DIR, as .bin files and origins.json.", "DIR")
     ] = None,
 ) -> None:
     """Show the sources of each operator and vice versa.

@@ -93,12 +93,10 @@ def signature(
     output: Output = None,
     add: Annotated[str | None, option("--add", "The key of a signature to add.", "KEY")] = None,
     inputs: Annotated[
-        Pairs,
-        option("--input", "An input of the signature (default: all, by tensor name).", "NAME=TENSOR"),
+        Pairs, option("--input", "An input of the signature (default: all, by tensor name).", "NAME=TENSOR")
     ] = (),
     outputs: Annotated[
-        Pairs,
-        option("--output", "An output of the signature (default: all, by tensor name).", "NAME=TENSOR"),
+        Pairs, option("--output", "An output of the signature (default: all, by tensor name).", "NAME=TENSOR")
     ] = (),
     remove: Annotated[Pairs, option("--remove", "The key of a signature to remove; may be repeated.", "KEY")] = (),
     subgraph: OneSubgraph = 0,

@@ -69,8 +69,7 @@ def trace_compare(
     strict: Strict = False,
     operators: Annotated[bool, option("--operators", "Compare the operators in operator traces.")] = False,
     history: Annotated[
-        tuple[str, ...],
-        option("--history", "An earlier recording, or a directory of them; may be repeated.", "PATH"),
+        tuple[str, ...], option("--history", "An earlier recording, or a directory of them; may be repeated.", "PATH")
     ] = (),
     paired: Annotated[bool, option("--paired", "Compare in pairs, if both sides were recorded alternately.")] = False,
 ) -> None:

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.operator_support import (
-    TRACES,
-)
+from tests.kit.operator_support import TRACES
 from tests.kit.origin_support import OP, embedded, origins, rebuilt
 from tests.kit.profile_support import IF_MODEL, IF_TRACE, MLP, run, shown
 from tests.kit.support import edited, path_of
@@ -29,6 +27,23 @@ def test_text(tmp_path: Path) -> None:
     status, out, err = run(shown(tmp_path, *events), "--model", model)
     assert (status, err) == (0, "")
     assert out == EXPECTED.read_text(encoding="utf-8")
+
+
+def test_a_log_without_a_model(tmp_path: Path) -> None:
+    log, tables = tmp_path / "log.txt", (TRACES / "benchmark_custom_op.txt").read_text(encoding="utf-8")
+    told = "Explicitly applied GPU delegate, and the model graph will be partially executed\nGraph: [net.tflite]\n"
+    told += "count=2 curr=9\ncount=50 first=152 curr=139 min=130 max=161 avg=145 std=9 p5=131 median=140 p95=160\n"
+    told += "Inference timings in us: Init: 5685, First inference: 1853, Warmup (avg): 1446.3, Inference (avg): 145\n"
+    for text, begin, absent in ((tables, "averages of ", ""), ("", "averages of 50 executions; no", ", operators")):
+        log.write_text(told + text, encoding="utf-8")
+        status, out, _ = run(log)
+        assert (status, out.startswith(f"benchmark_model: {begin}"), "GPU will be partially executed" in out) == (
+            0,
+            True,
+            True,
+        )
+        assert f"  not in the log  threads{absent}, memory\n" in out
+        assert "5 % 0.131 ms, median 0.140, 95 % 0.160" in out
 
 
 def test_json(tmp_path: Path) -> None:

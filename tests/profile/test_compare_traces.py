@@ -7,10 +7,7 @@ from typing import Any
 from circletools.profile.comparisons import compare_traces
 from circletools.render.comparison import comparison_json
 from circletools.trace.nnapi.analysis import Analysis
-from tests.kit.trace_support import (
-    EXAMPLE,
-    read,
-)
+from tests.kit.trace_support import EXAMPLE, read
 
 
 def compared(before: Analysis, after: Analysis, threshold: float) -> dict[str, Any]:

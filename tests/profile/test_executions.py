@@ -11,12 +11,7 @@ from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.profile.attribution import attribute
 from circletools.profile.joining import joined_executions
-from circletools.trace.operators.profile import (
-    OperatorRun,
-    OperatorTrace,
-    warm_up,
-    without_first,
-)
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, warm_up, without_first
 from circletools.trace.operators.read import read_profile
 from tests.kit.origin_support import embedded
 from tests.kit.profile_support import MLP, run, traced

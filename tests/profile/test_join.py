@@ -7,12 +7,7 @@ import pytest
 from circletools.errors import InvalidInputError
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile
-from tests.kit.operator_support import (
-    as_atrace,
-    as_report,
-    as_rows,
-    litert_events,
-)
+from tests.kit.operator_support import as_atrace, as_report, as_rows, litert_events
 from tests.kit.profile_support import MLP, joined, traced
 from tests.kit.support import bytes_of, path_of
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from circletools.profile.joining import Time, ranks
+from circletools.profile.joining import Time
+from circletools.render.executions import ranks
 
 
 def typical(*times: int) -> list[Time]:

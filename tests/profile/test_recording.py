@@ -53,6 +53,15 @@ def test_totals_are_the_runtimes_own(on: str) -> None:
     assert read_profile(found.data).runs == found.trace.runs
 
 
+def test_runs_are_told_apart_by_the_means_of_all_so_far() -> None:
+    run_times = pytest.importorskip("circletools.runtimes.openvino")._run_times
+    for given in ([4019] + [2] * 49, [20] * 30, [89, *[1] * 20]):
+        found = run_times([sum(given[:count]) // count for count in range(1, len(given) + 1)])
+        assert all(abs(sum(found[at:]) - sum(given[at:])) <= len(given) for at in range(len(given))), found
+        assert found[0] == given[0]
+        assert max(abs(one - other) for one, other in zip(found, given, strict=True)) <= 2
+
+
 @pytest.mark.runtime
 def test_given_inputs(tmp_path: Path) -> None:
     need("ai_edge_litert")

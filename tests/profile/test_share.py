@@ -16,10 +16,7 @@ from circletools.origin.read import Origins
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.trace.operators.profile import OperatorRun, without_first
 from circletools.trace.operators.read import read_profile
-from tests.kit.operator_support import (
-    SAMPLES,
-    TRACES,
-)
+from tests.kit.operator_support import SAMPLES, TRACES
 from tests.kit.origin_support import origins
 from tests.kit.profile_support import MLP, joined, totals, traced
 from tests.kit.support import bytes_of

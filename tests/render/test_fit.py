@@ -274,7 +274,7 @@ def test_programs_as_json() -> None:
                 {"subgraph": 0, "operator_index": 3, "table_takes": True, "words": "no ADD"},
                 {"subgraph": 1, "operator_index": 4, "table_takes": False, "words": ""},
             ],
-        },
+        }
     ]
 
 

@@ -21,10 +21,7 @@ FILE = "a,b:%.tflite"
 
 
 def test_text_has_what_is_new() -> None:
-    assert list(ct.render.judgement_text("a", AGAIN)) == [
-        "a: ok",
-        "  info OUTPUT_TAP subgraphs[0].outputs[0]: x & y",
-    ]
+    assert list(ct.render.judgement_text("a", AGAIN)) == ["a: ok", "  info OUTPUT_TAP subgraphs[0].outputs[0]: x & y"]
     assert list(ct.render.headline_text("a", FOUND)) == ["a: findings"]
     assert list(ct.render.judgement_text("a", NOTHING, "it is broken")) == ["a: invalid"]
     assert list(ct.render.headline_text("a", NOTHING, "it is broken")) == ["a: invalid"]
@@ -60,10 +57,7 @@ def test_sarif() -> None:
         "message": {"text": DOUBLE.message},
         "locations": [
             {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": "a%20b.tflite"},
-                    "region": {"startLine": 1},
-                },
+                "physicalLocation": {"artifactLocation": {"uri": "a%20b.tflite"}, "region": {"startLine": 1}},
                 "logicalLocations": [{"fullyQualifiedName": "subgraphs[0].outputs[1]"}],
             }
         ],

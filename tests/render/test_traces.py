@@ -66,8 +66,8 @@ def test_the_functions_with_the_most_time() -> None:
 
 def test_what_never_ends_is_cut_short() -> None:
     document = trace_json(read("10 T1 B [NN_LA_PO]run\n20 T1 B [NN_LR_PE]f\n30 T1 E"))
-    assert list(trace_text(document, "bucket"))[2] == "run 0 run (process 1000), cut short, by wall-clock time, in ms"
-    assert list(trace_text(document))[4].split() == ["0", "1000", "0.020", "0", "-", "-", "run,", "cut", "short"]
+    assert list(trace_text(document, "bucket"))[3] == "run 0 run (process 1000), cut short, by wall-clock time, in ms"
+    assert list(trace_text(document))[5].split() == ["0", "1000", "0.020", "0", "-", "-", "run,", "cut", "short"]
 
 
 def test_an_execution_in_which_no_other_time_passed() -> None:

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from circletools.codes import explanations
-from tests.kit.trace_support import (
-    SIMPLE,
-    codes,
-    lines,
-    read,
-    table,
-)
+from tests.kit.trace_support import SIMPLE, codes, lines, read, table
 
 CASES = {
     "T001": "10 T1 B x\n20 T1 E",

@@ -16,17 +16,7 @@ from circletools.trace.nnapi.analysis import analyse
 from circletools.trace.nnapi.export import perfetto_parts
 from circletools.trace.sources import content, events, open_trace
 from circletools.trace.sources.wire import field_bytes, field_number
-from tests.kit.trace_support import (
-    EXAMPLE,
-    SIMPLE,
-    US,
-    document,
-    ftrace,
-    inclusive,
-    lines,
-    read,
-    table,
-)
+from tests.kit.trace_support import EXAMPLE, SIMPLE, US, document, ftrace, inclusive, lines, read, table
 
 ENDINGS = ("html", "ftrace", "html.gz", "ftrace.gz", "ctrace", "pftrace", "z.pftrace", "pftrace.gz")
 

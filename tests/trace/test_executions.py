@@ -7,12 +7,7 @@ import pytest
 
 from circletools.trace.nnapi.summaries import Summary, most_at_once, summarise
 from circletools.trace.nnapi.timeline import run_of
-from tests.kit.trace_support import (
-    US,
-    codes,
-    own,
-    read,
-)
+from tests.kit.trace_support import US, codes, own, read
 
 
 def test_summaries() -> None:

@@ -103,7 +103,7 @@ def test_openvino_s_counters_add_up_to_its_totals() -> None:
     found = joined(CNN, trace)
     assert found.total_ns == sum(told)
     delegated = {row.index: bool(row.time and row.time.delegated_ns) for row in found.operators if row.time}
-    assert delegated == {0: True, 1: True, 2: True, 3: True, 5: False, 6: False}
+    assert delegated == {0: True, 1: True, 2: True, 3: True, 4: False, 5: False, 6: False}
     backends = {row.index: row.backends for row in found.operators}
     assert any("brgconv" in name or "conv" in name or "gemm" in name for name in backends[2])
     assert {row.name for row in found.added} <= {"Reorder", "Transpose"}
@@ -113,7 +113,7 @@ HEADER = "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
 
 
 def test_rows_of_counters() -> None:
-    text = HEADER + "3;EXECUTED;Add;k;1.5;9.000;\na;b;Status.EXECUTED;Relu;k;0.000001;0\nz;NOT_RUN;X;k;7.0;7.0\n"
+    text = HEADER + "3;EXECUTED;Add;k;1.5;9.000;\na;b;Status.EXECUTED;Relu;k;0.000001;0\nz;NOT_RUN;X;undef;7.0;7.0\n"
     (first, second) = read_profile((text + "Total;;;;1.5;9.0\n").encode()).runs
     assert first == OperatorRun(0, 3, "Add", "k", 0, 1_500_000, 0, 1)
     assert second == OperatorRun(0, 1, "Relu", "k", 1_500_000, 1, 0, 1, of_delegate=True)

@@ -7,11 +7,7 @@ import pytest
 from circletools.errors import InvalidInputError
 from circletools.trace.operators.profile import self_times
 from circletools.trace.operators.read import read_profile
-from tests.kit.operator_support import (
-    LITERT_MODELS,
-    as_atrace,
-    litert_events,
-)
+from tests.kit.operator_support import LITERT_MODELS, as_atrace, litert_events
 from tests.kit.oracles.litert_events import OPERATOR
 from tests.kit.support import path_of
 

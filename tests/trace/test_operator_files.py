@@ -10,12 +10,7 @@ import pytest
 
 from circletools.errors import InvalidInputError, UsageError
 from circletools.trace.operators.names import agrees, is_builtin
-from circletools.trace.operators.profile import (
-    OperatorRun,
-    OperatorTrace,
-    Runtime,
-    without_first,
-)
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Runtime, without_first
 from circletools.trace.operators.read import read_profile
 
 BUILTIN = ("ADD", "CONV_2D", "ARG_MAX", "ARG_MIN", "RELU6", "SQUARE", "PADV2", "MEAN", "SELECT_V2", "RMS_NORM")

@@ -9,10 +9,7 @@ import pytest
 
 from circletools.trace.nnapi.marks import LAYERS, PHASES
 from circletools.trace.sources import Event
-from tests.kit.trace_support import (
-    document,
-    read,
-)
+from tests.kit.trace_support import document, read
 
 
 def test_an_event_has_the_fields_that_others_use() -> None:

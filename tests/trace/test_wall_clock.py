@@ -76,10 +76,7 @@ ROWS = {
         f"1000 T2 B [NN_LI_PE]a\n1100 T2 B {CLIENT}\n1200 D1 B {SERVER}\n1300 T2 E\n1700 D1 E\n2000 T2 E",
         {"LI_PE": 500, "LD_PE 2000": 500},
     ),
-    "subtract": (
-        "1000 T2 B [NN_LI_PE]a\n1200 T2 B [SUB][NN_LR_PE]b\n1500 T2 E\n2000 T2 E",
-        {"LI_PE": 700},
-    ),
+    "subtract": ("1000 T2 B [NN_LI_PE]a\n1200 T2 B [SUB][NN_LR_PE]b\n1500 T2 E\n2000 T2 E", {"LI_PE": 700}),
     "initialisation": ("1000 T2 B [NN_LI_PE]a\n1200 T2 B [NN_LI_PI]b\n1500 T2 E\n2000 T2 E", {"LI_PE": 700}),
     "utility": ("1000 T2 B [NN_LC_PE]a\n1200 T2 B [NN_LU_PU]b\n1500 T2 E\n2000 T2 E", {"LC_PE": 1000}),
 }

@@ -75,8 +75,7 @@ def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
     present = [exporter for exporter in _EXPORTERS if exporter.MODULE in sys.modules]
     if not present:
         raise UsageError(
-            "no exporter to record",
-            hint="import tico or litert_torch first; for other exporters see docs/origins.md",
+            "no exporter to record", hint="import tico or litert_torch first; for other exporters see docs/origins.md"
         )
     log, root = Recording(), os.getcwd()
 

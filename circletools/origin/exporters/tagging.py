@@ -49,8 +49,7 @@ def nodes_of_operators(main: Graph, nodes: Sequence[Any], calls: Calls = NO_CALL
     others = frozenset(chain.from_iterable(named))
     folded = _folded(main, _in_front(main, kept, inner, tags, graph), graph)
     return _continued(
-        main,
-        [graph.with_equals(found, others.difference(own)) for own, found in zip(named, folded, strict=True)],
+        main, [graph.with_equals(found, others.difference(own)) for own, found in zip(named, folded, strict=True)]
     )
 
 

@@ -19,14 +19,7 @@ import numpy as np
 
 from circletools.graph.algorithms import rows_by_key
 from circletools.origin.tracking.evidence import Evidence, Found, grounds
-from circletools.origin.tracking.regions import (
-    Region,
-    both_regions,
-    one_by_one,
-    pair_regions,
-    repeated,
-    same_values,
-)
+from circletools.origin.tracking.regions import Region, both_regions, one_by_one, pair_regions, repeated, same_values
 from circletools.origin.tracking.view import CONVERSIONS, NONE, Pairs, Side, Views
 
 LAYOUT_OPS = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})

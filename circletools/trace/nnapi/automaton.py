@@ -11,16 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from circletools.trace.nnapi.marks import (
-    BEGIN_ONLY,
-    FOREIGN,
-    LAYERS,
-    PHASES,
-    SUBPHASES,
-    UNSPECIFIED,
-    Mark,
-    role_of,
-)
+from circletools.trace.nnapi.marks import BEGIN_ONLY, FOREIGN, LAYERS, PHASES, SUBPHASES, UNSPECIFIED, Mark, role_of
 
 END = -1
 """The symbol of an end event; the symbol of a begin event is the number of its mark."""

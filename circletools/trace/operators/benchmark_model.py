@@ -20,6 +20,7 @@ profile_summary_formatter.cc, tensorflow/lite/tools/benchmark/profiling_listener
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import accumulate
@@ -70,11 +71,18 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
         (r"Init footprint: +# MB", ("initial_memory_bytes",), 1 << 20),
         (r"Overall footprint: +# MB", ("memory_bytes",), 1 << 20),
         (r"model file size \(MB\): #", ("model_bytes",), 1_000_000),
-        (r"threads used for CPU inference: \[#\]", ("threads",), 1),
+        (r"threads(?: used for CPU inference)?: \[#\]", ("threads",), 1),
     )
 )
 # Statistics of the warm-up and of the regular runs; tables have their own, after `Timings (microseconds): `.
-_STATISTICS = re.compile(r"(?<!\): )\bcount=(\d{1,9}) (?:.*\bmin=# max=# avg=\S+ std=#)?".replace("#", _NUMERAL))
+_RANGE = r"\bcount=(\d{1,9}) (?:.*\bmin=# max=# avg=\S+ std=#(?: p5=# median=# p95=#)?)?".replace("#", _NUMERAL)
+_STATISTICS, _OF_TABLE = re.compile(rf"(?<!\): ){_RANGE}"), re.compile(rf"\): {_RANGE}")
+_MODEL = re.compile(r"\bGraph: \[(?:[^\]]*/)?([^\]/]+)\]")
+_DELEGATED = {
+    re.compile(r"Created TensorFlow Lite (\S+) delegate"): "{}",
+    re.compile(r"(\S+) delegate[^,]*, (?:and )?the model graph will (.{2,12}) executed"): "{} will {} executed",
+    re.compile(r"Replacing (\d+) out of (\d+) node.* \((\w+)\).* (\d+) part"): "{} of {} operators in {}, parts: {}",
+}
 
 
 class _Row(NamedTuple):
@@ -101,8 +109,9 @@ def parse(data: bytes) -> OperatorTrace:
         lines = [_PREFIX.sub("", line, count=1) for line in lines]
     initial, sections = _sections(lines)
     parts = ((row.kind, int(row.mean_ms * row.calls * 1_000_000)) for section in initial for row in section.rows)
-    whole = replace(_whole(lines), parts=tuple(parts))
-    executions = max([1, *(section.count for section in sections)])
+    whole, count = _whole(lines)
+    whole = replace(whole, parts=tuple(parts))
+    executions = max([section.count for section in sections], default=0) or count
     runs: list[OperatorRun] = []
     inside: list[OperatorRun] = []
     for section in sections:
@@ -112,28 +121,37 @@ def parse(data: bytes) -> OperatorTrace:
                 calls = max(1, row.calls) * (section.count or executions)
                 total = int((row.mean_ms * calls * 1_000_000).to_integral_value())
                 of_delegate = row.name.startswith(DELEGATE_PREFIX)
-                run = OperatorRun(section.subgraph, place, row.kind, "", 0, total, 0, 0, calls, of_delegate)
+                label = "" if of_delegate else row.name.removesuffix(f":{place}").strip("[]")
+                run = OperatorRun(section.subgraph, place, row.kind, "", 0, total, 0, 0, calls, of_delegate, label)
                 (inside if section.delegates else runs).append(run)
-    if not runs:
+    if not runs and whole.mean_ns is None:
         raise nothing_found("the tables of the report list no operators")
     return OperatorTrace("benchmark_model", tuple(runs), executions, averaged=True, inside=tuple(inside), whole=whole)
 
 
-def _whole(lines: list[str]) -> Whole:
-    """Return the figures in a benchmark's log other than its tables."""
-    found = Whole()
+def _whole(lines: list[str]) -> tuple[Whole, int]:
+    """Return the figures in a benchmark's log other than its tables, and the number of runs (1 if unknown)."""
     lines = [line for line in lines if len(line) <= _LONGEST]
-    statistics = [match for line in lines for match in (_STATISTICS.search(line),) if match]
-    if len(statistics) > 1:
-        times = (int(Decimal(value) * 1000) for value in statistics[-1].groups()[1:] if value)
-        found = replace(found, warm_up_runs=int(statistics[-2][1]), range_ns=tuple(times))
+    words = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in _found(lines, _DELEGATED))
+    models = _found(lines, (_MODEL,))
+    found = Whole(delegates=tuple(words), model=models[-1][1] if models else "")
     for line in lines:
         for pattern, names, unit in _FIGURES:
             if match := pattern.search(line):
                 values: Any = (int(Decimal(value) * unit) for value in match.groups())
                 found = replace(found, **dict(zip(names, values, strict=True)))
+    statistics, tables = (_found(lines, (pattern,)) for pattern in (_STATISTICS, _OF_TABLE))
+    regular = tables[-1:] if found.mean_ns is None else []
+    if len(statistics) > 1:
+        regular, found = statistics[-1:], replace(found, warm_up_runs=int(statistics[-2][1]))
+    times = (int(Decimal(value) * 1000) for match in regular for value in match.groups()[1:] if value)
     peak = any("Peak memory" in line for line in lines)
-    return replace(found, memory_added=found.memory_bytes is not None and not peak)
+    found = replace(found, range_ns=tuple(times), memory_added=found.memory_bytes is not None and not peak)
+    return found, int(regular[0][1]) if regular else 1
+
+
+def _found(lines: Iterable[str], patterns: Iterable[re.Pattern[str]]) -> list[re.Match[str]]:
+    return [match for line in lines for pattern in patterns for match in (pattern.search(line),) if match]
 
 
 def _places(rows: list[_Row]) -> list[int | None]:

@@ -5,8 +5,7 @@
 
 All values are strings, times are in microseconds, and an empty object ends the array. Newer versions write `#0 model
 $0 subg` for `$0 subg`. The subgraphs are written one after another, so events are in time order only within a
-subgraph. onert's other files are inexact: `trace.table.md` loses operators that begin in the same microsecond, and
-`trace.json` holds averages truncated to whole microseconds.
+subgraph. onert's other files, `trace.table.md` and `trace.json`, are inexact.
 """
 
 from __future__ import annotations
@@ -67,9 +66,7 @@ def _load(data: bytes) -> list[_Event]:
     return events
 
 
-def _paired(
-    events: list[_Event],
-) -> tuple[list[OperatorRun], dict[int, list[int]], list[tuple[int, int]], int]:
+def _paired(events: list[_Event]) -> tuple[list[OperatorRun], dict[int, list[int]], list[tuple[int, int]], int]:
     """Pair begin and end events with the same track and name.
 
     Return the runs of operators, the starts of the main subgraph's runs by session, the starts and durations of those

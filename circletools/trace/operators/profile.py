@@ -24,7 +24,8 @@ class OperatorRun(NamedTuple):
     `operator` is its index, `name` the runtime's name for it, `backend` the backend that ran it (empty if the trace
     does not record it). `execution` counts the inferences from 0. `lane` is a thread or session: runs in a lane can
     be nested, because an operator that calls a subgraph runs as long as the subgraph. `of_delegate` means that the
-    run is of a delegate's own operator, and `operator` is the delegate's number for it.
+    run is of a delegate's own operator, and `operator` is the delegate's number for it. `label` is what a report adds
+    to the name, such as the names of outputs.
     """
 
     subgraph: int
@@ -37,6 +38,7 @@ class OperatorRun(NamedTuple):
     lane: int = 0
     calls: int = 1
     of_delegate: bool = False
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,10 @@ class Whole(Attributes):
     """Figures of executions as a whole, apart from their operators; None or empty if the file lacks them.
 
     `elapsed_ns` holds the time of each execution; for averages, `mean_ns` is the mean without warm-up, `first_ns` the
-    first time, and `range_ns` the minimum, the maximum and the standard deviation. `memory_bytes` is the peak memory
-    of the process or, if `memory_added`, what it added; `initial_memory_bytes` is the same figure after
-    initialization. `parts` holds names and times of parts of initialization, `model_bytes` the size of the file.
+    first time, and `range_ns` the minimum, maximum, standard deviation and, if known, 5th percentile, median and 95th
+    percentile. `memory_bytes` is the peak memory of the process or, if `memory_added`, what it added;
+    `initial_memory_bytes` is the same figure after initialization. `parts` holds names and times of parts of
+    initialization, `model_bytes` the size of the file `model`, and `delegates` what a log states about delegates.
     """
 
     initialization_ns: int | None = None
@@ -61,6 +64,8 @@ class Whole(Attributes):
     initial_memory_bytes: int | None = None
     memory_added: bool = False
     model_bytes: int | None = None
+    model: str = ""
+    delegates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -31,6 +31,7 @@ _EXPECTED = (
     "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, benchmark_model's report, "
     "OpenVINO's detailed counters, or an ETDump"
 )
+_REPORT = re.compile(rb"= Run Order =|nference timings in us: ")
 _MEMORY_NAME = "<bytes>"  # the name of data in memory
 
 
@@ -78,7 +79,7 @@ DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], Op
     (lambda _, memory: etdump.is_dump(memory), etdump.parse),
     (lambda head, _: b'"elapsed_time_us"' in head, litert.parse),
     (lambda head, _: head.startswith(openvino.HEADER), openvino.parse),
-    (lambda _, memory: re.search(rb"= Run Order =", memory) is not None, benchmark_model.parse),
+    (lambda _, memory: _REPORT.search(memory) is not None, benchmark_model.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
 )
 """How to recognize and read other kinds, in the order tried; the fuzz target `operators` has seeds for each."""
