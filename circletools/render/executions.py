@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Time
-from circletools.trace.operators.profile import Whole
 from circletools.wording import counted, milliseconds
 
+_ADDED = (" peak", " more than at the start")
 _FINER = 3  # a mean resolves differences smaller than a step of the clock
 _NEAR = 0.1  # of the longer time: times closer than this change order between recordings of a model
 
@@ -55,33 +55,23 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
     """Yield the names and values of the figures that are known, and the names of those that a log lacks."""
     whole, first, steady = attribution.whole, _first_ns(attribution), _steady_ns(attribution)
     delegates = {row.code: 0 for row in attribution.operators if "delegate" in row.code.lower()}
+    parts = ", ".join(f"{name} {milliseconds(time)}" for name, time in whole.parts)
+    total = "" if whole.initialization_ns is None else f"{milliseconds(whole.initialization_ns)} ms"
+    initial, memory = whole.initial_memory_bytes, whole.memory_bytes
+    megabytes = "" if memory is None else f"{memory / (1 << 20):.1f} MiB" + _ADDED[whole.memory_added]
     figures = [
         ("model", whole.model + f", {whole.model_bytes or 0:,} bytes" * bool(whole.model_bytes)),
         ("delegates", "; ".join(whole.delegates or delegates)),
         ("threads", str(whole.threads or "")),
-        ("initialization", _initialization(whole)),
+        ("initialization", ": ".join(filter(None, (total, parts)))),
         ("warm-up", "" if whole.warm_up_runs is None else counted(whole.warm_up_runs, "run")),
         ("first run", "" if first is None else f"{milliseconds(first)} ms"),
         *_run_cells(attribution, steady),
-        ("memory", _memory(whole)),
+        ("memory", megabytes + ("" if initial is None else f", {initial / (1 << 20):.1f} after initialization")),
     ]
     yield from ((name, text) for name, text in figures if text)
     if attribution.runtime == "benchmark_model" and (absent := [name for name, text in figures if not text]):
         yield "not in the log", ", ".join(absent)
-
-
-def _initialization(whole: Whole) -> str:
-    parts = ", ".join(f"{name} {milliseconds(time)}" for name, time in whole.parts)
-    total = "" if whole.initialization_ns is None else f"{milliseconds(whole.initialization_ns)} ms"
-    return ": ".join(filter(None, (total, parts)))
-
-
-def _memory(whole: Whole) -> str:
-    if whole.memory_bytes is None:
-        return ""
-    added, first = " more than at the start" if whole.memory_added else " peak", whole.initial_memory_bytes
-    initial = f", {first / (1 << 20):.1f} after initialization" if first is not None else ""
-    return f"{whole.memory_bytes / (1 << 20):.1f} MiB{added}{initial}"
 
 
 def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[str, str]]:

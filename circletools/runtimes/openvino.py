@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from functools import cache, partial
 from itertools import pairwise
 from time import perf_counter
@@ -22,7 +21,6 @@ from circletools.runtimes.inputs import filled, make_input
 from circletools.runtimes.protocol import Array, Make, Placed, Recorded, RefusedError, Request, Verdict
 
 FAILURES = (RuntimeError, ValueError, TypeError, RefusedError)
-_MICROSECOND = timedelta(microseconds=1)
 _CODES = re.compile(r"No translator found for (\S+) node|operation of type (\S+) and name")
 _LINES = re.compile(r"(?:Exception from|Check '.*failed at|FrontEnd API failed with).*")
 
@@ -51,7 +49,7 @@ def placement(request: Request) -> Verdict:
 def profile(request: Request) -> Recorded:
     """Run a model with OpenVINO's counters; return a table for each run, like benchmark_app's detailed counters.
 
-    The counters are means over all runs so far, in whole microseconds; the table has the times of its run.
+    The CPU's counters are means over all runs so far, in whole microseconds; the table has the times of its run.
     """
     begun, make = perf_counter(), partial(make_input, request.seed)
     given = request.inputs[0] if request.inputs else None
@@ -62,13 +60,14 @@ def profile(request: Request) -> Recorded:
         running.feed(inputs)
         running.run()
         tables.append(running.asked.get_profiling_info())
-    times = [_run_times([one.real_time // _MICROSECOND for one in rows]) for rows in zip(*tables, strict=True)]
+    times = [[round(one.real_time.total_seconds() * 1e6) for one in rows] for rows in zip(*tables, strict=True)]
+    times = [_run_times(means) for means in times] if request.variant == "CPU" else times
     lines: list[str] = []
-    for rows, each in zip(tables, zip(*times, strict=True), strict=True):
+    for number, rows in enumerate(tables):
         lines += ["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)"]
-        for one, time in zip(rows, each, strict=True):
-            status = "Status.EXECUTED" if time else one.status
-            lines += [f"{one.node_name};{status};{one.node_type};{one.exec_type}" + f";{time / 1000:.3f}" * 2]
+        for one, each in zip(rows, times, strict=True):
+            status = "Status.EXECUTED" if each[number] else one.status
+            lines += [f"{one.node_name};{status};{one.node_type};{one.exec_type}" + f";{each[number] / 1000:.3f}" * 2]
     return Recorded("\n".join([*lines, ""]).encode(), seconds * 1e6)
 
 
@@ -90,7 +89,7 @@ def _run_times(means: Sequence[int]) -> list[int]:
             low, high = max(low, (least, number)), min(high, (most, -number))
         else:
             slope, end = (low[0] + high[0]) / 2, len(means)
-        sums += [sums[at] + slope * passed for passed in range(1, abs(end) - at + 1)]
+        sums += [sums[at] + slope * passed for passed in range(1, max(1, abs(end) - at) + 1)]
     return [round(after) - round(before) for before, after in pairwise(sums)]
 
 
