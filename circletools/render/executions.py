@@ -1,7 +1,4 @@
-"""The figures of executions as a whole, as text and JSON; the ranks of operators.
-
-Times share a rank if the trace cannot distinguish them, because its clock is coarse and runs vary.
-"""
+"""The figures of executions as a whole; ranks of times, which are shared if the trace cannot distinguish them."""
 
 from __future__ import annotations
 

@@ -149,10 +149,7 @@ def _execution_cells(summary: Document) -> _Row:
 
 
 def _share_rows(whole: Document, elapsed: int) -> list[_Row]:
-    """Return a row for each layer and phase (and driver, if there are several) with its share of the elapsed time.
-
-    If `whole` covers several runs or executions, their means are added.
-    """
+    """Return a row for each layer and phase (and driver, if there are several), with means of several runs."""
     shares, count = whole["wall_clock"], whole.get("count", 1)
     drivers = {one["driver_process"] for one in shares if one["layer"] == "LD"}
     rows = [["layer", "phase", "self", "inclusive", "share %", *["self, mean"] * (count > 1)]]
@@ -228,10 +225,9 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
         yield f"driver processes: {drivers}"
     if "all_runs" in document:
         shares = (document["all_runs"]["wall_clock"], document["all_executions"]["wall_clock"])
-        absent = [LAYER_NAMES[one] for one in LAYERS if all(one != row["layer"] for some in shares for row in some)]
-        absent += ["drivers' processes"] * (not drivers)
-        if absent:
-            yield f"not in the trace: {', '.join(absent)}"
+        found = {row["layer"] for some in shares for row in some}
+        absent = [LAYER_NAMES[layer] for layer in LAYERS if layer not in found] + ["driver processes"] * (not drivers)
+        yield from [f"not in the trace: {', '.join(absent)}"] * bool(absent)
     for title, rows, numbers in _blocks(document, by):
         yield ""
         yield title
