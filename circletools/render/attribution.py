@@ -233,7 +233,7 @@ def _coverage(attribution: Attribution) -> str:
     part += sum(row.time.total_ns for row in attribution.groups)
     part += sum(row.time.total_ns for row in attribution.added if row.kind == "delegate")
     longest = max((row.time.total_ns for row in attribution.operators if row.time), default=0)
-    if longest < attribution.tick_ns * attribution.executions and not attribution.groups:
+    if own and longest < attribution.tick_ns * attribution.executions and not attribution.groups:
         return f"{timed}, each shorter than the clock's tick: use a larger input"
     return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f} % of the time in delegates"
 
