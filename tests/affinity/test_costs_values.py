@@ -194,7 +194,7 @@ def test_a_problem_has_times_tensors_and_links() -> None:
             cost_tables(chooser, (), costs)
         many = [str(number) for number in range(65)]
         assert cost_tables(chooser, many[:64], costs)[0].times_us.shape == (3, 64)
-        with pytest.raises(UsageError, match="costs of 65 devices; the maximum is 64"):
+        with pytest.raises(UsageError, match="costs for 65 devices; the maximum is 64"):
             cost_tables(chooser, many, costs)
     assert problem.times_us.tolist() == [[21.0, 3.0], [7.0, inf], [11.0, 9.0]]
     assert (problem.producers.tolist(), problem.sizes_bytes.tolist()) == ([0], [16.0])
