@@ -1,4 +1,4 @@
-"""`python -m circletools`: the command `circletool`."""
+"""`python -m circletools`: the `circletool` command."""
 
 from __future__ import annotations
 

@@ -27,5 +27,5 @@ def as_file(model: Model) -> Iterator[Path]:
 
 
 def operators_of(model: ModelGraph) -> list[runtimes.Operators]:
-    """Return the operators of each subgraph, in which to look up those that a program names."""
+    """Return the operators of each subgraph, for looking up the operators that a program names."""
     return [(graph.operators.code_names, graph.operators.result_names) for graph in model.graphs]

@@ -48,8 +48,8 @@ def check(
     """Return all findings about a model, or fewer if an index is out of range.
 
     With `structure_only`, or if an index in a graph is out of range, only indices and external data are checked. If
-    only indices outside the graphs are, operators and shapes are checked too. Other findings concern graph, tensors,
-    operators, signatures, names, outputs and, unless metadata lies outside the file, origins and affinity.
+    only other indices are out of range, operators and shapes are checked too. Other findings concern the graph,
+    tensors, operators, signatures, names, outputs and, unless metadata lies outside the file, origins and affinity.
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
     each may take `timeout_s` seconds. `for_` names runtimes that should run the model, installed or not: findings
@@ -122,7 +122,7 @@ def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:
 
 
 def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins: Origins | None) -> Iterator[Finding]:
-    """Yield a finding, at the first operator concerned, for each reason why a program does not load the model."""
+    """Yield a finding, at the first operator concerned, for each reason that a program does not load the model."""
     with runtimes.Worker(name, timeout_s) as worker:
         verdict = runtimes.located(worker.called(path), operators_of(model))
         program = " ".join(filter(None, (name, worker.version, _ENDS.get(verdict.status))))

@@ -24,8 +24,8 @@ class Explanation(Attributes):
     """The explanation of a code.
 
     `subject` is `check` for all codes that `check` reports. `severity` is one word, or a phrase if the severity
-    varies. `example` is the location and message of an example. `repair` is whether `repair` fixes the finding:
-    always, only if asked, or never (empty).
+    varies. `example` is the location and message of an example. `repair` states whether the `repair` command fixes
+    the finding: always, only if asked, or never (empty).
     """
 
     code: str

@@ -38,7 +38,7 @@ class ExternalSummary(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class TensorSummary(Attributes):
-    """An input or output, or only its index if the tensor does not exist. -1 in `shape` is a dynamic dimension."""
+    """An input or output, or only its index if it does not exist. In `shape`, -1 means a dynamic dimension."""
 
     tensor: int
     name: str

@@ -1,4 +1,4 @@
-"""Select findings by code, and compare them with a baseline."""
+"""Select findings by code and compare them with a baseline."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FAILING: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest(Attributes):
-    """The settings by which findings of `check` are selected and judged.
+    """The settings that determine how the findings of `check` are selected and judged.
 
     `select` lists the codes to report, all if it is empty; `ignore` lists codes not to report. `baseline` is the JSON
     of an earlier run, whose findings are not new; models are matched by path, relative to the folder of the baseline
@@ -69,7 +69,7 @@ class CheckRequest(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class CheckInputs(Attributes):
-    """A request, and the findings of its baseline (`read_baseline`), None without a baseline."""
+    """A request, and the findings of its baseline (see `read_baseline`), or None if there is no baseline."""
 
     request: CheckRequest
     baseline: Mapping[str, Sequence[Finding]] | None
@@ -79,8 +79,8 @@ class CheckInputs(Attributes):
 class Judgement(Tabular):
     """The selected findings, and which of them are new.
 
-    `fixed` is the number of baseline findings that are gone, None without a baseline. `fails` holds the severities
-    that make a model fail.
+    `fixed` is the number of baseline findings that are gone (None if there is no baseline). `fails` holds the
+    severities that make a model fail.
     """
 
     findings: tuple[Finding, ...]
@@ -99,7 +99,7 @@ class Judgement(Tabular):
         return any(finding.severity in self.fails for finding in self.new)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each finding, which states whether it is new."""
+        """Return a row for each finding, including whether it is new."""
         rows = Findings(self.findings).to_rows()
         return [row | {"is_new": new} for row, new in zip(rows, self.is_new, strict=True)]
 

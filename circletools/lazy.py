@@ -80,7 +80,7 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _imported(place: str, name: str, package: str) -> object:
-    """Return the object `name` in a module, or the module of that name in a package."""
+    """Return the object `name` in a module, or the module with that name in a package."""
     if package != place:
         found = import_module(place)
         if hasattr(found, name):

@@ -1,4 +1,4 @@
-"""Read a project's settings from `circletools.toml`, or from the table `tool.circletools` in `pyproject.toml`.
+"""Read a project's settings from `circletools.toml`, or from the `tool.circletools` table in `pyproject.toml`.
 
 [check]                                # [tool.circletools.check] in pyproject.toml
 ignore = ["NOT_USED"]

@@ -1,1 +1,1 @@
-"""The command `circletool`: its arguments, messages and exit statuses. Everything else is in `circletools`."""
+"""The `circletool` command: its arguments, messages and exit statuses. Everything else is in `circletools`."""

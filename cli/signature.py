@@ -20,7 +20,7 @@ BETWEEN = "\0"
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The declaration of a parameter: an option if it has `names`, else an argument.
+    """The declaration of a parameter: an option if it has `names`, otherwise an argument.
 
     `settings` are min, max, parser (a function of the text), show_default, and shows (a function that the command
     calls with the value instead of running).

@@ -32,7 +32,7 @@ _QUADRATIC = 1 << 20  # the most pairs of elements to compare by blunt keys
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The matched pairs, sorted by `before`; `moved` marks pairs out of order. `counts` has the lists' lengths."""
+    """The matched pairs, sorted by `before`; `moved` marks pairs out of order. `counts` holds the lists' lengths."""
 
     before: Indices
     after: Indices
@@ -51,10 +51,10 @@ class Alignment:
 
 
 def align(levels: Levels, blunt: Levels = (), *, by_place: bool = False) -> Alignment:
-    """Align two lists by their keys; each of `levels` has the keys of both lists, the most specific level first.
+    """Align two lists by their keys; each of `levels` holds the keys of both lists, the most specific level first.
 
     `blunt` keys are too vague to identify an element: they match elements within a gap, never moved ones. With
-    `by_place`, the remaining elements of a gap are matched by position if both lists have equally many there.
+    `by_place`, the remaining elements of a gap are matched by position if both lists have the same number of them.
     """
     first, second = (len(keys) for keys in levels[0])
     partner, moved = np.full(first, -1, np.int64), np.zeros(first, np.bool_)

@@ -45,7 +45,7 @@ class ModelComparison:
     """
 
     def __init__(self, before: Model, after: Model) -> None:
-        """Check the structure of both models, and align them."""
+        """Check the structure of both models and align them."""
         self.before: Model = before
         self.after: Model = after
         self._names, self._tensor_names = Interning(), Interning()
@@ -309,7 +309,7 @@ def _ranges(model: Model) -> tuple[Indices, Indices]:
 def _named_by_structure(model: Model) -> NDArray[np.bool_]:
     """Return a mask of the buffers that something other than a metadata entry refers to, and of buffer 0.
 
-    The obsolete field `metadata_buffer` counts as a reference only to buffers that no entry refers to.
+    The obsolete `metadata_buffer` field counts as a reference only to buffers that no entry refers to.
     """
     count = len(model.buffers)
     named = np.zeros(count, np.bool_)

@@ -107,7 +107,7 @@ _PATH = re.compile(r"[./]|::")
 class InstanceKeys:
     """A key for each tensor and operator of a model; objects without an origin have unique keys.
 
-    `calls` has a number for the call that produced each tensor, 0 if unknown. Equal names of tensors from different
+    `calls` holds a number for the call that produced each tensor, 0 if unknown. Equal names of tensors from different
     calls prove nothing, since converters number the names.
     """
 
@@ -128,7 +128,7 @@ def instance_keys(before: Model, after: Model) -> tuple[InstanceKeys, InstanceKe
 
 
 def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> InstanceKeys:
-    """Key an operator by its code, its sources' calls or paths, and its position among operators equal in both.
+    """Key an operator by its code, its sources' calls or paths, and its position among operators that share both.
 
     A source that has only a name, no call or path, does not count. A tensor is keyed by its producer and output slot,
     a constant by its first reader and input slot.
@@ -170,7 +170,7 @@ def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> I
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """Alignments of many pairs of lists: for each pair of elements, `rows` has the index of its pair of lists."""
+    """Alignments of many pairs of lists: for each pair of elements, `rows` holds the index of its pair of lists."""
 
     rows: Indices
     before: Indices
@@ -206,9 +206,9 @@ def nested(alignments: Sequence[Alignment]) -> Nested:
 
 
 class _Numbers:
-    """Indices of aligned lists in one numbering. Those below `least` stay; those past the end get larger ones.
+    """Indices of aligned lists in one numbering. Indices below `least` stay; those past the end grow.
 
-    For both sides, `splits` has the position among all elements at which each owner's list starts.
+    For both sides, `splits` holds the position among all elements at which each owner's list starts.
     """
 
     def __init__(self, splits: tuple[Indices, Indices], before: Indices, after: Indices, least: int = 0) -> None:

@@ -72,7 +72,7 @@ def _check_apart(members: Iterable[Member], member: Member, name: str) -> None:
 
 
 def _sections(bundle: Source, members: list[Member], member: Member, data: Range) -> list[Part]:
-    """Move later sections by whole blocks, and write their new offsets into the header."""
+    """Move later sections by whole blocks and write their new offsets into the header."""
     later = [other for other in members if other.start >= member.end and other is not member]
     after = min((other.start for other in later), default=None)
     end, moved = member.start + len(data), 0
@@ -91,7 +91,7 @@ def _sections(bundle: Source, members: list[Member], member: Member, data: Range
 
 
 def _archive(bundle: Source, members: list[Member], member: Member, data: Range) -> list[Part]:
-    """Move later files by a multiple of their alignment, and update their positions."""
+    """Move later files by a multiple of their alignment and update their positions."""
     memory, shift = bundle.octets, member.entry[1]
     start, end = directory_start(memory), end_place(memory)
     assert start is not None

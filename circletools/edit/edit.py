@@ -54,7 +54,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     """
 
     def __init__(self, model: Model) -> None:
-        """Check the model, and open its root table."""
+        """Check the model and open its root table."""
         self.model = model
         check_editable(model)
         self._base = original_start(model)
@@ -74,7 +74,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         self._followers: list[Callable[[ModelEdit], None]] = []
 
     def __enter__(self) -> ModelEdit:
-        """Return the edit. Leaving the block writes nothing; only `save` does."""
+        """Return the edit. Leaving the block does not write anything; only `save` does."""
         return self
 
     def __exit__(self, kind: object, *_error: object) -> None:
@@ -97,7 +97,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     def set_metadata(self, name: str, value: bytes) -> None:
         """Set the value of the metadata entry `name`; a missing entry is appended.
 
-        Other entries of the same name are removed. Raises UsageError for a name that cannot be encoded.
+        Other entries with the same name are removed. Raises UsageError for a name that cannot be encoded.
         """
         if not (isinstance(name, str) and isinstance(value, bytes)):
             raise TypeError("the name of an entry must be a str, and its value bytes")
@@ -226,7 +226,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     ) -> int:
         """Append an operator and return its index.
 
-        `options` has an options table's name and fields; the operator gets the origins and devices of `inherits`.
+        `options` holds an options table's name and fields; the operator gets the origins and devices of `inherits`.
         """
         members.check_index("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)

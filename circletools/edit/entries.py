@@ -228,7 +228,7 @@ class Entries:
         return self._values[name] if name in self._values else self._model.metadata_value(name)
 
     def put(self, name: str, value: bytes) -> None:
-        """Set the value of an entry and remove others of this name; a single entry that has the value is kept."""
+        """Set the value of an entry and remove others with this name; a single entry that has the value is kept."""
         same = [entry for entry in self.now if entry.name == name]
         if len(same) == 1 and self.value(name) == value:
             return

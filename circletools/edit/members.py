@@ -132,7 +132,7 @@ def constant_bytes(overlay: Overlay, table: NewTable, data: bytes | NDArray[Any]
 def open_file_offsets(model: Model, overlay: Overlay, root: NewTable, put_back: Iterable[int]) -> None:
     """Open each table that contains a file position for changes, since the file is about to move.
 
-    `put_back` has the buffers of the original file that the model lacks but the edit restored.
+    `put_back` holds the buffers of the original file that the model lacks but the edit restored.
     """
     splits = model.operator_columns.splits
     buffers = set(put_back)

@@ -205,7 +205,7 @@ class Vectors:
         return positions
 
     def check_total(self) -> Vectors:
-        """Charge the vectors to the budget of the file, and return them. Raises ModelFormatError."""
+        """Charge the vectors to the budget of the file and return them. Raises ModelFormatError."""
         self.wire.budget.charge(self.what, int(self.count.sum()) * self.dtype.itemsize)
         return self
 
@@ -223,7 +223,7 @@ class Vectors:
         return np.concatenate(([0], np.cumsum(self.count)))
 
     def rows_where(self, mask: Mask) -> NDArray[np.int64]:
-        """Return the rows that have a true element in `mask` (a mask over `flat()`), each row once."""
+        """Return the rows that have a true element in `mask` (a mask over `flat()`), without duplicates."""
         return np.unique(np.searchsorted(self.splits(), np.flatnonzero(mask), "right") - 1)
 
 

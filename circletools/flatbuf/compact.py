@@ -59,7 +59,7 @@ def is_known(schema: Schema, reachable: Reachable) -> bool:
 
 
 def unknown_in(schema: Schema, tables: Tables) -> str:
-    """Return "field" for a field outside the schema, else the name of a union field with an unknown member, or ""."""
+    """Return "field" for a field outside the schema, or the name of a union field with an unknown member, or ""."""
     found = ["field"] if unknown_slots(tables).any() else []
     for item in (item for item in tables.type.fields if item.kind == "union"):
         codes = np.unique(tables.union_codes(item)[tables.has(item.name)]).tolist()
@@ -69,7 +69,7 @@ def unknown_in(schema: Schema, tables: Tables) -> str:
 
 @dataclass(slots=True)
 class _Group:
-    """Tables of one type with the same fields: their `rows` in the type's tables; the new position of the first."""
+    """Tables of one type with the same fields: their `rows` in the type's tables; the first one's new position."""
 
     rows: NDArray[np.int64]
     fields: list[tuple[Field, int]]  # each with its offset in the table
@@ -214,7 +214,7 @@ class _Compaction:
         return bytes(data) if length <= blake2b.MAX_DIGEST_SIZE else blake2b(data).digest()
 
     def place_leaves(self, at: int) -> list[int]:
-        """Place every leaf; small leaves fill the padding in front of aligned ones. Return the leaf order."""
+        """Place every leaf, small ones in the padding in front of aligned ones. Return the order of the leaves."""
         fillers: defaultdict[int, list[int]] = defaultdict(list)
         aligned, plain = [], []
         for index, leaf in enumerate(self.leaf_list):

@@ -71,8 +71,8 @@ class Pairs:
 class Rules:
     """Rules in addition to the schema, by (table type, field).
 
-    `fields` has functions that compare a field. `numbers` has functions that translate a field's numbers before they
-    are compared. Their arguments: the pairs, the row of each number, the numbers before, the numbers after.
+    `fields` holds functions that compare a field. `numbers` holds functions that translate a field's numbers before
+    they are compared. Their arguments: the pairs, the row of each number, the numbers before, the numbers after.
     """
 
     fields: Mapping[tuple[str, str], Callable[[Pairs], Iterator[Difference]]]
@@ -224,7 +224,7 @@ class Comparison:
     def elements(
         self, pairs: Pairs, name: str, before: Elements, after: Elements, owners: tuple[Rows, Rows] | None = None
     ) -> Iterator[Difference]:
-        """Match the elements of vectors of tables in the same rows, and yield the differences."""
+        """Match the elements of vectors of tables in the same rows and yield the differences."""
         if not before[0].size:
             return
         place = pairs.place

@@ -1,4 +1,4 @@
-"""Tables as plain values, for people and for JSON: the fields that are present; of long vectors, only the length."""
+"""Tables as plain values, for people and for JSON: the fields present, and only the length of long vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN_CHARACTERS = 1000
 def described(tables: Tables, schema: Schema, leaf: Leaf | None = None) -> list[dict[str, Any]]:
     """Return each table as a dict of its present fields.
 
-    Without `leaf`, a union member gets an entry `type`, and long vectors and vectors of tables are replaced by their
+    Without `leaf`, a union member gets a `type` entry, and long vectors and vectors of tables are replaced by their
     `count`. With `leaf`, union codes are ordinary fields, and `leaf` converts scalars, strings and vectors. Raises
     ModelFormatError if tables are shared more often than the size of the file justifies.
     """

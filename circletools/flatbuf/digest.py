@@ -31,8 +31,8 @@ class Digests:
     """Computes digests of the tables of a file that has passed `walk`.
 
     Fields in `left_out` are ignored, and those in `unless_empty` are ignored if they are vectors with elements;
-    `instead` has functions that replace the values of other fields, such as indices of objects outside these tables.
-    A field that contains the schema's default counts as absent.
+    `instead` holds functions that replace the values of other fields, such as indices of objects outside these
+    tables. A field that contains the schema's default counts as absent.
     """
 
     wire: Wire
@@ -99,7 +99,7 @@ class Digests:
 
 
 def equal_rows(tables: Tables, schema: Schema, rows: Positions, others: Positions) -> list[bool]:
-    """Return for each pair of tables whether their contents are equal."""
+    """Return whether the contents of each pair of tables are equal."""
     found = Digests(tables.wire, schema, (), lambda *_: None)
     first, second = ([found.table(tables.type.name, int(at)) for at in tables.at[one]] for one in (rows, others))
     return [one == other for one, other in zip(first, second, strict=True)]

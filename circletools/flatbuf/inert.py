@@ -40,7 +40,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The fields of one vtable: (slot, offset, end) of unknown and (offset, end) of known ones; the table's size."""
+    """The fields of one vtable: (slot, offset, end) of unknown ones, (offset, end) of known ones; its size."""
 
     unknown: tuple[tuple[int, int, int], ...]
     known: tuple[tuple[int, int], ...]
@@ -61,7 +61,7 @@ class Inert:
     """
 
     def __init__(self, wire: Wire, schema: Schema, reachable: Callable[[], Reachable], base: int = 0) -> None:
-        """Read nothing yet."""
+        """Store the file; nothing is read yet."""
         self._wire, self._memory, self._base = wire, wire.memory, base
         self._format, self._reachable = schema.format, reachable
         self._forms: dict[tuple[str, int], _Form] = {}

@@ -112,7 +112,7 @@ class Overlay:
         self.unsaved = False
 
     def abandon(self, *, is_meant: bool = False) -> None:
-        """Warn about changes that were not written, unless this is meant."""
+        """Warn about changes that were not written, unless that is intended."""
         was, self.unsaved = self.unsaved, False
         if was and not is_meant:
             warn("changes of an edit were not saved (write with ct.edit(model) as edit: …; edit.save(path))")
@@ -180,7 +180,7 @@ class Overlay:
         return table
 
     def own(self, references: References, type_name: str, index: int) -> NewTable:
-        """Return an element as a table of its own, open for changes: in a file, several elements can be one table."""
+        """Return an element as a separate table, open for changes: in a file, several elements can be one table."""
         table = references[index]
         if isinstance(table, int):
             table = references[index] = self.copy(type_name, table)

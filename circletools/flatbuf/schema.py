@@ -68,7 +68,7 @@ class Field:
 class TableType:
     """A table type: its fields by ascending slot. `slots` is the number of slots in the schema.
 
-    `widest_first` has the fields in the order that needs the least padding.
+    `widest_first` holds the fields in the order that needs the least padding.
     """
 
     name: str

@@ -42,7 +42,7 @@ class Reachable:
     """The result of the walk: the distinct tables by type, and the end of the last reachable object.
 
     `visits` counts tables as the official verifier does, once per reference; `places` counts them by type.
-    `described` has the total bytes of tables with their vtables, by type, and of strings and vectors, by type and
+    `described` holds the total bytes of tables with their vtables, by type, and of strings and vectors, by type and
     field (`Tensor.name`), as if none were shared.
     """
 
@@ -109,7 +109,7 @@ class _Walk:
         return Reachable(self.tables, int(self.visits), self.end, self.places, self.described)
 
     def visit(self, table_type: TableType, edges: list[_Edges]) -> None:
-        """Check all tables of one type, and queue their targets."""
+        """Check all tables of one type and queue their targets."""
         referred = np.concatenate([edge.at for edge in edges])
         at, first, visits = _distinct(referred, np.concatenate([edge.visits for edge in edges]))
         self.edges[table_type.name] = (edges, first)
@@ -216,7 +216,7 @@ class _Walk:
         if not total:
             return
         if total * OFFSET.itemsize > max(self.wire.size, OFFSET.itemsize * MAX_TABLES):
-            raise ModelFormatError(f"vectors overlap: {total} elements do not fit into the file", location=field.name)
+            raise ModelFormatError(f"vectors overlap: {total} elements do not fit in the file", location=field.name)
         positions = vectors.element_positions()
         # Unlike the offset in a field, that in an element is not checked itself; its target table is.
         at_elements = positions + self.wire.gather(positions, OFFSET)

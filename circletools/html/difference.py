@@ -1,4 +1,4 @@
-"""The page of a difference: both graphs side by side, with pairs at the same place, and links to the changes."""
+"""The page for a difference: both graphs side by side, with pairs in the same place, and links to the changes."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _pairs(pairing: Pairing | None, models: Sequence[Model]) -> _Pairs:
 def _lay_out(
     subgraphs: list[dict[str, Any]], wholes: Sequence[ModelGraph], pairs: _Pairs, modules: Sequence[Sequence[int]]
 ) -> None:
-    """Lay out each subgraph together with its counterpart, and list the counterparts of its operators."""
+    """Lay out each subgraph together with its counterpart and list the counterparts of its operators."""
     split = len(wholes[0])
     for (old, new), (operators, tensors) in pairs.items():
         twins = old, split + new

@@ -46,7 +46,7 @@ MOST_FINDINGS = 500
 
 
 def fit_document(found: Fit, links: SourceLinks) -> list[dict[str, Any]]:
-    """Return the page's document for each target, which has the places of all refused or unmeasured operators."""
+    """Return the page's document for each target, with the places of all refused or unmeasured operators."""
     documents: list[dict[str, Any]] = fit_json(found)["targets"]
     for target, verdict in zip(documents, found.targets, strict=True):
         sides = {

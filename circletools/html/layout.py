@@ -2,10 +2,10 @@
 
     level    the longest path from an input; an operator that depends only on constants is just above its reader
     column   the order within a level, by the mean position of the neighbours above, then below, a few times
-    lane     a vertical line beside the operators, for a tensor that is read more than one level below
+    lane     a vertical line next to the operators, for a tensor that is read more than one level below
 
-A picture of n operators and e edges takes O(n + e log e). Units are levels and columns; the script that draws the
-picture converts them to pixels.
+A picture of n operators and e edges takes O(n + e log e) time. Units are levels and columns; the script that draws
+the picture converts them to pixels.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Layout:
     """A picture of a subgraph.
 
     For each operator: `group`; `level`, from 0 within the group; and `column`, in half positions with 0 in the
-    middle. For each edge: `lane`, which belongs to the group if the edge is within one, else to the picture. For each
-    group: `row`, which is equal for groups side by side.
+    middle. For each edge: `lane`, which belongs to the group if the edge is within one, otherwise to the picture. For
+    each group: `row`, which is equal for groups side by side.
     """
 
     group: Numbers

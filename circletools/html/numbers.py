@@ -1,4 +1,4 @@
-"""The page of a comparison: SNR in execution order, the graph coloured by each operator's own error, and a table.
+"""The page for a comparison: SNR in execution order, the graph coloured by each operator's own error, and a table.
 
 The page has no script: its Content-Security-Policy allows only inline style, and names are escaped.
 """
@@ -54,7 +54,7 @@ def numbers_html(model: Model, found: Comparison) -> bytes:
 
 
 def _wide(title: str, contents: Iterable[str]) -> Iterator[str]:
-    """Yield contents in a region that is no wider than the window and scrolls by keyboard and touch."""
+    """Yield contents in a region that is no wider than the window and can be scrolled by keyboard or touch."""
     yield f"<div class=wide role=region tabindex=0 aria-label='{title}'>"
     yield from contents
     yield "</div>"

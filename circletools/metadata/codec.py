@@ -80,7 +80,7 @@ def decode_names(data: bytes | memoryview, table: str) -> dict[int, str]:
 
 
 class TableReader:
-    """Reads a table from its start, and adds the offset to errors. ONE's tables are `[n] ([id][count] ...)*`."""
+    """Reads a table from its start and adds the offset to errors. ONE's tables are `[n] ([id][count] ...)*`."""
 
     def __init__(self, data: bytes | memoryview, table: str) -> None:
         self.data: memoryview = memoryview(data).cast("B")

@@ -1,4 +1,4 @@
-"""Write and remove groups of metadata entries, and report the changes."""
+"""Write and remove groups of metadata entries and report the changes."""
 
 from __future__ import annotations
 

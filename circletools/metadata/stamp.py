@@ -116,14 +116,14 @@ def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
 def compare(then: Stamp, now: Stamp) -> Freshness:
     """Compare a stamp with that of the current operators."""
     if len(then) != len(now):
-        reason = f"the number of subgraphs was {len(then)}, now it is {len(now)}"
+        reason = f"the number of subgraphs was {len(then)} and is now {len(now)}"
         return Freshness("stale", min(len(then), len(now)), 0, reason)
     for index, (old, new) in enumerate(zip(then, now, strict=True)):
         if old != new:
             differing = (row for row, (a, b) in enumerate(zip(old.checks, new.checks, strict=False)) if a != b)
             before, after = len(old.checks), len(new.checks)
             row = next(differing, None if before == after else min(before, after))
-            counts = f"the number of operators was {before}, now it is {after}"
+            counts = f"the number of operators was {before} and is now {after}"
             return Freshness("stale", index, row, "the operators differ" if before == after else counts)
     return Freshness("fresh")
 

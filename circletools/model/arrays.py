@@ -92,9 +92,9 @@ def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -
     compressed = "compression_type" in tables.type.by_name and tables.scalars("compression_type").any()
     if compressed or not (tensor.type in DTYPES or tensor.type in {"STRING", *_PACKED_BITS, *_FLOATS}):
         kind = f"compressed {tensor.type}" if compressed else tensor.type
-        raise UsageError(f"{kind} has no array", location=place, hint="buffers[...].data has the bytes")
+        raise UsageError(f"{kind} has no NumPy type", location=place, hint="buffers[...].data has the bytes")
     if len(tensor.shape) > MOST_DIMENSIONS:
-        raise ModelFormatError(f"{len(tensor.shape)} dimensions; NumPy has {MOST_DIMENSIONS}", location=place)
+        raise ModelFormatError(f"{len(tensor.shape)} dimensions; NumPy supports {MOST_DIMENSIONS}", location=place)
     if min(tensor.shape, default=0) < 0:
         raise ModelFormatError("a constant has a dynamic dimension", location=place)
     sparse = bool(tables.has("sparsity")[0])

@@ -56,7 +56,7 @@ class Member:
 
 
 def bundle_members(memory: memoryview) -> list[Member]:
-    """Return the members of a bundle, none for other files. Raises ModelFormatError for a broken bundle."""
+    """Return the members of a bundle; other files have none. Raises ModelFormatError for a broken bundle."""
     if bytes(memory[:8]) == _MAGIC:
         return list(_sections(memory))
     if bytes(memory[:4]) == LOCAL:
@@ -107,7 +107,7 @@ def find_member(members: list[Member], bundle: str, words: str) -> Member:
 
 
 def archive_files(memory: memoryview) -> Iterator[tuple[Member, bytes]]:
-    """Yield the files of an archive, if `memory` ends with one, with their records in its directory.
+    """Yield the files of the archive at the end of `memory`, if any, with their directory records.
 
     Raises ModelFormatError for a broken archive.
     """

@@ -22,7 +22,7 @@ Indices = NDArray[np.int32]
 Mentions = Iterable[tuple[NDArray[np.int64], int]]
 
 MOST_SUBGRAPHS = 1_500
-"""The most subgraphs a model may have here, since each costs a fixed amount of time."""
+"""The maximum number of subgraphs in a model, since each costs a fixed amount of time."""
 _FORMAT = one_of("format", ("circle", "tflite"))
 _DIMENSION = 8  # bytes charged for each dimension of a tensor, every time the tensor is used
 _OPERAND_TIMES = 15  # more bytes charged for an operand, since it becomes Python objects in many lists

@@ -1,6 +1,6 @@
-"""The metadata entry `debug_metadata`: a separate flatbuffer, which TFLite's converter can write.
+"""The `debug_metadata` metadata entry: a separate flatbuffer, which TFLite's converter can write.
 
-The field `debug_metadata_index` of subgraphs and operators refers to its tables. Schema:
+The `debug_metadata_index` field of subgraphs and operators refers to its tables. Schema:
 tensorflow/compiler/mlir/lite/schema/debug_metadata.fbs.
 """
 
@@ -16,7 +16,7 @@ DEBUG_METADATA = "debug_metadata"
 
 
 class DebugMetadata:
-    """The debug metadata of the first conversion; `subgraphs` has a table for each subgraph that it describes."""
+    """The debug metadata of the first conversion; `subgraphs` holds a table for each subgraph that it describes."""
 
     def __init__(self, data: memoryview) -> None:
         """Read the top-level tables. Raises ModelFormatError if there are no tables."""

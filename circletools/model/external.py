@@ -100,11 +100,11 @@ FILE_OFFSETS: Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]] = {
     ("Operator", "large_custom_options_offset"): _move_position,
     ("Operator", "custom_options"): _move_bytecode,
 }
-"""By table type and field, a function that moves the position in the field's bytes; it returns None without one."""
+"""By table type and field, a function that moves the position in the field's bytes, if any, or returns None."""
 
 
 def buffer_sizes(model: Model) -> NDArray[np.int64]:
-    """Return the size of each buffer's data, inside or outside the flatbuffer, or -1 without data."""
+    """Return the size of each buffer's data, inside or outside the flatbuffer, or -1 if it has none."""
     sizes: NDArray[np.int64] = model.buffers.data.count.copy()
     sizes[sizes == 0] = -1
     for data in external_data(model):

@@ -25,8 +25,8 @@ Rows = NDArray[np.int64]
 class Level:
     """Tables at the end of one path of fields from the root: those that a field of the tables in `parent` refers to.
 
-    For a vector field, `counts` has the length of each vector; otherwise `chosen` has the rows of `parent` with this
-    field and a member of this type. `subgraphs` has the subgraph of each table; it is None outside subgraphs.
+    For a vector field, `counts` holds the length of each vector; otherwise `chosen` holds the rows of `parent` with
+    this field and a member of this type. `subgraphs` holds the subgraph of each table; it is None outside subgraphs.
     """
 
     tables: Tables
@@ -68,7 +68,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Indices:
-    """One field of all tables of a level: its values, concatenated, and for a vector the lengths."""
+    """One field of all tables of a level: its values, concatenated, and for vectors the lengths."""
 
     role: Role
     level: Level

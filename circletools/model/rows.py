@@ -88,7 +88,7 @@ class Rows(Attributes, Sequence[_Row]):
 
 @explained
 class Subgraph(Attributes):
-    """One subgraph. Operators and tensors are created when indexed; `columns` has the columns of the model."""
+    """One subgraph. Operators and tensors are created when indexed; `columns` holds the columns of the model."""
 
     def __init__(self, model: ModelColumns, index: int, buffers: Callable[[], Buffers]) -> None:
         self.columns: ModelColumns = model

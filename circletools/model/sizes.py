@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from circletools.flatbuf.columns import Vectors
 
 MOST_DIMENSIONS = 32
-"""The most dimensions that NumPy 1 supports, and thus the limit for values here; kernels accept fewer."""
+"""The maximum number of dimensions in NumPy 1, and thus the limit for values here; kernels accept fewer."""
 _LARGEST = 1 << 62  # so that a hostile shape does not become infinite
 
 

@@ -59,7 +59,7 @@ def check_model(model: Model) -> Findings:
 def check_indices(model: Model, *, as_read: bool = False) -> list[Finding]:
     """Return an `INDEX_OUT_OF_RANGE` finding for each index that is out of range.
 
-    The severity is `warning`: LiteRT refuses most of these models, but onert, which uses the index anyway, runs some.
+    The severity is `warning`: LiteRT refuses most of these models, but onert uses the index anyway, and runs some.
     With `as_read`, debug metadata is left out, and the structure is checked only where indices are stored. Raises
     ModelFormatError if the structure there is broken.
     """
@@ -122,7 +122,7 @@ class _Bounds:
         data = np.isin(self.model.tensor_columns.buffers, np.flatnonzero(self.model.buffers.filled))
 
         def message(at: int) -> str:
-            return f"external buffer {values[at]} does not exist" + "; LiteRT refuses one beside data" * bool(
+            return f"external buffer {values[at]} does not exist" + "; LiteRT refuses one along with data" * bool(
                 data[at]
             )
 

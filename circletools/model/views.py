@@ -45,7 +45,7 @@ class Quantization(Attributes):
 
     There is one scale and zero point for all elements, or one for each index of the dimension `axis`. `minimum` and
     `maximum` are the observed range, and often empty. `kind` names the table with other details
-    (`BlockwiseQuantization`), or is empty; `details` has its fields, in which `scales` and `zero_points` are tensor
+    (`BlockwiseQuantization`), or is empty; `details` holds its fields, in which `scales` and `zero_points` are tensor
     indices.
     """
 
@@ -133,7 +133,7 @@ class Operator(_Placed):
 @explained
 @dataclass(frozen=True, slots=True, repr=False)
 class Tensor(_Placed):
-    """A tensor. `type` is the enum name; `shape_signature` has -1 for unknown sizes and is None if absent."""
+    """A tensor. `type` is the enum name; `shape_signature` holds -1 for unknown sizes and is None if absent."""
 
     subgraph: int
     index: int
@@ -155,7 +155,7 @@ class Tensor(_Placed):
 
     @property
     def quantization(self) -> Quantization:
-        """The quantization, false and without scales if the tensor is not quantized."""
+        """The quantization; it is false and has no scales if the tensor is not quantized."""
         return self._context.quantization_of(self.index)
 
     @property

@@ -77,7 +77,7 @@ class CircletoolsProvider(NodeDataProvider):  # type: ignore[misc] # the package
             id=_TRACE,
             label="Trace",
             required=True,
-            description="A path on the server, of a trace of onert or LiteRT or a report of benchmark_model.",
+            description="A path on the server: a trace from onert or LiteRT, or a report from benchmark_model.",
         )
         return GetConfigEditorsResult(configEditors=[asked] if provider_id == "circletools_time" else [])
 

@@ -1,4 +1,4 @@
-"""Details of sources besides their names, stored in the metadata entry `CIRCLETOOLS_sources`.
+"""Details of sources besides their names, stored in the `CIRCLETOOLS_sources` metadata entry.
 
     [version = 2: u32][string count: u32] ([shared][length][data: length bytes])*
     [source count] ([source id][check: u16][path][class][file][line][call][caller])*

@@ -2,8 +2,8 @@
 
 JSON: {"sources": [{"id", "name"}], "operators": [{"subgraph", "operator_index", "sources": [id]}]}. A source may also
 have `path`, `class`, `file`, `line`, `call` and `caller`; further fields are for human readers, and are ignored. CSV:
-one row for each pair of operator and source, with the columns `subgraph, operator_index, source_id, source_name` and,
-if there are any, these details; a row without operator_index only names a source.
+one row for each operator-source pair, with the columns `subgraph, operator_index, source_id, source_name` and, if
+there are any, these details; a row without operator_index only names a source.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def parse_csv(text: str, name: str = "CSV") -> Origins:
 
 
 class _Collected:
-    """The sources, and the pairs of operator and source, read so far."""
+    """The sources and operator-source pairs read so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,6 +1,6 @@
 """The source locations that TFLite's converter can leave in a model (`serialize_debug_metadata`).
 
-The field `debug_metadata_index` of subgraphs and operators is an index into the debug metadata, which refers to a
+The `debug_metadata_index` field of subgraphs and operators is an index into the debug metadata, which refers to a
 list of MLIR locations that refer to each other:
 
     CallSiteLoc     callee: the called function    caller: its call stack, the outermost line first

@@ -7,7 +7,7 @@ names of all operators that it fuses the constant with. It omits lists of module
     enc.0.attn.query, dec.0.attn.query          both are `0.attn.query` in tensor names
 
 All inputs of a call exist before it, so no path can leave the operators of one call and return to them. If a path
-does return, there are several calls. The calls are of several modules if their weights differ, and perhaps if the
+does return, there are several calls. The calls belong to several modules if their weights differ, and perhaps if the
 name ends with a number (a list was omitted) or a sibling module stands for several.
 """
 
@@ -37,8 +37,8 @@ operators with that number and among all operators of the module."""
 def own_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[list[AnySource]]:
     """Return the sources `named` in operators' outputs, without those that come only from a shared constant.
 
-    The first source is the operator's own. Any other must be connected, through operators that share it, to one whose
-    own source it is, if there is one; and its class must differ from the others', unless no earlier operator has it.
+    The first source is the operator's own. Any other source must be connected, through operators that share it, to an
+    operator whose own it is, if any; its class must differ from the others', unless no earlier operator has it.
     """
     pairs = [(row, source) for row, own in enumerate(named) for source in own]
     number = {pair: at for at, pair in enumerate(pairs)}
@@ -97,7 +97,7 @@ def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[A
 def _of_one_module(
     graph: Graph, listed: list[list[Source]], calls: Mapping[Module, Calls], several: Collection[Module]
 ) -> set[Source]:
-    """Return the sources of a single module: each of their operators is in its only call, or fused beside it.
+    """Return the sources of a single module: each of their operators is in its only call, or fused next to it.
 
     If modules of different classes have the same name, such as `0` in an encoder and a decoder, the class decides:
     connected operators of a class belong to one module.

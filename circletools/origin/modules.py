@@ -27,8 +27,8 @@ ROOT = -1
 class ModuleTree:
     """Modules as rows; each comes after its parent.
 
-    `parents` has the row of the parent (ROOT at the top); `paths` has the path as the source gives it; `labels` has
-    the last part of the path with the separators before it. `of_source` has the innermost modules of each source.
+    `parents` are the rows of the parents (ROOT at the top); `paths` are as the sources give them; `labels` are their
+    last parts with the separators before them. `of_source` holds the innermost modules of each source.
     """
 
     parents: list[int] = field(default_factory=list)

@@ -5,7 +5,7 @@
     debug-metadata  one source for each location that the TFLite converter left (see `locations`)
     output          one source for each operator: the name of its first output (the ONE compiler's default)
 
-The main subgraph and the subgraphs of signatures get sources, numbered from 0 in order of appearance; with `output`
+The main subgraph and the subgraphs of signatures get sources, numbered from 0 in order of appearance; with `output`,
 the numbers in the main subgraph are its operator indices.
 """
 

@@ -21,7 +21,7 @@ SourcesByOperator = Mapping[int, Sequence[Sequence[AnySource]]]
 
 @dataclass(frozen=True, slots=True)
 class OriginColumns:
-    """Origins in the form that is written to tables: the pairs of operator and source of each subgraph.
+    """Origins in the form that is written to tables: the operator-source pairs of each subgraph.
 
     `numbers` are the sources' numbers in ascending order, `names` are their names; see `operator_keys` for pairs.
     """

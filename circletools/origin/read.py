@@ -55,7 +55,7 @@ class Origins(Attributes):
     """The number of operators of each subgraph, if known."""
 
     def of(self, subgraph: int, operator: int) -> Origin:
-        """Return the origin of an operator (empty without sources). Raises IndexError for an invalid index."""
+        """Return the origin of an operator (empty if unknown). Raises IndexError for an invalid index."""
         known = self.operators[subgraph] if type(subgraph) is int and 0 <= subgraph < len(self.operators) else {}
         if (found := known.get(operator)) is not None:
             return found
@@ -127,7 +127,7 @@ def decode_exact(data: bytes | memoryview, sources: Iterable[int]) -> dict[int, 
 def read_origins(model: Model) -> Origins | None:
     """Return the origins in a model; None if it has no tables.
 
-    Raises TableFormatError, and ModelFormatError if the names to repeat for all operators are far larger than the
+    Raises TableFormatError, and ModelFormatError if the names, repeated for all operators, are far larger than the
     file.
     """
     graph = model_graph(model)

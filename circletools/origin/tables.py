@@ -30,7 +30,7 @@ def encode_source_table(sources: Mapping[int, str]) -> bytes:
 
 
 def operator_keys(operators: Mapping[int, Collection[int]]) -> NDArray[np.uint64]:
-    """Return pairs of operator and source, each as one number: `operator << 32 | source`.
+    """Return operator-source pairs, each as one number: `operator << 32 | source`.
 
     Raises UsageError for a number that is not a u32.
     """
@@ -48,7 +48,7 @@ def encode_op_table(operators: Mapping[int, Collection[int]]) -> bytes:
 
 
 def encode_operator_keys(keys: NDArray[np.uint64]) -> bytes:
-    """Encode an op table from pairs of operator and source in any order (see `operator_keys`)."""
+    """Encode an op table from operator-source pairs in any order (see `operator_keys`)."""
     keys = np.sort(keys)
     first = np.ones(len(keys), np.bool_)
     np.not_equal(keys[1:], keys[:-1], out=first[1:])

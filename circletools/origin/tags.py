@@ -58,7 +58,7 @@ def tag(edit: ModelEdit) -> RewriteResult:
 
 
 def untag(edit: ModelEdit, before: Model) -> RewriteResult:
-    """Restore the names of tensors that have tags of `before`; text that a tool added to a name is kept.
+    """Restore the names of tensors that have tags from `before`; text that a tool added to a name is kept.
 
     Raises ModelFormatError for a broken model.
     """

@@ -3,7 +3,7 @@
 `tools/measure/copyops.py` measures the table in LiteRT and onert; docs/copy-operators.md explains the table and the
 results on whole models. RESHAPE is preferred, because onert folds the leading dimensions of some results into one,
 and then refuses a TRANSPOSE of the rank in the file. For LiteRT alone, TRANSPOSE is preferred, because it lets a user
-resize every dimension, and RESHAPE only the first. A tensor without dimensions in the file is reshaped to the result
+resize every dimension, but RESHAPE only the first. A tensor without dimensions in the file is reshaped to the result
 of a SHAPE operator: it may have dimensions at run time, and Arm's Vela rejects empty operands (a scalar's shape).
 """
 
@@ -69,7 +69,7 @@ class _Traits:
 def choose_copy_operator(
     model: ModelGraph, output: AliasedOutput, choice: CopyChoice = "auto", runtime: CopyRuntime = "auto"
 ) -> CopyOperator:
-    """Return the operator that is to copy an output.
+    """Return the operator with which to copy an output.
 
     The operator copies exactly in the runtimes given by `runtime`, if they support such tensors. Raises EditError,
     with the output and the alternatives, if there is no such operator or the requested one is not exact.
@@ -92,7 +92,7 @@ def choose_copy_operator(
 def _candidates(
     model: ModelGraph, output: AliasedOutput, traits: _Traits, runtime: CopyRuntime
 ) -> tuple[tuple[str, ...], str]:
-    """Return the candidate operators, the preferred one first, and words for the case that rules out the others."""
+    """Return the candidate operators, the preferred one first, and a phrase for what rules out the others."""
     if traits.rank_unknown and _dynamic_shapes_crash(model, output):
         return (), " in a model with IF"
     if traits.rank_unknown:
@@ -178,7 +178,7 @@ def _branches(model: ModelGraph) -> set[int]:
 def _rank_is_unknown(tensor: Tables, model: ModelGraph, output: AliasedOutput) -> bool:
     """Return whether an empty shape can mean that the rank is unknown.
 
-    The field `has_rank` marks a known rank, but older converters never wrote it. Tensors of unknown rank are common
+    The `has_rank` field marks a known rank, but older converters never wrote it. Tensors of unknown rank are common
     in loop bodies and among computed tensors. In Circle, an input of a subgraph that users call has the shape that
     the file gives.
     """

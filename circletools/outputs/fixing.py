@@ -1,4 +1,4 @@
-"""Fix outputs, and test whether programs still accept the model."""
+"""Fix outputs and test whether programs still accept the model."""
 
 from __future__ import annotations
 
@@ -308,7 +308,7 @@ def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
 
 
 def difference(was: Behaviour, now: Behaviour) -> str:
-    """Return why a program that accepted one model refuses the other, or that the outputs differ, or nothing."""
+    """Return why a program accepts one model but not the other, or that the outputs differ, or an empty string."""
     return now[0] or ("the outputs differ" if was[1] != now[1] else "")
 
 

@@ -131,7 +131,7 @@ def _group_json(row: GroupTime, attribution: Attribution) -> dict[str, Any]:
 
 
 def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
-    """Return the fields of a time, which are null if there is none."""
+    """Return the fields of a time, which are null if there is no time."""
     if time is None:
         return dict.fromkeys(_TIMES)
     mean_ns = time.total_ns / attribution.executions
@@ -142,7 +142,7 @@ def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
 
 
 def share(time: Time, attribution: Attribution) -> float:
-    """Return a time as a percentage of all measured time."""
+    """Return a time as a percentage of the total measured time."""
     return 100 * time.total_ns / attribution.total_ns if attribution.total_ns else 0.0
 
 

@@ -18,7 +18,7 @@ PREDICATE = "urn:circletools:identical-except:1"
 
 
 def digests_text(found: ContentDigests) -> Iterator[str]:
-    """Yield the lines of `inspect --digest`."""
+    """Yield the lines that `inspect --digest` shows."""
     yield f"{found.digest}  {found.format}"
     for part, digest in found.parts.items():
         yield f"{digest}  {part}"
@@ -42,7 +42,7 @@ def attestation_statement(found: Attestation, before: Model, after: Model) -> di
 
 
 def attestation_text(found: Attestation) -> Iterator[str]:
-    """Yield the lines of `attest`."""
+    """Yield the lines that `attest` shows."""
     for change in found.changes:
         kind = "added" if change.before is None else "removed" if change.after is None else "changed"
         yield f"{kind:8} {change.part}"

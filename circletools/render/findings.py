@@ -11,7 +11,7 @@ from circletools.wording import SCHEMA_VERSION
 
 
 def verdict(findings: Iterable[Finding], error: str | None = None) -> str:
-    """Return `invalid` for an unreadable file, `findings` if there is an error or a warning, else `ok`."""
+    """Return `invalid` for an unreadable file, `findings` if there is an error or a warning, otherwise `ok`."""
     if error is not None:
         return "invalid"
     return "findings" if any(finding.severity != "info" for finding in findings) else "ok"

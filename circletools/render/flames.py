@@ -13,10 +13,10 @@ Stack = tuple[str, ...]
 
 
 def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
-    """Yield the frames of each stack, outermost first, and its time in ns; the times add up to all measured time.
+    """Yield the frames of each stack, outermost first, and its time in ns; the times add up to the measured total.
 
     Frames are the parts of a source's path, the source, and the operator; several sources of an operator share its
-    time evenly. Without origins, an operator is below its operator code.
+    time evenly. Without origins, an operator is placed below its operator code.
     """
     details = {row.source: row.details for row in attribution.sources}
     for row in attribution.operators:

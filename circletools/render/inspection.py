@@ -32,7 +32,7 @@ def inspection_json(found: Inspection) -> dict[str, Any]:
 
 
 def inspection_text(found: Inspection) -> Iterator[str]:
-    """Yield the lines of `inspect`: a summary, or the tables of operators and tensors if requested."""
+    """Yield the lines that `inspect` shows: a summary, or the tables of operators and tensors if requested."""
     if found.operator_rows is None and found.tensor_rows is None:
         yield from _summary_text(found)
     yield from _tables("operators", [_operator_cells(row) for row in found.operator_rows or ()], _OPERATOR_HEAD)
@@ -100,7 +100,7 @@ def _tensor_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _quantization(quantization: Mapping[str, Any] | None) -> str:
-    """Return a formula such as `0.5 * (q + 3)` for a single scale, else the number of scales."""
+    """Return a formula such as `0.5 * (q + 3)` for a single scale, otherwise the number of scales."""
     if quantization is None:
         return ""
     scales, zeros = quantization["scale"], quantization["zero_point"]

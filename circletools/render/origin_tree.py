@@ -17,7 +17,7 @@ _HEAD = ("module", "operators", "class or line")
 def origins_tree(table: OriginTable, depth: int | None = None) -> Iterator[str]:
     """Yield the modules and their numbers of operators, down to the sources or to `depth` parts of a path.
 
-    Yields nothing if there are no origins. Modules have their class beside them, sources their line and operators.
+    Yields nothing if there are no origins. Modules are shown with their class, sources with their line and operators.
     """
     shown = {source: table.origins.sources[source] for source in table.by_source}
     tree = module_tree(replace(table.origins, sources=shown), depth)

@@ -53,7 +53,7 @@ def _freshness_json(freshness: Freshness | None) -> dict[str, Any]:
 
 
 def origins_csv(table: OriginTable) -> str:
-    """Return a line for each pair of operator and source, and for each operator or source without a counterpart."""
+    """Return a line for each operator-source pair, and for each operator or source without a counterpart."""
     lines: list[tuple[object, ...]] = []
     for row in table.rows:
         operator = (row.subgraph, row.index, row.code, row.output)

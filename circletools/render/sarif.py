@@ -54,7 +54,7 @@ class _Merged:
         self._details: dict[str, Any] = {}
 
     def add(self, run: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Merge the run of a model, and return its results."""
+        """Merge the run of a model and return its results."""
         self._rules |= {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
         self._artifacts |= {artifact["location"]["uri"]: artifact for artifact in run["artifacts"]}
         self._notifications += run["invocations"][0].get("toolExecutionNotifications", ())
@@ -121,7 +121,7 @@ def _artifact(file: str) -> dict[str, str]:
 
 
 def host_path(file: str) -> str:
-    """Return the path of a file as code hosts expect it: relative to the current directory, if it is inside that."""
+    """Return the path of a file as code hosts expect it: relative to the current directory, if it is inside."""
     with suppress(ValueError):  # on another drive
         path = os.path.relpath(file).replace(os.sep, "/")
         return file if path.startswith("../") else path

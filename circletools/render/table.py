@@ -48,8 +48,8 @@ def _layout(widths: Sequence[int], right: Container[int], indent: str) -> str:
 class TableLine(str):
     """A line of a table, which `fitted` can make narrower.
 
-    A line has its cells, and values that all lines of a table share: the length of each column's longest cell,
-    the columns aligned right, and the indentation.
+    A line holds its cells, and values that all lines of a table share: the length of each column's longest cell, the
+    columns aligned right, and the indentation.
     """
 
     __slots__ = ("cells", "table")
@@ -76,7 +76,7 @@ def _most(longest: Sequence[int], free: int) -> int:
 
 
 def shorter(text: str, most: int) -> str:
-    """Cut a string to at most `most` characters, and mark the cut."""
+    """Cut a string to at most `most` characters and mark the cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

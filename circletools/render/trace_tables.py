@@ -99,7 +99,7 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
 
 
 def _executions_title(kinds: list[str]) -> str:
-    """Return the title of a table of executions, with the kind of their marks unless it is the runtime's."""
+    """Return the title of a table of executions, with the kind of their marks unless they are the runtime's."""
     by = {"application": " ([NN_LA_PE] marks)", "HAL call": " (HAL calls until the callback)"}.get(kinds[0], "")
     return f"executions{by}, by wall-clock time, in ms"
 

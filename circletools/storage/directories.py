@@ -70,8 +70,8 @@ def write_directory(
     """Write files, given by relative path, to a directory next to `target`, and rename it when it is complete.
 
     An existing directory is replaced, once the new files are on the disk, if it is empty or `may_replace` allows it.
-    `check()` is called last, and can prevent the renaming by an exception. Raises OutputError if the directory cannot
-    be written, UsageError if it exists, even if only since the files were being written.
+    `check()` is called last, and can prevent the renaming by raising an exception. Raises OutputError if the
+    directory cannot be written, UsageError if it exists, even if it was created during the writing.
     """
     check_directory(target, may_replace)
     target = Path(os.path.realpath(target))
@@ -93,7 +93,7 @@ def write_directory(
 
 @contextmanager
 def _temporary(new: Path, may_replace: MayReplace) -> Iterator[None]:
-    """Make a temporary directory; at the end, remove the directory of this name, which may be the replaced one."""
+    """Make a temporary directory; at the end, remove the directory with this name, which may be the replaced one."""
     made = None
     try:
         try:

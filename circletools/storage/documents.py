@@ -35,7 +35,7 @@ class Object(dict[str, Any]):
 
 
 class _RefusedError(ValueError):
-    """The reader refuses JSON although it is valid; `lineno` is the line of the enclosing object."""
+    """The error for valid JSON that the reader refuses; `lineno` is the line of the enclosing object."""
 
     lineno = 1
 

@@ -27,7 +27,7 @@ _LINKS = 40  # the most symbolic links that Linux follows
 
 @dataclass(slots=True)
 class Source:
-    """The bytes of a file, and where they come from.
+    """The bytes of a file, and their origin.
 
     `file` is the open file, if there is one; `status` is its `stat` when it was opened.
     """
@@ -55,7 +55,7 @@ class Source:
         return [chunk if isinstance(chunk, bytes) else Range(self, *chunk) for chunk in chunks]
 
     def check_other(self, target: str | os.PathLike[str], *, in_place: bool) -> None:
-        """Raise UsageError if `target` is the file itself, unless that is to be changed `in_place`."""
+        """Raise UsageError if `target` is the file itself, unless it may be changed `in_place`."""
         if self.path is not None and not in_place and same_file(self.path, target):
             message = "input and output are the same file"
             raise UsageError(message, location=os.fspath(target), hint="use `in_place=True`")
@@ -63,8 +63,8 @@ class Source:
     def check_unchanged(self, target: Path | None = None) -> None:
         """Raise InvalidInputError if the file was written to since it was opened.
 
-        Its size and modification time show changes. If `target` is the file itself, which will be replaced, another
-        file that has taken its name also counts, since that file would be lost.
+        Changes are detected by size and modification time. If `target` is the file itself, which will be replaced,
+        another file that has taken its name also counts, since that file would be lost.
         """
         if self.file is None or self.file.closed or self.status is None:
             return
@@ -101,7 +101,7 @@ def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview 
 
 
 def _near(name: str) -> str:
-    """Return a file that may have been meant instead of one that cannot be read."""
+    """Return a hint about the file that was probably meant instead of one that cannot be read."""
     try:
         if os.path.isdir(name):
             return f"name a file in it, such as {min(os.listdir(name), default='…')}"

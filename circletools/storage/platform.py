@@ -103,7 +103,7 @@ def locked(file: int) -> Iterator[None]:
 
 
 def limit_memory(kind: Literal["AS", "DATA"], limit_bytes: int) -> None:
-    """Limit the memory of this process if the system can, and disable core dumps."""
+    """Limit the memory of this process if the system allows that, and disable core dumps."""
     limits = _module("resource")
     if limits is None:
         return

@@ -83,8 +83,8 @@ def replace(
 
     An existing file is replaced only once the new one is on the disk (fsync); the new one gets its mode bits and, if
     permitted, its owner; a new file gets the mode bits of `like`. `fill(file, replaces)` may be called a second time,
-    to start again. `check()` is called just before the renaming and can prevent it by an exception; other writers
-    that use this function wait, and then find that the file has changed.
+    to start again. `check()` is called just before the renaming and can prevent it by raising an exception; other
+    writers that use this function wait, and then find that the file has changed.
     """
     old = _status(path)
     kept = old or like
@@ -146,7 +146,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _open(temporary: Path, mode: int, named: bool) -> int | None:
-    """Open the new file, never with too wide permissions; return None if the system has no nameless files."""
+    """Open the new file, never with overly wide permissions; return None if the system lacks nameless files."""
     if named:
         return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
     if hasattr(os, "O_TMPFILE"):

@@ -21,7 +21,7 @@ _OFFSET = Struct("<I")
 
 
 def directory_start(file: memoryview) -> int | None:
-    """Return the start of the central directory of an archive at the end of `file`, or None without an archive."""
+    """Return the start of the central directory of the archive at the end of `file`, or None if there is none."""
     place = end_place(file)
     if place is None:
         return None
@@ -33,7 +33,7 @@ def directory_start(file: memoryview) -> int | None:
 def central_directory(file: memoryview) -> tuple[int, list[tuple[bytes, bytes]], int, bytes] | None:
     """Return the start of the central directory, its records by name, its recorded offset, and the comment.
 
-    Returns None without an archive. Raises EditError if the archive is broken or exceeds 32-bit offsets.
+    Returns None if there is no archive. Raises EditError if the archive is broken or exceeds 32-bit offsets.
     """
     start, end = directory_start(file), end_place(file)
     if start is None or end is None:

@@ -122,7 +122,7 @@ def reorder(
 ) -> RewriteResult:
     """Reorder the inputs and outputs of a subgraph; `inputs` and `outputs` list the old positions in the new order.
 
-    Signatures do not depend on the order, and do not change. Raises UsageError unless every position occurs exactly
+    Signatures do not depend on the order and do not change. Raises UsageError unless every position occurs exactly
     once, EditError if operators call the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
@@ -155,7 +155,7 @@ def expose(
 ) -> RewriteResult:
     """Append tensors to the outputs, so that a run of the model returns their values.
 
-    `tensors` are names, or `index:12`; `every` has operator codes (globs), and adds all outputs of such operators.
+    `tensors` are names, or `index:12`; `every` holds operator codes (globs) and adds all outputs of such operators.
     The subgraph's signatures get the new outputs too. Raises UsageError if a tensor or operator code does not exist,
     EditError if a tensor cannot be an output or operators call the subgraph.
 

@@ -56,7 +56,7 @@ def list_entries(model: Model) -> Entries:
 def get_entry(model: Model, name: str) -> bytes:
     """Return the value of a metadata entry; if several entries have this name, that of the last one.
 
-    Raises UsageError if the model has no entry of this name.
+    Raises UsageError if the model has no entry with this name.
     """
     value = model.metadata_value(name)
     if value is None:
@@ -77,7 +77,7 @@ def remove_entries(
     With `files`, the archive of associated files after the model is removed.
 
     The data is removed too, unless another entry or a tensor shares it. To catch typos, raises UsageError if the
-    model has no entry of a given name.
+    model has no entry with a given name.
     """
     changes = []
     for name in dict.fromkeys(names):
@@ -95,7 +95,7 @@ def remove_entries(
 def rename_entries(edit: ModelEdit, names: Mapping[str, str] | Iterable[Pair]) -> RewriteResult:
     """Rename metadata entries, given a mapping of names or strings `OLD=NEW`, in one step, so names can be swapped.
 
-    Raises UsageError if the model has no entry of an old name, EditError if it already has one of a new name.
+    Raises UsageError if the model has no entry with an old name, EditError if it already has one with a new name.
     """
     pairs = names.items() if isinstance(names, Mapping) else names
     return RewriteResult(tuple(rename_metadata(edit, pairs)))
@@ -167,8 +167,8 @@ def describe(edit: ModelEdit, description: Description) -> RewriteResult:
 def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, of: str = "0") -> RewriteResult:
     """Describe the normalization of an input: the model expects (value - mean) / std, by channel or for all channels.
 
-    An input of four dimensions with one or three channels is an image; the bounds of its values are computed from
-    pixel values of 0 and 255. Raises UsageError if the input does not exist, or `mean` and `std` differ in length.
+    An input of rank 4 with one or three channels counts as an image; the bounds of its values are computed from pixel
+    values of 0 and 255. Raises UsageError if the input does not exist, or `mean` and `std` differ in length.
     """
     if len(mean) != len(std) or not mean or min(std) <= 0:
         raise UsageError("mean and std must have the same length, and std must be above 0")
@@ -200,7 +200,7 @@ def labels(
     locale: str = "",
     values: bool = False,
 ) -> RewriteResult:
-    """Label the entries of an output, in a file of the archive appended to the model; each `locale` has its own file.
+    """Label the entries of an output in a file in the archive appended to the model; each `locale` has its own file.
 
     The file replaces one with the same name or locale; the default name is that of the replaced file. With `values`,
     the labels are for class numbers in the output, as detectors return them. Raises UsageError if the output does not

@@ -35,7 +35,7 @@ def strip_names(edit: ModelEdit) -> RewriteResult:
 
 @dataclass(frozen=True, slots=True)
 class RenameRequest(Attributes):
-    r"""A request to rename; every field has pairs of an old and a new name.
+    r"""A request to rename; every field holds pairs of old and new names.
 
     `tensors` are given by name, by a glob (each `*` in the new name stands for the text that the next `*` or `?`
     matches), or by `index:12` or `1/index:12`; with `regex`, by a regular expression for the whole name, and the new
@@ -207,7 +207,7 @@ def _glob(words: str) -> tuple[re.Pattern[str], list[int]]:
 
 
 def _filled(new: str, found: Iterable[str]) -> str:
-    """Replace each `*` with the next text of `found`."""
+    """Replace each `*` with the next text in `found`."""
     first, *others = new.split("*")
     return first + "".join(match + other for match, other in zip(found, others, strict=False))
 

@@ -50,7 +50,7 @@ class EndNames:
         return [self._tensors.names[tensor] for tensor in self._ends]
 
     def find(self, words: str) -> int:
-        """Return the position of an input or output. Raises UsageError if there is none of that name."""
+        """Return the position of an input or output. Raises UsageError if there is none with that name."""
         if words.isdecimal() and len(words) < 6 and int(words) < len(self._ends):
             return int(words)
         tensor = self._signed[words] if words in self._signed else self._tensors.find(words)
@@ -63,7 +63,7 @@ class EndNames:
 def wanted_shapes(
     model: Model, graph: Graph, before: Sequence[Shape], request: ShapeRequest
 ) -> tuple[list[Shape], Batch | None, list[Shape]]:
-    """Return the new shapes of the inputs, the batch if only the batch changes, and the old shapes to compare with.
+    """Return the new input shapes, the batch if only the batch changes, and the old shapes for comparison.
 
     In the old shapes, a dynamic size that the request repeats, and thus fixes, is changed so that it counts as new.
 

@@ -1,4 +1,4 @@
-"""Extend commands for one file to many files, so each command is written only for a single file.
+"""Extend commands for one file to many files, so that each command only has to handle a single file.
 
     many(inspect)                            # takes IN... instead of IN: files, and directories of models
     many(trace_stats, directories=False)     # takes only files
@@ -9,7 +9,7 @@ file; `mirrored` sets its second parameter, `output`, to the file's place in the
 through `terminal` (JSON by `show_json`), counts findings with `captured.record`, and ends with `Exit(status)`.
 
 For a single file, the command runs unchanged. `batch` runs it on several files: text gets headings, JSON becomes one
-line for each file, and CSV gets a column `file` (docs/many.md).
+line for each file, and CSV gets a `file` column (docs/many.md).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def many(
 
 
 def mirrored(command: Command, *, output: str = "output") -> Command:
-    """Return a command that also takes a directory, and writes a result for each model in it to `output`.
+    """Return a command that also takes a directory and writes a result for each model in it to `output`.
 
     Each result has the same relative path below `output` as its model below the input directory.
     """
@@ -69,7 +69,7 @@ def mirrored(command: Command, *, output: str = "output") -> Command:
 
 
 def _extended(command: Command, tasks: _Tasks, *, several: bool, directories: bool) -> Command:
-    """Return a command whose parameters are those of `command`, for one or several files, and of `BatchOptions`."""
+    """Return a command with the parameters of `command`, for one or several files, and those of `BatchOptions`."""
     first, *others = parameters_of(command)
 
     def run(**given: Any) -> None:

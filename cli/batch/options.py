@@ -1,4 +1,4 @@
-"""The options of every command for several files."""
+"""The options shared by all commands that accept several files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _jobs(given: str | int) -> int:
 
 
 class BatchOptions(NamedTuple):
-    """The options of every command that accepts several files."""
+    """The options shared by all commands that accept several files."""
 
     jobs: int = 1
 

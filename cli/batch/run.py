@@ -21,7 +21,7 @@ _HELD_BYTES = 64 << 20
 
 
 def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
-    """Run the tasks with the options `batch`; return the highest exit status, where UNKNOWN ranks below 1."""
+    """Run the tasks with the options in `batch`; return the highest exit status, where UNKNOWN ranks below 1."""
     statuses: list[int] = []
     with closing(_workers(batch)) as workers:
         printer = _Printer()
@@ -62,7 +62,7 @@ def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Ou
 
 
 class _Printer:
-    """Prints outcomes: results under headings, separated by empty lines; tables with only one line of column names.
+    """Prints outcomes: results under headings, separated by empty lines; tables with a single header line.
 
     SARIF runs are merged into one run, JUnit suites and GitLab arrays into one document; findings are counted.
     """

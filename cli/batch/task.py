@@ -20,7 +20,7 @@ from ..console.terminal import fail, show
 from ..signature import Command
 
 Heading = Literal["name", "own", "line"]
-"""The heading above a file's text: its name, its own (part of the text), or none (and no empty line either)."""
+"""The heading above a file's text: the file's name, one that the text includes, or none (nor an empty line)."""
 
 Message = tuple[str | None, str]
 """The kind of a message (error, warning, note or None) and its text."""

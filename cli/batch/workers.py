@@ -1,6 +1,6 @@
 """Workers that run tasks: this process, or several child processes.
 
-All have the same interface: call `start` while `free`, and `wait` while `busy`. Tasks may finish in any order.
+All kinds have the same interface: call `start` while `free`, and `wait` while `busy`. Tasks may finish in any order.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ThisProcess:
         self._next.append((number, task))
 
     def wait(self) -> tuple[int, Outcome]:
-        """Run the stored task, and return its number and outcome."""
+        """Run the stored task and return its number and outcome."""
         number, task = self._next.popleft()
         outcome = apply(task)
         _tidy()
@@ -163,7 +163,7 @@ class Processes:
 def without_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block. A process started in the block never receives it.
 
-    Windows cannot delay Ctrl-C; readers of a log recognize that its last line is truncated.
+    Windows cannot delay Ctrl-C, so the last line of a log may be truncated, which its readers recognize.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -1,4 +1,4 @@
-"""Commands for affinity: annotate-affinity, partition."""
+"""The affinity commands: annotate-affinity and partition."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def annotate_affinity(
     """Write the device of each operator to the metadata.
 
     Also writes the partition of each operator. Rules take precedence over capability tables; the last device gets all
-    remaining operators. With --costs or --trace, devices are chosen to minimize the total time, within the rules and
-    tables. A selector is index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source) or op:GLOB (an operator
-    code); with the prefix 1/, it selects in subgraph 1.
+    remaining operators. With --costs or --trace, devices are chosen to minimize the total time, subject to the rules
+    and tables. A selector is index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source) or op:GLOB (an
+    operator code); with the prefix 1/, it selects in subgraph 1.
     """
     shown = form if form == "json" else None
     if shown is not None:
@@ -50,7 +50,7 @@ def partition(source: Input, request: ct.PlanRequest, by: By = "partition", form
 
     With device options, makes a plan and writes nothing: shows which operators each device runs and refuses, and the
     partitions in execution order with their costs. Without them, shows the affinity stored in the model, and exits
-    with status 1 if there is none or it is out of date. The CSV has a row for each operator.
+    with status 1 if it is missing or out of date. The CSV has a row for each operator.
     """
     inputs = ct.planning.read_request(replace(request, explain=by == "operator"))
     with reading(source) as model:
@@ -66,7 +66,7 @@ def partition(source: Input, request: ct.PlanRequest, by: By = "partition", form
 
 
 def _planned(model: ct.Model, name: str, inputs: Any, form: str | None) -> ct.types.Plan:
-    """Return the plan for a model, and show it in the format `form`, if one is given."""
+    """Return the plan for a model and show it in the format `form`, if one is given."""
     plan = ct.plan(model, inputs)
     if form is not None:
         show_as(form, plan, text=ct.render.plan_text, json=ct.render.plan_json, csv=ct.render.rows_csv, file=name)

@@ -1,4 +1,4 @@
-"""The command export-affinity: write a model's affinity for other tools."""
+"""The export-affinity command: write a model's affinity for other tools."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def export_affinity(
 ) -> None:
     """Write the affinity in another tool's format.
 
-    Targets are onert (shell lines that set its environment; JSON with --json), part (rules for circle-partitioner),
-    openvino (JSON for HETERO), model-explorer (node data) and dot (a graph for Graphviz). Fails if the target would
-    ignore or misread the affinity; docs/affinity-exports.md lists the limits of each target.
+    Targets are onert (shell commands that set its environment; JSON with --json), part (rules for
+    circle-partitioner), openvino (JSON for HETERO), model-explorer (node data) and dot (a graph for Graphviz). Fails
+    if the target would ignore or misread the affinity; docs/affinity-exports.md lists the limits of each target.
     """
     if form == "json" and to in ("part", "dot"):
         raise ct.UsageError(f"the target {to} has no JSON output")

@@ -17,7 +17,7 @@ Mode = Literal["min", "seed"]
 
 
 def filling(request: type[ct.planning.CostRequest], options: Mapping[str, Any]) -> Callable[[Command], Command]:
-    """Replace the parameter `request` of a command with options.
+    """Replace the `request` parameter of a command with options.
 
     `options` maps fields of `request` to option types; the defaults come from the fields.
     """

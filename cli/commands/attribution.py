@@ -1,4 +1,4 @@
-"""The commands profile and attribute: times that a runtime measured, by operator, source and module."""
+"""The profile and attribute commands: times that a runtime measured, by operator, source and module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .parameters import FORMAT, first_executions, listed, refuse_mixing
 By = Literal["type", "operator", "source", "module"]
 Tables = Annotated[
     tuple[By, ...],
-    option("--by", "Show this table; may be repeated. By default all (without origins, only types and operators)."),
+    option("--by", "Show this table; may be repeated. By default, all (without origins, only types and operators)."),
 ]
 TimeForm = Annotated[Literal["text", "json", "csv", "collapsed", "speedscope"], FORMAT]
 ProfileForm = Annotated[Literal["text", "json", "collapsed", "speedscope"], FORMAT]
@@ -86,7 +86,7 @@ def profile(
     ],
     runs: Annotated[int, option("--runs", "Number of executions to record.", "N", min=1)] = 50,
     inputs: Annotated[
-        str | None, option("--inputs", "An .npz file with the inputs in order; by default random.", "F")
+        str | None, option("--inputs", "An .npz file with the inputs in order; by default, random inputs.", "F")
     ] = None,
     against: Annotated[
         str | None, option("--against", "Compare with this model, alternating between both on one runtime.", "OLD")
@@ -142,7 +142,7 @@ def profile(
 
 
 def _against(old: str, new: str, recordings: int, record: Callable[[ct.Model], ct.types.Profile], form: str) -> None:
-    """Record two models alternately, and show which operators became slower; exit with status 1 if one did."""
+    """Record two models alternately and show which operators became slower; exit with status 1 if one did."""
     with reading(old) as before, reading(new) as after:
         traces = [record(one).trace for _ in range(recordings) for one in (before, after)]
     comparison = ct.compare_profiles(traces[::2], traces[1::2], paired=True)

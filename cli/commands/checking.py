@@ -1,4 +1,4 @@
-"""The command check: find problems in models, and explain findings."""
+"""The check command: find problems in models, and explain findings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check(
         bool, option("--structure-only", "Only check that the file is well formed and every index is in range.")
     ] = False,
     for_: Annotated[
-        str | None, option("--for", "Rate findings by their effect in litert or onert.", "PROGRAM,...")
+        str | None, option("--for", "Rate findings by their effect on litert or onert.", "PROGRAM,...")
     ] = None,
     with_: With = None,
     seconds: Timeout = 600.0,
@@ -59,14 +59,14 @@ def check(
     ignore: Annotated[str | None, option("--ignore", "Do not report these findings.", "CODE,...")] = None,
     fail_on: Annotated[
         Literal["warning", "error", "never"] | None,
-        option("--fail-on", "Lowest severity that gives exit status 1; by default that of the settings, or warning."),
+        option("--fail-on", "Lowest severity for exit status 1; by default, that in the settings, or warning."),
     ] = None,
     baseline: Baseline = None,
     config: Annotated[
         Path | None,
         option("--config", "Settings file; default: the nearest circletools.toml or pyproject.toml.", "FILE"),
     ] = None,
-    statistics: Annotated[bool, option("--statistics", "Only count the findings of each code.")] = False,
+    statistics: Annotated[bool, option("--statistics", "Show only the number of findings of each code.")] = False,
     explain: Annotated[
         str | None, option("--explain", "Show what a finding means and what to do about it.", "CODE", shows=_explain)
     ] = None,

@@ -1,4 +1,4 @@
-"""The command diff: show the differences between two models, or compare them by digests."""
+"""The diff command: show the differences between two models, or compare their digests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def diff(
     ] = (),
     full: Annotated[bool, option("--full", "Show every difference, with complete values.")] = False,
     attest: Annotated[
-        bool, option("--attest", "Show by digests which parts are identical; docs/attest.py checks the JSON.")
+        bool, option("--attest", "Use digests to show which parts are identical; docs/attest.py checks the JSON.")
     ] = False,
     form: Annotated[Literal["text", "json", "markdown", "in-toto"], FORMAT] = "text",
     on: Annotated[
@@ -43,9 +43,9 @@ def diff(
 
     Compares structure, metadata, origins, affinity and the files appended to the model. Operators, tensors and
     buffers are matched by content; their order in the file does not matter. Exits with status 1 if there is a
-    difference; docs/diff.md has the rules. --format markdown writes a comment for a pull request. --attest proves
+    difference; docs/diff.md gives the rules. --format markdown writes a comment for a pull request. --attest proves
     that two models are identical except for the parts it lists: tensors with their data, operators, subgraphs,
-    signatures, metadata entries (docs/digest.md).
+    signatures and metadata entries (docs/digest.md).
     """
     if before == after == "-":
         raise ct.UsageError("only one of the models can come from standard input")

@@ -1,4 +1,4 @@
-"""The command fit: show whether a model runs on a target, and if not, why."""
+"""The fit command: show whether a model runs on a target, and if not, why."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fit(
     """Show whether models run on targets, and if not, why.
 
     For each operator that a target refuses, shows the reason, the remedy and the operator's source; then lists the
-    sources to change, the worst first. Exits with status 1 if a target refuses an operator or the model, 5 if that is
+    sources to change, worst first. Exits with status 1 if a target refuses an operator or the model, 5 if that is
     unknown. With --baseline, only new refusals count; with --with, the status is also 1 if a program disagrees with
     the table. See docs/fit.md.
     """

@@ -1,4 +1,4 @@
-"""The command inspect: show the contents of a model."""
+"""The inspect command: show the contents of a model."""
 
 from __future__ import annotations
 

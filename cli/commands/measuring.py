@@ -1,4 +1,4 @@
-"""The command measure: time a model on its devices, as a whole and in parts."""
+"""The measure command: time a model on its devices, as a whole and in parts."""
 
 from __future__ import annotations
 

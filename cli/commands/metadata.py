@@ -1,4 +1,4 @@
-"""The command metadata: list, get, set, remove and rename the entries of a model."""
+"""The metadata command: list, get, set, remove and rename the entries of a model."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ def compare(
         Literal["operator", "module"], option("--by", "What each row of the table represents.")
     ] = "operator",
     signature: Annotated[str | None, option("--signature", "The signature to run.", "KEY")] = None,
-    min_snr: Annotated[float | None, option("--min-snr", "Report lower SNRs as faults.", "DB")] = None,
-    max_abs: Annotated[float | None, option("--max-abs", "Report larger absolute errors as faults.", "X")] = None,
+    min_snr: Annotated[float | None, option("--min-snr", "Report SNRs below this as faults.", "DB")] = None,
+    max_abs: Annotated[float | None, option("--max-abs", "Report absolute errors above this as faults.", "X")] = None,
     max_steps: Annotated[
-        float | None, option("--max-steps", "Report errors of more quantization steps as faults.", "N")
+        float | None, option("--max-steps", "Report errors of more than this many quantization steps as faults.", "N")
     ] = None,
     timeout: Annotated[float, option("--timeout", "Time limit for a run of a program.", "SECONDS", min=0.1)] = 600.0,
     html: Annotated[str | None, option("--html", "Also write a page with a graph of the errors.", "FILE")] = None,
@@ -79,7 +79,7 @@ def reduce(
         str | None, option("--while-differs", "Programs that disagree, the correct one first.", "PROGRAM,...")
     ] = None,
     share_safe: Annotated[
-        bool, option("--share-safe", "Replace weights by random values, and names by numbers.")
+        bool, option("--share-safe", "Replace weights with random values, and names with numbers.")
     ] = False,
     timeout: Annotated[float, option("--timeout", "Time limit per trial.", "SECONDS", min=0.1)] = 60.0,
     log: Annotated[str | None, option("--log", "Log results here, to resume an interrupted run.", "FILE")] = None,

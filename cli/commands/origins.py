@@ -1,4 +1,4 @@
-"""Commands for origins: embed-origins, dump-origins."""
+"""The origins commands: embed-origins and dump-origins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def embed_origins(
     erase: Erase = False,
     stamp: Stamp = True,
     absolute_paths: Annotated[
-        bool, option("--absolute-paths", "Write absolute paths, instead of relative to the working directory.")
+        bool, option("--absolute-paths", "Write absolute paths instead of paths relative to the working directory.")
     ] = False,
     in_place: InPlace = False,
 ) -> None:
@@ -78,7 +78,7 @@ def dump_origins(
         int | None, option("--depth", "In a tree, truncate module paths to their first N components.", "N", min=1)
     ] = None,
     operators: Annotated[str | None, option("--operators", "Operators to show: 0-10,15.", "RANGES")] = None,
-    source_name: Annotated[str | None, option("--source", "Only sources whose names match.", "REGEX")] = None,
+    source_name: Annotated[str | None, option("--source", "Show only sources whose names match.", "REGEX")] = None,
     subgraph: Annotated[int | None, option("--subgraph", "Only this subgraph.", "N", min=0)] = None,
     tables: Annotated[
         Path | None, option("--tables", "Instead write the tables to DIR, as .bin files and origins.json.", "DIR")
@@ -126,6 +126,6 @@ def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
 
 
 def _is_dump(directory: Path) -> bool:
-    """Return whether a directory contains only files that an earlier dump wrote."""
+    """Return whether a directory contains only files from an earlier dump."""
     names = [path.name for path in directory.iterdir()]
     return all(re.fullmatch(r"origins\.json|(ONE|CIRCLETOOLS)_\w+\.bin", name) for name in names)

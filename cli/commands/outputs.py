@@ -1,4 +1,4 @@
-"""The command fix-outputs."""
+"""The fix-outputs command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fix_outputs(
     ] = "auto",
     runtime: Annotated[
         Literal["auto", "litert", "onert", "both", "vela"],
-        option("--runtime", "The runtime in which copies must be exact; auto is that of the format."),
+        option("--runtime", "The runtime in which copies must be exact; auto means that of the format."),
     ] = "auto",
     keep_constants: Annotated[
         bool, option("--keep-constants", "Copy a constant only if the outputs list it twice.")
@@ -37,10 +37,10 @@ def fix_outputs(
 ) -> None:
     """Give every output of a model its own tensor.
 
-    Copies outputs that are constants, inputs or other outputs, with an operator that is exact in the format's
-    runtime: LiteRT for .tflite (also onert if possible), onert for .circle. Run this after all optimizers, since some
-    remove operators that only copy. With --with, if a program accepted the model but not the result, the next copy
-    operator is tried. docs/outputs.md has the rules.
+    Copies outputs that are constants, inputs or duplicates, using an operator that is exact in the format's runtime:
+    LiteRT for .tflite (also onert if possible), onert for .circle. Run this after all optimizers, since some remove
+    operators that only copy. With --with, if a program accepted the model but not the result, the next copy operator
+    is tried. docs/outputs.md gives the rules.
     """
     if form == "json" and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")

@@ -1,4 +1,4 @@
-"""The command report: write everything known about a model as an HTML page."""
+"""The report command: write everything known about a model as an HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command repair."""
+"""The repair command."""
 
 from __future__ import annotations
 

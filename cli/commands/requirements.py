@@ -1,4 +1,4 @@
-"""The commands requires and cost: which runtimes load a model, and its MACs, parameters and memory."""
+"""The requires and cost commands: which runtimes load a model, and its MACs, parameters and memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .rewriting import rewrite
 def requires(
     source: Input,
     runtime: Annotated[
-        str | None, option("--runtime", "Only these releases, e.g. litert-1.4 (TFLM: fit --on tflm).", "RELEASE,...")
+        str | None, option("--runtime", "Releases to check, e.g. litert-1.4 (TFLM: fit --on tflm).", "RELEASE,...")
     ] = None,
     lower: Annotated[bool, option("--lower", "Write a copy with the lowest operator versions.")] = False,
     write: Annotated[bool, option("--write", "Write a copy with the correct min_runtime_version.")] = False,

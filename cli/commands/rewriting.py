@@ -1,4 +1,4 @@
-"""The command compact, and code shared by commands that write a changed model."""
+"""The compact command, and code shared by commands that write a changed model."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def rewrite(
     """Apply `change` to a model and write it; list the changes on standard error.
 
     With `rewires`, reports the findings of `check` that only the new file has, if the output is a regular file.
-    `erase` removes old values of metadata; with False, old values that remain are reported, with None they are not.
+    `erase` removes old values of metadata; with False, old values that remain are reported; with None, they are not.
 
     `inputs` are the other input files; the output must not be one of them. A `dry` run writes nothing and needs no
     output, but fails if writing would fail.
@@ -136,7 +136,7 @@ def compact(
     """Write a minimal file without unused bytes.
 
     Writes equal values only once. Keeps external data and bytes after the flatbuffer (an archive of associated
-    files). With --prune, the remaining objects are renumbered; docs/surgery.md has the rules.
+    files). With --prune, the remaining objects are renumbered; docs/surgery.md gives the rules.
     """
     if outputs and not prune:
         raise ct.UsageError("--outputs requires --prune", hint="use both")

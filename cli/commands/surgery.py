@@ -61,7 +61,7 @@ def rename(
     signature_output: Annotated[
         Pairs, option("--signature-output", "Rename an output in all signatures, or in one: KEY/OLD.", "OLD=NEW")
     ] = (),
-    regex: Annotated[bool, option("--regex", "Read OLD of --tensor as a regular expression.")] = False,
+    regex: Annotated[bool, option("--regex", "Treat OLD in --tensor as a regular expression.")] = False,
     subgraph: Annotated[
         int | None, option("--subgraph", "Rename in this subgraph (default for inputs and outputs: 0).", "N", min=0)
     ] = None,
@@ -69,9 +69,9 @@ def rename(
 ) -> None:
     """Rename tensors, inputs, outputs and signatures.
 
-    OLD of --tensor is a name, a glob or index:12. Each * in NEW stands for what the next * or ? of a glob matched.
+    OLD in --tensor is a name, a glob or index:12. Each * in NEW stands for what the next * or ? of a glob matched.
     --input and --output rename a tensor, also in signatures. All names change at once, so names can be swapped.
-    Renaming back restores the file, since its bytes are never rewritten. docs/surgery.md has the rules.
+    Renaming back restores the file, since its bytes are never rewritten. docs/surgery.md gives the rules.
     """
     request = ct.surgery.RenameRequest(
         tensors=tensor,

@@ -1,4 +1,4 @@
-"""Commands for traces: trace-stats, trace-compare, trace-export."""
+"""Commands for traces: trace-stats, trace-compare and trace-export."""
 
 from __future__ import annotations
 

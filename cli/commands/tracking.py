@@ -1,4 +1,4 @@
-"""The command track-origins: carry origins across a tool that drops them."""
+"""The track-origins command: carry origins across a tool that drops them."""
 
 from __future__ import annotations
 

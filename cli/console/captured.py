@@ -31,8 +31,8 @@ class Captured:
     """The bytes for standard output, and the messages (kind, text) for standard error.
 
     With `is_one_of_several`, a JSON document becomes one line, and a SARIF log becomes its run on one line. `counts`
-    is None for commands without a summary. `began` is true once a model was opened; an error before that may concern
-    the command line.
+    is None for commands without a summary. `began` is true once a model has been opened; an error before that may
+    concern the command line.
     """
 
     def __init__(self, is_one_of_several: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Write JSON as `json.dumps(..., indent=2)` does, but several times faster: `json` then works in pure Python."""
+"""Write JSON as `json.dumps(..., indent=2)` does, but several times faster, since `json` indents in pure Python."""
 
 from __future__ import annotations
 

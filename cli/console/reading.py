@@ -1,4 +1,4 @@
-"""Open models and files in such a way that errors name the file."""
+"""Open models and files so that errors name the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .captured import allowance, begin
 def reading(source: str) -> Iterator[ct.Model]:
     """Open a model; errors about its contents get the file's name in front of their location.
 
-    Raises InvalidInputError at the end if the file changed meanwhile, since the data may then mix both versions.
+    Raises InvalidInputError at the end if the file has changed, since the data may then mix both versions.
     """
     begin()
     with naming(source), ct.open(source) as model:

@@ -33,7 +33,7 @@ def _stop(number: int, _frame: FrameType | None) -> None:
 
 
 def end(number: int) -> NoReturn:
-    """End this process by the signal itself, so that a shell sees 128 + `number` and leaves its loop too."""
+    """End this process with the signal itself, so that a shell sees 128 + `number` and leaves its loop too."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     sys.exit(128 + number)  # signals do not kill the first process of a container

@@ -74,7 +74,7 @@ def show(lines: Iterable[str]) -> None:
 
 
 def show_as(form: str, *values: Any, file: str | None = None, **writers: Callable[..., Any]) -> None:
-    """Write a result to standard output in a format (text, json, ...), using the writer for this format in `writers`.
+    """Write a result to standard output in a format (text, json, ...), using the writer for that format in `writers`.
 
     `file` is the input as named on the command line; a JSON document begins with it.
     """

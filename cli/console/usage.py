@@ -65,7 +65,7 @@ class Command(AsGiven, TyperCommand):
     """A command whose usage line shows the names of its arguments, in brackets if they are optional."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the arguments part of the usage line."""
+        """Return the part of the usage line that lists the arguments."""
         arguments = [(one.metavar, one.required) for one in self._only("argument", ctx)]
         return ["[OPTIONS]", *(name if required else f"[{name}]" for name, required in arguments)]
 

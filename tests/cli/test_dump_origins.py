@@ -127,11 +127,11 @@ def test_dump_of_stale_origins(tmp_path: Path) -> None:
     stale = rebuilt(embedded(MLP.read_bytes()), lambda model: model.subgraphs[0].operators.pop(1))
     model = put(tmp_path / "a.circle", stale)
     ran = run("dump-origins", model, "--json")
-    what = "subgraphs[0].operators[1]: the origins are stale: the number of operators was 3, now it is 2"
+    what = "subgraphs[0].operators[1]: the origins are stale: the number of operators was 3 and is now 2"
     remedy = "embed them again, or track them from the earlier model"
     assert (ran.status, ran.err) == (1, f"warning: {model}: {what}; {remedy}\n")
     assert json.loads(ran.out)["freshness"] == {
-        "state": "stale", "subgraph": 0, "operator_index": 1, "reason": "the number of operators was 3, now it is 2"
+        "state": "stale", "subgraph": 0, "operator_index": 1, "reason": "the number of operators was 3 and is now 2"
     }  # fmt: skip
 
 

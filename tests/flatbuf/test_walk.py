@@ -159,7 +159,7 @@ def test_vectors_that_share_their_elements_are_refused(monkeypatch: pytest.Monke
     data += bytes(2000)
     assert 4 * total > len(data)
     monkeypatch.setattr(verify, "MAX_TABLES", total - 1)
-    assert refusal(data)[:2] == (f"vectors overlap: {total} elements do not fit into the file", "tensors")
+    assert refusal(data)[:2] == (f"vectors overlap: {total} elements do not fit in the file", "tensors")
     monkeypatch.setattr(verify, "MAX_TABLES", total)
     assert "overlap" not in refusal(data)[0]
     monkeypatch.setattr(verify, "MAX_TABLES", 1)

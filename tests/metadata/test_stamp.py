@@ -109,12 +109,12 @@ def test_a_stamp_without_subgraphs() -> None:
     [
         (of(b"ab", b"c"), of(b"ab", b"c"), Freshness("fresh")),
         (of(), of(), Freshness("fresh")),
-        (of(b"ab"), of(b"ab", b"c"), Freshness("stale", 1, 0, "the number of subgraphs was 1, now it is 2")),
-        (of(b"ab", b"c"), of(b"xy"), Freshness("stale", 1, 0, "the number of subgraphs was 2, now it is 1")),
+        (of(b"ab"), of(b"ab", b"c"), Freshness("stale", 1, 0, "the number of subgraphs was 1 and is now 2")),
+        (of(b"ab", b"c"), of(b"xy"), Freshness("stale", 1, 0, "the number of subgraphs was 2 and is now 1")),
         (of(b"ab", b"cd"), of(b"ab", b"cx"), Freshness("stale", 1, 1, "the operators differ")),
-        (of(b"abc"), of(b"ab"), Freshness("stale", 0, 2, "the number of operators was 3, now it is 2")),
-        (of(b"a"), of(b"abc"), Freshness("stale", 0, 1, "the number of operators was 1, now it is 3")),
-        (of(b"ab"), of(b"xbc"), Freshness("stale", 0, 0, "the number of operators was 2, now it is 3")),
+        (of(b"abc"), of(b"ab"), Freshness("stale", 0, 2, "the number of operators was 3 and is now 2")),
+        (of(b"a"), of(b"abc"), Freshness("stale", 0, 1, "the number of operators was 1 and is now 3")),
+        (of(b"ab"), of(b"xbc"), Freshness("stale", 0, 0, "the number of operators was 2 and is now 3")),
     ],
 )
 def test_from_which_operator_on_two_differ(then: Stamp, now: Stamp, found: Freshness) -> None:
@@ -164,5 +164,5 @@ def test_the_stamp_after_an_edit_is_that_of_the_result() -> None:
     with open_model(data) as model:
         assert after == encode_stamp(stamp_model(model_graph(model)))
         assert compare(decode_stamp(old), stamp_model(model_graph(model))) == Freshness(
-            "stale", 0, count, f"the number of operators was {count}, now it is {count + 2}"
+            "stale", 0, count, f"the number of operators was {count} and is now {count + 2}"
         )

@@ -154,8 +154,8 @@ def test_tensors_without_values() -> None:
     for data, words in (
         (computed, "no values for this tensor"),
         (made("FLOAT32", (0,), b""), "no values for this tensor"),
-        (made("RESOURCE", (), bytes(4)), "RESOURCE has no array"),
-        (made("GGML_Q4_0", (32,), bytes(18)), "GGML_Q4_0 has no array"),
+        (made("RESOURCE", (), bytes(4)), "RESOURCE has no NumPy type"),
+        (made("GGML_Q4_0", (32,), bytes(18)), "GGML_Q4_0 has no NumPy type"),
         (made("FLOAT32", (2,), None, external_buffer=3), "in another file"),
     ):
         with open_model(data) as model, pytest.raises(UsageError, match=words) as raised:

@@ -95,7 +95,7 @@ def test_a_stamp_tells_stale() -> None:
 
 def test_a_stamp_counts_operators() -> None:
     after = rebuilt(embedded(bytes_of(CIRCLE)), CHANGES["operators dropped"][1])
-    assert freshness_of(after).reason == "the number of operators was 41, now it is 6"
+    assert freshness_of(after).reason == "the number of operators was 41 and is now 6"
 
 
 @pytest.mark.parametrize("title", CHANGES)
@@ -167,7 +167,7 @@ def test_an_appended_operator_inherits() -> None:
     assert output_names(after)[3] == "new"
     # Without `follow` the tables are left behind, and the stamp tells.
     left = edited(before, lambda edit: append_tanh(edit, "new", (0, 2)))
-    assert freshness_of(left) == Freshness("stale", 0, 3, "the number of operators was 3, now it is 4")
+    assert freshness_of(left) == Freshness("stale", 0, 3, "the number of operators was 3 and is now 4")
 
 
 def test_a_chain_of_appended_operators_inherits() -> None:

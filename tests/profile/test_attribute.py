@@ -46,7 +46,7 @@ def test_stale_origins_are_a_warning() -> None:
     with ct.open(stale) as model:
         found = ct.attribute(model, traced({0: 1}))
     assert notes(found) == [("STALE_ORIGIN", "warning", "<bytes>")]
-    assert found.notes[0].message == "the origins are stale: the number of operators was 3, now it is 2"
+    assert found.notes[0].message == "the origins are stale: the number of operators was 3 and is now 2"
 
 
 def test_notes_on_a_trace(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_stale_origins_are_a_finding(tmp_path: Path) -> None:
         shown(tmp_path, ("@0 FullyConnected", "B", 1), ("@0 FullyConnected", "E", 2)), "--model", model
     )
     assert (status, out != "") == (1, True)
-    assert err == f"warning: {model}: the origins are stale: the number of operators was 3, now it is 2\n"
+    assert err == f"warning: {model}: the origins are stale: the number of operators was 3 and is now 2\n"
 
 
 def test_malformed_origins(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def from_exported_program(model: Model, path: str | os.PathLike[str]) -> Origins
     """Return the origins of a model that was made from a program saved by `torch.export.save`.
 
     TICO converts the program for a Circle model, litert-torch for a TFLite model. Raises UsageError if that exporter
-    is not installed, InvalidInputError if the program cannot be read or converted. Loading it can run code in it.
+    is not installed, InvalidInputError if the program cannot be read or converted. Loading it can execute its code.
     """
     exporter = "tico" if model.format == "circle" else "litert_torch"
     torch, converter = (imported(name, "an exported program") for name in ("torch", exporter))

@@ -1,6 +1,6 @@
 """Metadata that PyTorch keeps for a node of an exported program during export.
 
-`meta` of a node (torch.fx.Node) contains, if it was kept:
+The `meta` of a node (torch.fx.Node) contains the following, if it was kept:
 
     nn_module_stack     the modules that contain it, outermost first: (path of the instance, class)
     stack_trace         the source lines of its calls, as text, outermost first

@@ -1,8 +1,8 @@
 """Find origins in the ONNX file that a model was converted from.
 
 Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by surviving names, and by
-weights that equally many of both read. The others are matched if they lie between the same matched neighbours:
-one to one if there are equally many of a kind, otherwise each with all candidates.
+weights that the same number of both read. The others are matched if they lie between the same matched neighbours: one
+to one if their numbers of a kind are equal, otherwise each with all candidates.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _charge_external(graph: Any, folder: str) -> None:
 class Graph:
     """A graph to match: for each step, its kind, the steps that feed it, its outputs, and its weights.
 
-    A step that no other step feeds reads only inputs. `ends` has the steps that produce an output of the graph.
+    A step that no other step feeds reads only inputs. `ends` holds the steps that produce an output of the graph.
     """
 
     kinds: Sequence[str]
@@ -279,7 +279,7 @@ def _constant(values: Values, tensor: int) -> Hashable:
 
 
 def _key(values: Any) -> Hashable:
-    """Return a key of weights, regardless of the order of dimensions; None if equality may be a coincidence."""
+    """Return a key for weights that ignores the order of dimensions; None if equality may be a coincidence."""
     if values.size < _FEWEST or values.dtype.kind != "f":
         return None
     ordered = np.sort(values.astype("<f4"), axis=None)

@@ -1,4 +1,4 @@
-"""Import other packages, and wrap their functions temporarily, for recording.
+"""Import other packages and wrap their functions temporarily, for recording.
 
 Recording must never break a conversion: a failure here causes a single warning and leaves the record empty.
 """
@@ -70,7 +70,7 @@ class Guard:
 
     @contextmanager
     def patched(self, owner: Any, name: str, wrap: Wrap, lost: str = "origins") -> Iterator[None]:
-        """Replace an attribute of a module or class with `wrap(attribute)`, and restore it at the end."""
+        """Replace an attribute of a module or class with `wrap(attribute)` and restore it at the end."""
         original = getattr(owner, name, None)
         if original is None:
             if owner is not None:

@@ -61,7 +61,7 @@ def _tags(name: str, count: int) -> list[int]:
 class _Nodes:
     """The graph of the nodes, by their numbers.
 
-    `first` has, for each node, the first node that computes the same value from the program's inputs.
+    `first` holds, for each node, the first node that computes the same value from the program's inputs.
     """
 
     def __init__(self, nodes: Sequence[Any], calls: Calls) -> None:

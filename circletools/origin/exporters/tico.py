@@ -184,8 +184,8 @@ def name_moved(
         FULLY_CONNECTED "a" -> MUL "b", "a" also read elsewhere  FULLY_CONNECTED "a", FULLY_CONNECTED "b"
         ADD "a" -> TRANSPOSE "b"                                 ADD "b"
 
-    An operator without an origin gets those on the chain from its name's value to the first operator of its code. One
-    that an activation was fused into has the activation's name, and so its origin.
+    An operator without an origin gets those on the chain from its name's value to the first operator with its code.
+    One into which an activation was fused has the activation's name, and so its origin.
     """
     named = {name: index for index, name in enumerate(before.operators.first_result_names)}
     names, codes = after.operators.first_result_names, before.operators.code_names

@@ -1,4 +1,4 @@
-"""Pair the ends (inputs and outputs) of two graphs: by signature, by position if there are equally many, or by name.
+"""Pair the ends (inputs and outputs) of two graphs: by signature, by position if their numbers are equal, or by name.
 
 A part cut out of a model may have as many ends as the whole, so ends are checked again once operators are paired:
 
@@ -23,7 +23,7 @@ Names = Mapping[str, int]
 
 
 def pair_ends(before: Side, after: Side, named: tuple[tuple[Names, Names], tuple[Names, Names]]) -> Pairs:
-    """Return pairs of ends, without operators; `named` has the names of inputs and outputs, for BEFORE and AFTER."""
+    """Return pairs of ends, without operators; `named` holds the names of inputs and outputs, for both models."""
     old, new = ends_of(before.graph), ends_of(after.graph)
     inputs, outputs = (
         tuple(_same_ends((before, after), ends, names))

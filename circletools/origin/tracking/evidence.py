@@ -1,4 +1,4 @@
-"""Rate the evidence for origins, and drop pairs whose surroundings disagree."""
+"""Rate the evidence for origins and drop pairs whose surroundings disagree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circletools.wording import Attributes, Word
 
 
 class Evidence(Word):
-    """The evidence for an origin, the strongest first."""
+    """The kinds of evidence for an origin, the strongest first."""
 
     TAG = "tag"
     NAME = "name"
@@ -40,7 +40,7 @@ _OF_PAIRS = (Evidence.TAG, Evidence.NAME, Evidence.CONSTANT, Evidence.VALUES, Ev
 
 @dataclass(frozen=True, slots=True)
 class Grounds(Attributes):
-    """Why an operator has a source: the evidence, and the confidence, from 0 to 1."""
+    """Why an operator has a source: the evidence, and the confidence (from 0 to 1)."""
 
     evidence: Evidence
     confidence: float

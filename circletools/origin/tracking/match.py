@@ -97,7 +97,7 @@ def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int) -> Colou
 def match(views: Views, pairs: Pairs, sizes: list[Indices]) -> Pairs:
     """Return the pairs, and all further pairs that follow from them in these views.
 
-    `sizes` has a number for each operator; the numbers of two operators must agree if both are known.
+    `sizes` holds a number for each operator; the numbers of two operators must agree if both are known.
     """
     if pairs.complete:
         return pairs

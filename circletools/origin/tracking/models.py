@@ -36,7 +36,7 @@ _OPAQUE = ("CUSTOM", "DELEGATE")
 class Tracked:
     """The result for two graphs: pairs, and the operators of BEFORE that each operator of AFTER computes.
 
-    `opaque` has the operators of AFTER that can contain many others, such as compiled programs.
+    `opaque` holds the operators of AFTER that can contain many others, such as compiled programs.
     """
 
     views: Views
@@ -48,7 +48,7 @@ class Tracked:
 def track_graphs(
     before: Side, after: Side, ends: tuple[tuple[Names, Names], tuple[Names, Names]], tags: frozenset[bytes]
 ) -> Tracked:
-    """Run the passes; `ends` has the signature names of inputs and outputs, `tags` the tags of BEFORE's values."""
+    """Run the passes; `ends` holds the signature names of inputs and outputs, `tags` the tags of BEFORE's values."""
     sides = before, after
     pairs = pair_ends(before, after, ends)
     sizes = [side.sizes(resized(before, after, pairs)) for side in sides]
@@ -90,7 +90,7 @@ Tags = Sequence[Mapping[int, bytes]]
 
 
 def track_models(before: ModelGraph, after: ModelGraph, tags: Tags) -> dict[Couple, Tracked]:
-    """Return the result for each pair of subgraphs. `tags` has the tags of BEFORE's values.
+    """Return the result for each pair of subgraphs. `tags` holds the tags of BEFORE's values.
 
     Raises ModelFormatError for an index out of range.
     """
@@ -156,7 +156,7 @@ def _called(graphs: tuple[Graph, Graph], tracked: Tracked, counts: tuple[int, in
 
 
 def _left_over(before: ModelGraph, after: ModelGraph, taken: tuple[set[int], set[int]]) -> list[Couple]:
-    """Pair the remaining subgraphs that no operator calls, in order, if both models have equally many."""
+    """Pair the remaining subgraphs that no operator calls, in order, if both models have the same number."""
     left = []
     for side, model in enumerate((before, after)):
         called = taken[side].union(*model.callees.values())

@@ -27,7 +27,7 @@ _HALF, _MOST = 0.5, 0.75  # required shares: of similar operators among equal na
 def pair_by_name(views: Views, pairs: Pairs, sizes: list[Indices], *, tagged: bool, opaque: set[int]) -> Pairs:
     """Return the pairs, and new pairs of operators whose first outputs have the same name.
 
-    Names that are tags are trusted. `opaque` has the operators of AFTER that can contain many others.
+    Names that are tags are trusted. `opaque` holds the operators of AFTER that can contain many others.
     """
     names = [_operators_by_name(view.side) for view in views]
     common = [(names[0][name], new) for name, new in names[1].items() if name in names[0]]

@@ -70,8 +70,8 @@ _MOST_BESIDE = 64
 class Region:
     """A connected group of operators without a partner.
 
-    `taken` has the values of AFTER that the region reads from outside, `made` those that are read outside it; `feeds`
-    and `takers` have the adjacent paired operators of AFTER.
+    `taken` holds the values of AFTER that the region reads from outside, `made` those that are read outside it;
+    `feeds` and `takers` hold the adjacent paired operators of AFTER.
     """
 
     operators: list[int]
@@ -94,8 +94,8 @@ def same_values(
     """Return the AFTER values that correspond to each BEFORE value, judging by pairs and names.
 
     The results of two paired operators correspond, and so do the values read in the same slot. Several values may
-    correspond to one, since an operator inserted after another produces a value that equals its input. `copies` has
-    AFTER's operators that compute the same value as a paired one (see `repeated`); `twins` has BEFORE's.
+    correspond to one, since an operator inserted after another produces a value that equals its input. `copies` holds
+    AFTER's operators that compute the same value as a paired one (see `repeated`); `twins` holds BEFORE's.
     """
     was, now = views
     found: dict[int, set[int]] = defaultdict(set)
@@ -125,7 +125,7 @@ def same_values(
 
 
 def _named_alike(views: Views, pairs: Pairs) -> Iterator[tuple[int, int]]:
-    """Yield values of unpaired operators that have the same shape and the same, unique name."""
+    """Yield values of unpaired operators that have the same shape and the same unique name."""
     places: list[dict[bytes, list[int]]] = [defaultdict(list), defaultdict(list)]
     for number, view in enumerate(views):
         operators, values = view.side.graph.definitions
@@ -178,7 +178,7 @@ def both_regions(
 def _regions(
     views: Views, side: int, free: set[int], known: Known, partner: Indices, outputs_: Sequence[tuple[int, int]]
 ) -> list[Region]:
-    """Return the regions of the operators `free`; `partner` is each operator's index in AFTER, or -1."""
+    """Return the regions of the `free` operators; `partner` is each operator's index in AFTER, or -1."""
     view, constant = views[side], views[side].side.is_constant
     rows = sorted(free)
     number = {row: at for at, row in enumerate(rows)}

@@ -70,9 +70,9 @@ def _working(one: Tracked, side: int) -> Mask:
 
 
 def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
-    """Return how many significant constants both models have, and the total of the model that has fewer.
+    """Return how many significant constants both models share, and the total of the model that has fewer.
 
-    Constants of opaque operators do not count. Nor do anchor boxes, which all detectors of an input size share.
+    Constants of opaque operators do not count. Nor do anchor boxes, which detectors with equal input sizes share.
     """
     held = [np.empty(0, np.int64), np.empty(0, np.int64)]
     for one in graphs:
@@ -145,7 +145,7 @@ def _same_ends(one: Tracked) -> bool:
 class Tracking(Attributes):
     """The result: origins to embed in AFTER, and, for each subgraph, operator index -> source id -> grounds.
 
-    `rows` has all operators of AFTER with their evidence. `carried` means that the tables in AFTER are those of
+    `rows` holds all operators of AFTER with their evidence. `carried` means that the tables in AFTER are those of
     BEFORE: the tool copied the metadata without updating it.
     """
 

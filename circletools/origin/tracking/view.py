@@ -28,7 +28,7 @@ CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One of two graphs. `names` has the names of values; `code` and `constant` are numbers shared by both sides.
+    """One of two graphs. `names` holds the names of values; `code` and `constant` are numbers shared by both sides.
 
     `constant` is the class of a value's constant data, or -1 if it is not a constant.
     """
@@ -178,7 +178,7 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The visible part of a side. `value` maps each value to the one that it stands for.
+    """The visible part of one of the two graphs. `value` maps each value to the one that it stands for.
 
     The visible input slots are columns: the reading operator (`reader`, ascending), its `slot`, the value (`read`),
     the operator that produces the value (`giver`, or -1), and the position among its outputs (`place`).
