@@ -110,6 +110,7 @@ def test_each_table_of_counters_is_an_execution() -> None:
         OperatorRun(0, 0, "T", "k", 0, 1_500_000, 0, 1, of_delegate=True),
         OperatorRun(0, 1, "U", "k", 1_500_000, 250_000, 0, 1, of_delegate=True),
         OperatorRun(0, 123456789, "V", "k", 1_750_000, 2_000_001, 0, 1),
+        OperatorRun(0, 1, "T", "k", 3_750_001, 0, 0, 1),
     )
     assert found.runs == (*first, *(one._replace(execution=1, lane=2) for one in first))
     assert (found.executions, found.averaged) == (2, False)
