@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import islice
@@ -55,7 +55,7 @@ def _found(name: str, value: Any) -> str:
         wanted = meanings(noted)
     elif noted:
         return f"{'' if noted.startswith('circletools ') else 'write '}{noted.replace('`', '')}"
-    if name in getattr(value, "options", ()):
+    if isinstance(options := getattr(value, "options", None), Mapping) and name in options:
         return f"write .options[{name!r}]"
     near: dict[str, float] = {}
     for way, have, optional, far in _ways(value, name):

@@ -122,8 +122,8 @@ class EnumName(str):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            is_own = name in {"name", "value"} or self.what != "tensor type"
-            way = f"leave out .{name}" if is_own else f"write tensor.numpy().dtype.{name}"
+            is_type = name not in {"name", "value", "what"} and getattr(self, "what", "") == "tensor type"
+            way = f"write tensor.numpy().dtype.{name}" if is_type else f"leave out .{name}"
             raise AttributeError(f"{str(self)!r} is a str and has no .{name} ({way})")
 
     def __eq__(self, other: object) -> bool:

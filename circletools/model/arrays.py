@@ -49,6 +49,9 @@ class ReadOnly(np.ndarray[Any, np.dtype[Any]]):
         def __array_wrap__(self, array, *_context):
             return np.asarray(array)[()]
 
+        def __repr__(self):
+            return repr(np.asarray(self))
+
 
 class Ends(ReadOnly):
     """The tensor indices of inputs or outputs."""

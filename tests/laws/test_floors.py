@@ -34,9 +34,11 @@ FLOORS = [
     {"findings"},
     {"codes"},
     {"lazy"},
+    {"answers"},
+    {"corrections"},
     {"arguments"},
-    {"errors", "wording", "version"},
     {"calls"},
+    {"errors", "wording", "version"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 SOURCES = [*files(*PACKAGES), *(ROOT / "circletools").rglob("*.pyi")]
