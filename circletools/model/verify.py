@@ -179,7 +179,10 @@ def _check_external(model: Model) -> Iterator[Finding]:
             )
 
         def message(row: int, data: ExternalData = data) -> str:
-            return f"{data.sizes[row]} bytes at {data.offsets[row]}, but the file ends at {limit}"
+            index = int(data.rows[row])
+            read = data.kind == "Buffer" and index > 0 and not model.buffers.data.count[index]
+            needed = "; LiteRT refuses the model" * (read and index in model.tensor_columns.buffers)
+            return f"{data.sizes[row]} bytes at {data.offsets[row]}, but the file ends at {limit}{needed}"
 
         yield from findings_at(_EXTERNAL, np.flatnonzero(end > limit), place, message)
 

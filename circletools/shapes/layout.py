@@ -126,6 +126,8 @@ def slice_(call: Call) -> Sequence[Shape]:
 def slices(call: Call) -> tuple[Any, ...]:
     """Return a strided slice as a NumPy index."""
     begin, end, step = (call.numbers(slot, 1) for slot in (1, 2, 3))
+    if len(step) < len(begin):
+        raise DoubtfulError("a dimension has no stride")  # LiteRT reads beyond the strides
     masks = {name: call.option(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     index: list[Any] = []
     for at, (first, last, stride) in enumerate(zip(begin, end, step, strict=True)):
@@ -160,6 +162,8 @@ def pad(call: Call) -> Sequence[Shape]:
     """The shape with the padding added before and after each dimension."""
     shape, given = call.shape(), call.shape(1, 2)
     refuse_unless(given == (len(shape), 2), f"the paddings {shown(given)} do not fit {shown(shape)}", 1)
+    one_value = "mode" in call.options or all(one is None or element_count(one) == 1 for one in call.shapes[2:3])
+    refuse_unless(one_value, "the padding value is not a single value", 2)
     pads = call.numbers(1)
     sizes = (size + front + back for size, front, back in zip(shape, pads[::2], pads[1::2], strict=True))
     return [tuple(sizes)]

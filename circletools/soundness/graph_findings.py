@@ -88,23 +88,22 @@ def _repeats(values: Indices) -> NDArray[np.bool_]:
 def _produced_anyway(whole: Whole) -> Iterator[Finding]:
     """Find operators that write an input of the subgraph or a constant."""
     makers, made = whole.graph.definitions
+    readers, read = whole.graph.uses
+    early = np.isin(made, read[readers <= whole.first_producer[read]])
     for code, owned, what in (
         ("PRODUCED_INPUT", whole.is_input, "an input of the subgraph"),
         ("WRITTEN_CONSTANT", whole.has_data & ~whole.is_input & ~whole.graph.values.is_variable, "a constant"),
     ):
 
         def message(slot: int, what: str = what) -> str:
-            return f"the operator writes tensor {_name(whole, int(made[slot]))}, which is {what}; {CORRECT}"
+            known = ", and was read before" if early[slot] else ""
+            return f"the operator writes tensor {_name(whole, int(made[slot]))}, which is {what}{known}; {CORRECT}"
 
         slots = np.flatnonzero(owned[made])
         yield from findings_at(code, slots, lambda at: whole.operator(int(makers[at])), message)
     given = np.flatnonzero((whole.has_data & ~whole.graph.values.is_variable)[whole.graph.inputs])
-    yield from findings_at(
-        "WRITTEN_CONSTANT",
-        given,
-        lambda at: whole.tensor(int(whole.graph.inputs[at])),
-        lambda _: f"an input of the subgraph is a constant; {CORRECT}",
-    )
+    text = f"an input of the subgraph is a constant; {CORRECT}"
+    yield from findings_at("WRITTEN_CONSTANT", given, whole.input_, lambda _: text)
 
 
 def _in_place(whole: Whole) -> Iterator[Finding]:
@@ -156,12 +155,8 @@ def _order(whole: Whole) -> Iterator[Finding]:
         dag_from_edges(len(whole.graph), sources[fed], readers[fed])
     except ModelFormatError as error:
         stuck = int(str(error.location).partition("[")[2][:-1])
-        yield Finding(
-            "CYCLIC_OPERATORS",
-            "warning",
-            whole.operator(stuck),
-            f"operators depend on each other in a cycle; {CORRECT}",
-        )
+        message_of_cycle = f"operators depend on each other in a cycle; {CORRECT}"
+        yield Finding("CYCLIC_OPERATORS", "warning", whole.operator(stuck), message_of_cycle)
         return
 
     def message(slot: int) -> str:
@@ -174,9 +169,5 @@ def _order(whole: Whole) -> Iterator[Finding]:
 
 def _repeated_inputs(whole: Whole) -> Iterator[Finding]:
     rows = np.flatnonzero(_repeats(whole.graph.inputs))
-    yield from findings_at(
-        "DUPLICATE_INPUT",
-        rows,
-        lambda at: whole.tensor(int(whole.graph.inputs[at])),
-        lambda _: f"the tensor is an input of the subgraph more than once; {CORRECT}",
-    )
+    text = f"the tensor is an input of the subgraph more than once; {CORRECT}"
+    yield from findings_at("DUPLICATE_INPUT", rows, whole.input_, lambda _: text)

@@ -5,11 +5,12 @@ a scale was removed, or a type, a size or a scale was changed. LiteRT refused ev
 crashed on it.
 
 For each kernel, `needs` in schema/litert.json gives the name of its `options` table; `same_type`, if its output must
-have the type of its first input; by the type of the first input, the slots that need `scales` and those that need
-zero points of 0 (`zeros`), where -1 is the output; by type, the scale and zero point that the output must have
-(`fixed`); the types for which input and output need `equal` quantization; the `slot_types` of inputs, and of the
-output at -1; the number of `required` inputs, of which `least` must be present (a bias may be absent), and which of
-these are `optional`; and the axis of the weights whose size is that of the bias (`channels`).
+have the type of its first input; pairs of inputs that must be `alike` in type; by the type of the first input, the
+types of `filters`, the slots that need `scales` and those that need zero points of 0 (`zeros`), where -1 is the
+output; by type, the scale and zero point that the output must have (`fixed`); the types for which input and output
+need `equal` quantization; the `slot_types` of inputs, and of the output at -1; the number of `required` inputs, of
+which `least` must be present (a bias may be absent), and which of these are `optional`; and the axis of the weights
+whose size is that of the bias (`channels`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "IN
 """The bias types of a convolution, by its input type (conv.cc, depthwise_conv.cc, transpose_conv.cc)."""
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 _PRODUCTS = ("CONV_2D", "FULLY_CONNECTED")
-_PADS = ("PAD", "PADV2")
 _JOINING = ("CONCATENATION", "PACK")
 _NARROW = ("INT8", "UINT8", "INT16")
 _REFUSED = "LiteRT's kernel refuses that"
@@ -63,7 +63,7 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         rows, slots = rows[there], slots[there]
         computed = slots[:, [2, 1, 3, 0, -1]] if code.name == "TRANSPOSE_CONV" else slots  # input 0: a shape
         for kind, wrong, message in chain(
-            _wrong_types(whole, code.name, computed, needs.get("same_type", False)),
+            _wrong_types(whole, code.name, computed, needs),
             _wrong_slots(whole, code.name, slots, needs),
             _wrong_products(whole, code.name, rows, slots) if code.name in _PRODUCTS else (),
             _wrong_scales(whole, code.name, computed, given, needs),
@@ -132,32 +132,28 @@ def _not_joined(
     first, made = first_slots(whole.graph, readers, 1).T
     types, kept = whole.tensors.types, ~is_rewritten(whole, np.stack([first, read]))
     wrong = kept.all(axis=0) & (types[first] != types[read])
-    wrong |= _is(whole, first, equal) & (
-        (given.scale[read] != given.scale[made]) | (given.zero[read] != given.zero[made])
-    )
+    wrong |= _is(whole, first, equal) & given.differ(read, made)
     wrong |= _is(whole, first, ("INT16",)) & (given.zero[read] != 0)
-    yield from _at(
-        whole,
-        "OPERATOR_SLOTS",
-        np.unique(readers[wrong]),
-        f"the inputs of {name} differ in type or scale; {_REFUSED}",
-    )
+    message = f"the inputs of {name} differ in type or scale; {_REFUSED}"
+    yield from _at(whole, "OPERATOR_SLOTS", np.unique(readers[wrong]), message)
 
 
-def _wrong_types(whole: Whole, name: str, slots: Indices, same: bool) -> Iterator[_Wrong]:
+def _wrong_types(whole: Whole, name: str, slots: Indices, needs: Mapping[str, Any]) -> Iterator[_Wrong]:
     """Find outputs and constants whose type differs from that of the input, if LiteRT keeps the types in the file."""
     types, source = whole.tensors.types, slots[:, 0]
     kept = ~is_rewritten(whole, source)
-    if same:
+    if needs.get("same_type"):
         wrong = kept & (types[source] != types[slots[:, -1]])
         yield "OPERATOR_TYPES", wrong, f"the output of {name} and its input have different types; {_REFUSED}"
     has = kept & (slots[:, 2] >= 0)
-    if name in _PADS:
-        wrong = has & (types[slots[:, 2]] != types[source])
-        yield "OPERATOR_TYPES", wrong, f"{name} and its padding value have different types; {_REFUSED}"
-    if name in ("SELECT", "SELECT_V2"):
-        wrong = has & ~is_rewritten(whole, slots[:, 1:3]).any(axis=1) & (types[slots[:, 1]] != types[slots[:, 2]])
-        yield "OPERATOR_TYPES", wrong, f"{name} chooses between tensors of different types; {_REFUSED}"
+    for pair in needs.get("alike", ()):
+        wrong = (
+            has & ~is_rewritten(whole, slots[:, pair]).any(axis=1) & (types[slots[:, pair[0]]] != types[slots[:, 2]])
+        )
+        yield "OPERATOR_TYPES", wrong, f"inputs {pair[0]} and 2 of {name} have different types; {_REFUSED}"
+    for kind, taken in needs.get("filters", {}).items():
+        wrong = kept & (slots[:, 1] >= 0) & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 1], taken)
+        yield "OPERATOR_TYPES", wrong, f"LiteRT's kernel for {kind} refuses the type of {name}'s filter"
     for kind, taken in _BIASES.items() if name in _CONVOLUTIONS else ():
         wrong = has & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 2], taken)
         yield "OPERATOR_TYPES", wrong, f"LiteRT's kernel for {kind} refuses the type of {name}'s bias"
@@ -186,11 +182,8 @@ def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices) -> I
     if name == "FULLY_CONNECTED":
         refused = np.isin(option("fused_activation_function", rows), _UNCLIPPED)
         wrong = _is(whole, slots[:, 0], _NARROW) & _is(whole, slots[:, 1], _NARROW) & refused
-        yield (
-            "UNKNOWN_OPTION",
-            wrong,
-            f"a quantized {name} can only clip its output; LiteRT's kernel refuses other activations",
-        )
+        message = f"a quantized {name} can only clip its output; LiteRT's kernel refuses other activations"
+        yield "UNKNOWN_OPTION", wrong, message
 
 
 def _wrong_scales(
@@ -204,11 +197,8 @@ def _wrong_scales(
         message = f"a tensor of {name} has no scale; LiteRT's kernel for {kind} needs one"
         yield "INVALID_QUANTIZATION", lacking, message
     if name == "ADD":
-        wrong = (
-            _is(whole, made, ("INT8", "UINT8"))
-            & (slots[:, 1] >= 0)
-            & ~(given.first[slots[:, [0, 1, -1]]] > 0).all(axis=1)
-        )
+        positive = (given.first[slots[:, [0, 1, -1]]] > 0).all(axis=1)
+        wrong = _is(whole, made, ("INT8", "UINT8")) & (slots[:, 1] >= 0) & ~positive
         message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel aborts the process"
         yield "INVALID_QUANTIZATION", wrong, message
     for kind, zeros in needs.get("zeros", {}).items():

@@ -34,7 +34,7 @@ _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
 }  # fmt: skip
-"""The letters for types in the table, which contains no other types."""
+"""The letters for types in the table. Another type is refused where each letter that no other tensor has would be."""
 
 
 @cache
@@ -122,6 +122,7 @@ def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
 def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
     """Compare the numbers of inputs and outputs with those of LiteRT's kernels."""
     codes = whole.operators.code_indices
+    delegated = [model.schema.enum_value("TensorType", name) for name in ("FLOAT32", "INT8", "UINT8")]
     for side in ("inputs", "outputs"):
         spans = np.tile(np.array([0, _MANY]), (len(model.operator_codes), 1))
         for index in used:
@@ -132,18 +133,20 @@ def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
         wrong = np.flatnonzero((counts < spans[codes, 0]) | (counts > spans[codes, 1]))
 
         def message(row: int, side: str = side, counts: NDArray[np.int64] = counts, spans: Any = spans) -> str:
-            code = int(codes[row])
-            least, most = spans[code].tolist()
+            least, most = spans[codes[row]].tolist()
             wanted = f"{least} or more" if most == _MANY else f"{least} to {most}" if least < most else str(least)
-            return f"{model.operator_codes[code].name} has {counts[row]} {side}; LiteRT's kernel takes {wanted}"
+            name, first = model.operator_codes[codes[row]].name, first_slots(whole.graph, np.array([row]), 1)[0, 0]
+            if counts[row] > most and name == "STRIDED_SLICE" and whole.tensors.types[first] in delegated:
+                wanted += ", unless its XNNPACK delegate runs the operator"
+            return f"{name} has {counts[row]} {side}; LiteRT's kernel takes {wanted}"
 
         yield from findings_at("OPERATOR_SLOTS", wrong, whole.operator, message)
 
 
 def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
     """Find combinations of types that LiteRT's kernels refuse, in the required inputs and the output."""
-    numbers = {number: _LETTERS.get(name, "") for number, name in model.schema.enums["TensorType"].items()}
-    kinds = model.tensor_columns.types
+    numbers = {number: _LETTERS.get(name, "?") for number, name in model.schema.enums["TensorType"].items()}
+    kinds, letters = model.tensor_columns.types, frozenset(_LETTERS.values())
     named = {name: at for at, name in enumerate(dict.fromkeys(model.operator_codes[one].name for one in used))}
     which_name = np.array([named.get(code.name, -1) for code in model.operator_codes], np.int64)
     names_of = which_name[whole.operators.code_indices]
@@ -158,11 +161,11 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
         rows, slots = rows[known], slots[known]
         combined = kinds[slots].astype(np.int64) @ (_TYPES ** np.arange(count + 1))
         _, first, which = np.unique(combined, return_index=True, return_inverse=True)
-        texts = ["".join(numbers.get(number, "") for number in one) for one in kinds[slots[first]].tolist()]
-        refused = [len(text) == count + 1 and text not in taken for text in texts]
+        texts = ["".join(numbers.get(number, "?") for number in one) for one in kinds[slots[first]].tolist()]
+        refused = [not any(text.replace("?", one) in taken for one in letters - {*text}) for text in texts]
 
         def message(at: int, name: str = name, slots: NDArray[np.int64] = slots) -> str:
-            names = [model.schema.enums["TensorType"][int(number)] for number in kinds[slots[at]]]
+            names = [model.schema.enums["TensorType"].get(number, "?") for number in kinds[slots[at]].tolist()]
             return f"LiteRT's kernel for {name} does not support {', '.join(names[:-1])} with output {names[-1]}"
 
         def place(at: int, rows: NDArray[np.int64] = rows) -> str:
@@ -178,7 +181,7 @@ def _options(model: Model) -> Iterator[Finding]:
         for field in tables.type.fields if name.endswith("Options") else ():
             role = load_roles().get((name, field.name))
             kind = None if role is None else role.kind
-            enum = enum_of_field(name, field.name)
+            enum = enum_of_field(name, field.name) or "MirrorPadMode" * (name == "MirrorPadOptions")
             members = model.schema.enums.get(enum)
             if kind != "subgraph" and members is None and not _STEPS.fullmatch(field.name):
                 continue

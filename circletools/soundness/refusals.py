@@ -29,8 +29,8 @@ _REFUSED = {
         "NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_TYPES"
         "|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|INVALID_VARIABLE|OUTPUT_LEFT_OUT"
         "|NEGATIVE_DIMENSION|CONSTANT_TOO_SHORT",
-        r"EXTERNAL_DATA_OUTSIDE_FILE buffers\[",
-        r"OPERATOR_SLOTS (?!.*SLICE has ([2-9]|\d\d+) outputs)",  # the XNNPACK delegate reads the first
+        r"EXTERNAL_DATA_OUTSIDE_FILE .*LiteRT refuses",
+        r"OPERATOR_SLOTS (?!.*unless its XNNPACK delegate)",
         r"OPERATOR_SHAPES .*LiteRT's kernel refuses",
         r"(NO_BUFFERS|IN_PLACE_OPERATOR) .*LiteRT refuses",
         r"UNKNOWN_OPERATOR (?!.*: (onert has no kernel|only LiteRT's XNNPACK delegate))",
@@ -39,8 +39,9 @@ _REFUSED = {
         r"INDEX_OUT_OF_RANGE subgraphs\[\d+\]\.(tensors\[\d+\]\.buffer|operators.*(?<!decomposition)_subgraph_index)",
         r"INVALID_QUANTIZATION (?!.*a scale is not)",
         r"INVALID_SIGNATURE .*has no key",
-        r"UNKNOWN_OPTION .*(is not a valid step|quantized_bias_type|LiteRT's kernel refuses)",
-        r"UNKNOWN_OPTION (Conv2D|DepthwiseConv2D|TransposeConv)Options\.padding",
+        r"UNKNOWN_OPTION .*(is (0|-\d+), which is not a valid step|quantized_bias_type|LiteRT's kernel refuses)",
+        r"UNKNOWN_OPTION ((Conv2D|DepthwiseConv2D|TransposeConv)Options\.padding|MirrorPadOptions\.mode)",
+        "TENSOR_TOO_LARGE .*LiteRT refuses",
     ),
     "onert": (
         "NO_SUBGRAPH|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|IN_PLACE_OPERATOR|OUTPUT_LEFT_OUT|CONSTANT_TOO_SHORT",
@@ -69,6 +70,8 @@ _IGNORED = {
         r"INDEX_OUT_OF_RANGE (metadata\[|.*external_buffer)",
         "NO_METADATA|OLD_OPERATOR_CODE",
         r"INVALID_SIGNATURE .*\.name",
+        r"(NO_BUFFERS|PRODUCED_INPUT|TENSOR_TOO_LARGE) (?!.*(LiteRT refuses|was read before))",
+        r"EXTERNAL_DATA_OUTSIDE_FILE buffers(?!.*LiteRT refuses)",
     )
 }
 """The same for findings about properties that the program never reads, so that the model runs anyway."""

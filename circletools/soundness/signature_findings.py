@@ -66,7 +66,8 @@ def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: list[i
             yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}]", message)
         elif names[name] == 2:
             message = f"another {what} has the name {name!r}; {CORRECT}"
-            yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}]", message)
+            copied = maps.count((name, tensor)) == 2
+            yield Finding("INVALID_SIGNATURE", "info" if copied else "warning", f"{place}.{side}[{slot}]", message)
     left = known.difference(tensor for _, tensor in maps)
     if left or len(maps) != len(ends):
         message = f"{len(left)} of {len(known)} {side} of the subgraph have no name in the signature"

@@ -82,12 +82,13 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
     columns, buffers = model.tensor_columns, model.buffers
     bits = _bits(model)
     expected = np.ceil(elements * bits / 8)
-    large = np.flatnonzero(expected >= _LARGEST_BYTES)
+    large, fixed = np.flatnonzero(expected >= _LARGEST_BYTES), whole.is_input | whole.graph.values.is_variable
+    limits = ("the limit is 2 GiB", "the limit is 2 GiB; LiteRT refuses that")
     yield from findings_at(
         "TENSOR_TOO_LARGE",
         large,
         whole.tensor,
-        lambda row: f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; the limit is 2 GiB",
+        lambda row: f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; {limits[int(fixed[row])]}",
     )
     if not len(buffers):
         return

@@ -72,6 +72,10 @@ class Whole:
         """Return the path of a tensor."""
         return place_of("tensors", self.tensors.splits, row)
 
+    def input_(self, at: int) -> str:
+        """Return the path of an input of a subgraph."""
+        return self.tensor(int(self.graph.inputs[at]))
+
     def index_of(self, row: int) -> int:
         """Return the index of an operator in its subgraph."""
         return row - int(self.operators.splits[np.searchsorted(self.operators.splits, row, "right") - 1])

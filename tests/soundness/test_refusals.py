@@ -62,7 +62,15 @@ SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
     *(("CONCATENATION", [FLAT, FLAT], 1, {"axis": axis}) for axis in (-2, 1, 2, -3)),
     *(("SELECT_V2", [("BOOL", (1, 4)), FLAT, other], 1, {}) for other in (FLAT, ("INT32", (1, 4)))),
     *(("STRIDED_SLICE", [IMAGE, FOUR, FOUR, other], 1, {}) for other in (FOUR, ("INT64", (4,)))),
-    *(("MIRROR_PAD", [other, ("INT32", (4, 2))], 1, {"mode": 0}) for other in (IMAGE, FLAT)),
+    *(("MIRROR_PAD", [other, ("INT32", (4, 2))], 1, {"mode": mode}) for other in (IMAGE, FLAT) for mode in (0, 7)),
+    *(
+        ("DEPTHWISE_CONV_2D", [IMAGE, (kind, (1, 1, 1, 2)), ("FLOAT32", (2,))], 1, STEPS | {"depth_multiplier": 1})
+        for kind in ("FLOAT32", "UINT8")
+    ),
+    *(("PAD", [IMAGE, ("INT32", (4, 2)), ("FLOAT32", size)], 1, {}) for size in ((), (1,), (2,))),
+    *(("ADD", [FLAT, (kind, FLAT[1])], 1, {}) for kind in ("FLOAT32", "UINT32", "INT32")),
+    *(("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, 4)), ("FLOAT32", (3,)), FLAT][:end], 1, {}) for end in (3, 4)),
+    ("CONV_2D", [IMAGE, ("FLOAT32", (2, 1, 1, 2)), ("FLOAT32", (2,))], 1, STEPS | {"stride_w": -1}),
     *(("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, 4))], count, {}) for count in (1, 2)),
     *(
         ("TRANSPOSE_CONV", [FOUR, ("FLOAT32", (2, 1, 1, 2)), IMAGE, (kind, (2,))], 1, dict(list(STEPS.items())[:3]))
