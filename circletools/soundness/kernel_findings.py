@@ -147,9 +147,8 @@ def _wrong_types(whole: Whole, name: str, slots: Indices, needs: Mapping[str, An
         yield "OPERATOR_TYPES", wrong, f"the output of {name} and its input have different types; {_REFUSED}"
     has = kept & (slots[:, 2] >= 0)
     for pair in needs.get("alike", ()):
-        wrong = (
-            has & ~is_rewritten(whole, slots[:, pair]).any(axis=1) & (types[slots[:, pair[0]]] != types[slots[:, 2]])
-        )
+        wrong = has & (types[slots[:, pair[0]]] != types[slots[:, 2]])
+        wrong &= ~is_rewritten(whole, slots[:, pair]).any(axis=1)
         yield "OPERATOR_TYPES", wrong, f"inputs {pair[0]} and 2 of {name} have different types; {_REFUSED}"
     for kind, taken in needs.get("filters", {}).items():
         wrong = kept & (slots[:, 1] >= 0) & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 1], taken)

@@ -70,7 +70,7 @@ _IGNORED = {
         r"INDEX_OUT_OF_RANGE (metadata\[|.*external_buffer)",
         "NO_METADATA|OLD_OPERATOR_CODE",
         r"INVALID_SIGNATURE .*\.name",
-        r"(NO_BUFFERS|PRODUCED_INPUT|TENSOR_TOO_LARGE) (?!.*(LiteRT refuses|was read before))",
+        r"(NO_BUFFERS|PRODUCED_INPUT|TENSOR_TOO_LARGE .*LiteRT computes) (?!.*(LiteRT refuses|was read before))",
         r"EXTERNAL_DATA_OUTSIDE_FILE buffers(?!.*LiteRT refuses)",
     )
 }

@@ -83,13 +83,13 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
     bits = _bits(model)
     expected = np.ceil(elements * bits / 8)
     large, fixed = np.flatnonzero(expected >= _LARGEST_BYTES), whole.is_input | whole.graph.values.is_variable
-    limits = ("the limit is 2 GiB", "the limit is 2 GiB; LiteRT refuses that")
-    yield from findings_at(
-        "TENSOR_TOO_LARGE",
-        large,
-        whole.tensor,
-        lambda row: f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; {limits[int(fixed[row])]}",
-    )
+    ends = ("; LiteRT computes the shape", "", "; LiteRT refuses that")
+
+    def size_of(row: int) -> str:
+        end = ends[max(2 * int(fixed[row]), int(whole.has_data[row]))]
+        return f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; the limit is 2 GiB{end}"
+
+    yield from findings_at("TENSOR_TOO_LARGE", large, whole.tensor, size_of)
     if not len(buffers):
         return
     indices = columns.buffers.astype(np.int64)
