@@ -15,7 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from circletools.arguments import declared, kinds_of
 from circletools.calls import title_of
 from circletools.corrections import foreign, form_of, kept, meanings, plain_name
-from circletools.wording import CHANGES, Attributes, Index, did_you_mean
+from circletools.wording import CHANGES, Attributes, Index, nearest
 
 _MOST_NAMES, _LISTED = 200, 8
 
@@ -213,15 +213,13 @@ def uncalled(value: Any, given: Sequence[object]) -> str:
 
 def wrong_index(items: Sequence[object], index: Any) -> str:
     """Return an error message about an index that is not a number."""
-    find = (
-        "; write its .index"
-        if hasattr(type(index), "to_row")
-        else "; for several items: [items[one] for one in indices]"
-    )
+    find = "; write its .index" if hasattr(type(index), "to_row") else ""
     if isinstance(index, str):
         find = by_name(items, index)
-    elif isinstance(index, float | None):
-        find = "" if index is None else f"; write [{index:.0f}]"
+    elif isinstance(index, float):
+        find = f"; write [{index:.0f}]"
+    elif index is not None and not find:
+        find = "; for several items: [items[one] for one in indices]"
     return f"an index must be a number or a slice, not {str(index)[:80]!r}{find}"
 
 
@@ -233,7 +231,7 @@ def by_name(items: Sequence[object], name: str | None = None) -> str:
     if key and name is not None:
         held = (getattr(one, key) for one in (*getattr(items, "told", tuple)(), *islice(items, _MOST_NAMES)))
         known = [*dict.fromkeys(getattr(one, "name", one) for one in held)]  # the name of an operator's code
-        near = name if name in known else did_you_mean(name, known)[14:-2]
+        near = name if name in known else nearest(name, known)
         if not near:
             fault, others = f"no {key} is {name[:80]!r}; by another", ", ".join(known[1:_LISTED])
             others = f", or {others}{', …' * (len(known) > _LISTED)}" * bool(others)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from circletools.arguments import classes_in, declared, fits, in_range, kinds_of, taken, words_of
-from circletools.wording import did_you_mean
+from circletools.wording import nearest
 
 _LONGEST = 80  # the most characters of an argument that are repeated; longer ones are named after their parameter
 _OWN = {"model", "edit", "before", "after", "other"}  # parameters whose values users have
@@ -98,14 +98,13 @@ def _same(word: str, names: list[str]) -> str:
     """Return the parameter with the same name or meaning, or a similar name; empty if there is none."""
     words = foreign()["parameters"].get(word, "").split()
     ways = (one for one in names if one in (word, f"{word}_", *words) or meanings(one) == meanings(word))
-    return next(ways, "") or did_you_mean(word, (one for one in names if len(one) < 2 * len(word)))[14:-2]
+    return next(ways, "") or nearest(word, (one for one in names if len(one) < 2 * len(word)))
 
 
 def _request_of(hint: Any) -> type | None:
     """Return the class in an annotation whose objects are made of plain values only; None if there is none."""
-    return next(
-        (one for one in classes_in(hint) if one.__name__.endswith(("Request", "Description", "Selection"))), None
-    )
+    endings = ("Request", "Description", "Selection")
+    return next((one for one in classes_in(hint) if one.__name__.endswith(endings)), None)
 
 
 def _meant(values: list[Any], unknown: _Named, hint: Any, place: str) -> str:
@@ -118,14 +117,8 @@ def _meant(values: list[Any], unknown: _Named, hint: Any, place: str) -> str:
         return _shown(values[0], place.rpartition(".")[2])
     if len(values) > 1:
         return next((_shown(one, "") for one in ([tuple(values)], tuple(values)) if fits(one, hint)), "")
-    return next(
-        (
-            way
-            for way, made in _ways(values[0], hint, place)
-            if made is _SURE or (made is not None and fits(made, hint))
-        ),
-        "",
-    )
+    ways = _ways(values[0], hint, place)
+    return next((way for way, made in ways if made is _SURE or (made is not None and fits(made, hint))), "")
 
 
 def _request(kind: type, values: list[Any], unknown: _Named) -> str:
@@ -155,7 +148,7 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
             yield code.format(shown), _SURE
     if words := [word for one in kinds_of(hint) for word in words_of(one)]:
         near = next((one for one in words if meanings(str(one)) == meanings(str(value))), None)
-        yield repr(near or did_you_mean(str(value), map(str, words))[14:-2] or words[0]), _SURE
+        yield repr(near or nearest(str(value), map(str, words)) or words[0]), _SURE
     if "ModelEdit" in (one.__name__ for one in classes_in(hint)):
         yield "edit", _SURE
     names = [*value] if isinstance(value, list | tuple) else [value]
@@ -190,7 +183,7 @@ def _plain_ways(value: Any, items: list[Any], place: str, is_path: bool) -> Iter
     yield [*value.items()] if isinstance(value, Mapping) else items[0] if len(items) == 1 else None
     if (known := foreign()["known"].get(place)) and all(isinstance(one, str) for one in items):
         shipped = getattr(import_module("circletools.affinity"), known)()
-        items = [one if one in shipped else did_you_mean(one, shipped)[14:-2] or one for one in items]
+        items = [one if one in shipped else nearest(one, shipped) or one for one in items]
     yield from (items, [getattr(one, "index", None) for one in items], [getattr(one, "name", one) for one in items])
     yield [*map(str, items)] if all(isinstance(one, int | float | Path) for one in items) else None
 

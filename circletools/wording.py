@@ -68,8 +68,8 @@ def numbered(numbers: Sequence[int], what: str) -> str:
     return f"{what if len(numbers) == 1 else what + 's'} {ranges(numbers)}"
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'npu'?` with the most similar known word, ignoring case; empty if none is similar.
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the most similar known word, ignoring case; empty if none is similar.
 
     If none is similar but exactly one known word contains the given one, that word is used.
     """
@@ -78,7 +78,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         folded.setdefault(name.casefold(), name)
     given = word.casefold()[:_LONGEST_COMPARED]
     near = get_close_matches(given, folded, 1, 0.65) or [name for name in folded if len(given) > 2 and given in name]
-    return f"did you mean {folded[near[0]]!r}?" if len(near) == 1 else ""
+    return folded[near[0]] if len(near) == 1 else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `did you mean 'npu'?` with the nearest known word; empty if none is similar."""
+    return f"did you mean {near!r}?" if (near := nearest(word, known)) else ""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ import circletools as ct
 SECONDS, SECONDS_PER_MIB = 4.0, 3.0
 BYTES, TIMES = 150 << 20, 10
 VARIABLE = "CIRCLETOOL_LIMITS"
-"""The environment variable that lifts both limits if it is `off`, and multiplies them if it is a number."""
+"""The environment variable: a whole number multiplies both limits, and 0 or `off` lifts them."""
 
 _TICK, _PAUSE = 0.025, 1.0
 _LIBRARIES = 64 << 20  # mapped bytes beyond these are data in other files
@@ -41,9 +41,9 @@ class Exceeded(BaseException):
 
 
 def allow(times: int) -> None:
-    """Multiply the limits, in child processes too; 0 lifts them. What the user has set goes first."""
+    """Multiply the limits and what the user has set, in child processes too; 0 lifts them."""
     if times != 1:
-        os.environ.setdefault(VARIABLE, str(times) if times else "off")
+        os.environ[VARIABLE] = str(times * _times())
 
 
 def watch(words: Iterable[str]) -> None:
@@ -53,16 +53,14 @@ def watch(words: Iterable[str]) -> None:
     """
     stop()
     sizes = [_size(word) for word in words]
-    said = os.environ.get(VARIABLE, "1")
     if (
         None in sizes
-        or said == "off"
+        or not (times := _times())
         or not hasattr(signal, "setitimer")
         or threading.current_thread() is not threading.main_thread()
     ):
         return
     given = sum(size or 0 for size in sizes)
-    times = int(said) if said.isdecimal() else 1
     first_seconds, (first_private, first_mapped) = time.process_time(), _memory()
 
     def look(_signal: int, _frame: FrameType | None) -> None:
@@ -86,6 +84,12 @@ def stop() -> None:
     """Stop watching."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _times() -> int:
+    """Return the factor in the environment variable; 0 if there are no limits."""
+    said = os.environ.get(VARIABLE, "1")
+    return int(said) if said.isdecimal() else int(said != "off")
 
 
 def _size(word: str) -> int | None:
