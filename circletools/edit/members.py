@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from circletools.errors import EditError, UsageError
 from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
 from circletools.flatbuf.schema import Schema
+from circletools.model.arrays import DTYPES
 from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.options import OPTION_FIELDS, enum_of_field
@@ -120,9 +121,8 @@ def constant_bytes(overlay: Overlay, table: NewTable, data: bytes | NDArray[Any]
         return data
     kind = overlay.schema.enums["TensorType"].get(number(table, "type"), "")
     if data.dtype.name.upper() != kind:
-        raise UsageError(
-            f"the tensor is {kind}, not {data.dtype.name.upper()}", hint=f"write array.astype({kind.lower()!r})"
-        )
+        hint = f"write array.astype({kind.lower()!r})" if kind in DTYPES else "give bytes, as the file stores them"
+        raise UsageError(f"the tensor is {kind}, not {data.dtype.name.upper()}", hint=hint)
     if list(data.shape) != (shape := np.frombuffer(overlay.text(table, "shape"), "<i4").tolist()):
         message = f"the tensor has the shape {shape}, the array {[*data.shape]}"
         raise UsageError(message, hint="write array.reshape(tensor.shape)")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from circletool_cli.console import bounds
 
 from tests.kit.support import path_of
 
@@ -61,3 +62,12 @@ def test_a_command_ends_with_one_error_and_without_an_output(rest: str, tmp_path
     assert "Traceback" not in ended.stderr
     assert not list(tmp_path.iterdir())
     assert _python(_RUN.format(seconds=-1000, bytes=1 << 40), *words, CIRCLETOOL_LIMITS="off").returncode == 0
+
+
+@pytest.mark.parametrize(("said", "times", "left"), [("8", 4, "32"), ("8", 0, "0"), ("off", 4, "0"), ("0", 4, "0")])
+def test_a_command_multiplies_the_limits_of_the_user(
+    said: str, times: int, left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(bounds.VARIABLE, said)
+    bounds.allow(times)
+    assert os.environ[bounds.VARIABLE] == left
