@@ -155,8 +155,8 @@ def _contents(value: Any, name: str | None = None) -> str:
         return f"write {', '.join(ways[:3])}{', …' * (len(ways) > 3)}"
     if not isinstance(value, Sequence):
         return f"it has {', '.join(_public(value))}"
-    declared = [one for base in getattr(value, "__orig_bases__", ()) for one in get_args(base)]
-    item = type(value[0]) if value else next(iter(declared), None)
+    named = [one for base in getattr(value, "__orig_bases__", ()) for one in get_args(base)]
+    item = type(value[0]) if value else next(iter(named), None)
     if not isinstance(item, type):
         return "it is an empty list"
     names = getattr(item, "_fields", None) or (_public(item) if issubclass(item, Attributes) else ())

@@ -287,7 +287,7 @@ def _over_limits(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
         own = [partition for partition in candidate if partition.device == device]
         if limit.kind == "max-partitions":
             if len(own) > limit.number:
-                yield Violation(f"{limit}: there are {len(own)}", device, limit)
+                yield Violation(f"{limit}: the count is {len(own)}", device, limit)
             continue
         for partition in own:
             weight = problem.weight(limit.measure, partition.operators, device)

@@ -256,7 +256,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         count = len(self.model.subgraphs[subgraph].tensors) + self._new_tensors[subgraph]
         for tensor in tensors:
             if not lowest <= tensor < count:
-                message = f"tensor {tensor} does not exist; there are {count}, numbered from 0"
+                message = f"tensor {tensor} does not exist; the count is {count} (indices start at 0)"
                 raise UsageError(message, location=f"subgraphs[{subgraph}]")
 
     def _tensor_name(self, subgraph: int, index: int) -> bytes:

@@ -21,7 +21,7 @@ from circletools.wording import did_you_mean, suggestion
 def check_index(what: str, index: int, count: int) -> None:
     """Raise UsageError for an index that is not below `count`."""
     if not 0 <= index < count:
-        raise UsageError(f"{what} {index} does not exist; there are {count}, numbered from 0")
+        raise UsageError(f"{what} {index} does not exist; the count is {count} (indices start at 0)")
 
 
 def member_number(members: Mapping[int, str], name: str, what: str) -> int:

@@ -138,7 +138,7 @@ class Graph:
         for operators, values in (self.definitions, self.uses):
             beyond = np.flatnonzero(values >= len(self.values))
             if beyond.size:
-                message = f"tensor {values[beyond[0]]} does not exist; there are {len(self.values)}"
+                message = f"tensor {values[beyond[0]]} does not exist; the count is {len(self.values)}"
                 raise ModelFormatError(message, location=self.place(int(operators[beyond[0]])))
 
     @cached_property

@@ -108,7 +108,7 @@ class Chooser:
         """
         count = len(self.model)
         if selector.subgraph is not None and selector.subgraph >= count:
-            raise UsageError(f"{selector}: subgraph {selector.subgraph} does not exist", hint=f"there are {count}")
+            raise UsageError(f"{selector}: subgraph {selector.subgraph} does not exist", hint=f"the count is {count}")
         if selector.kind == "index":
             subgraph = selector.subgraph or 0
             return {subgraph: self._by_index(selector, subgraph)}

@@ -210,6 +210,6 @@ def _check(indices: Indices, limit: int | NDArray[np.int64]) -> Iterator[Finding
     what = indices.role.kind.replace("_", " ")
 
     def message(at: int) -> str:
-        return f"{what} {values[at]} does not exist; there are {limits[at]}"
+        return f"{what} {values[at]} does not exist; the count is {limits[at]}"
 
     yield from findings_at(_INDEX, np.flatnonzero(bad), indices.place, message)

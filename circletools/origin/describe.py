@@ -115,7 +115,7 @@ def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> 
     """
     count = len(model)
     if selection.subgraph is not None and selection.subgraph >= count:
-        raise UsageError(f"subgraph {selection.subgraph} does not exist; there are {count}")
+        raise UsageError(f"subgraph {selection.subgraph} does not exist; the count is {count}")
     shown = range(count) if selection.subgraph is None else [selection.subgraph]
     wanted = _selected_sources(origins, selection)
     rows = []

@@ -90,12 +90,12 @@ def _check(model: ModelGraph, origins: Origins) -> None:
         if not operators:
             continue
         if subgraph >= len(model):
-            raise UsageError(f"subgraph {subgraph} does not exist; there are {len(model)}")
+            raise UsageError(f"subgraph {subgraph} does not exist; the count is {len(model)}")
         count, known = len(model.graphs[subgraph]), origins.sources.keys()
         wrong = next((operator for operator in (min(operators), max(operators)) if not 0 <= operator < count), None)
         if wrong is not None:
             location = f"subgraphs[{subgraph}].operators[{wrong}]"
-            raise UsageError(f"the operator does not exist; there are {count}", location=location)
+            raise UsageError(f"the operator does not exist; the count is {count}", location=location)
         for operator, origin in operators.items():
             if not origin <= known:
                 location = f"subgraphs[{subgraph}].operators[{operator}]"

@@ -214,7 +214,7 @@ def origins_freshness(model: ModelGraph, origins: Origins) -> Freshness:
     for index, (operators, count) in enumerate(zip(origins.operators, counts, strict=True)):
         limit = max(counts) if origins.scope == "shared" else count
         if operators and max(operators) >= limit:
-            reason = f"the op table names operator {max(operators)}, but there are only {limit}"
+            reason = f"the op table names operator {max(operators)}, but the count is {limit}"
             return Freshness("stale", index, limit, reason)
     return freshness if freshness.state == "fresh" or not counts else _check_default_names(model, origins)
 

@@ -33,7 +33,7 @@ def listed(names: Sequence[str]) -> str:
 def graph_at(model: ModelGraph, index: int) -> Graph:
     """Return the graph of a subgraph. Raises UsageError for one that does not exist."""
     if not 0 <= index < len(model.graphs):
-        raise UsageError(f"subgraph {index} does not exist; there are {len(model.graphs)}")
+        raise UsageError(f"subgraph {index} does not exist; the count is {len(model.graphs)}")
     return model.graphs[index]
 
 
@@ -75,7 +75,7 @@ class TensorNames:
                 f"no tensor is called {quoted(words)}", location=self.place, hint=suggestion(words, self.found)
             )
         if int(index[2]) >= len(self.names):
-            raise UsageError(f"tensor {index[2]} does not exist; there are {len(self.names)}", location=self.place)
+            raise UsageError(f"tensor {index[2]} does not exist; the count is {len(self.names)}", location=self.place)
         return int(index[2])
 
     def shown(self, tensor: int) -> str:

@@ -68,7 +68,7 @@ def unpack(call: Call) -> Sequence[Shape]:
     shape = call.shape()
     axis, count = call.axis(call.option("axis"), len(shape)), call.option("num")
     refuse_unless(
-        shape[axis] == count == call.results, f"dimension {axis} is {shape[axis]}, but there are {count} outputs"
+        shape[axis] == count == call.results, f"dimension {axis} is {shape[axis]}, the number of outputs {count}"
     )
     return [without(shape, axis)] * count
 
@@ -88,7 +88,7 @@ def split(call: Call) -> Sequence[Shape]:
     shape, count = call.shape(1), call.option("num_splits")
     refuse_unless(count == call.results > 0, f"it has {call.results} outputs, but num_splits is {count}")
     axis = call.axis(call.number(0), len(shape))
-    refuse_unless(shape[axis] % count == 0, f"dimension {axis} is {shape[axis]}, but there are {count} outputs")
+    refuse_unless(shape[axis] % count == 0, f"dimension {axis} is {shape[axis]}, the number of outputs {count}")
     return [(*shape[:axis], shape[axis] // count, *shape[axis + 1 :])] * count
 
 

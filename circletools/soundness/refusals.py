@@ -35,7 +35,7 @@ _REFUSED = {
         r"(NO_BUFFERS|IN_PLACE_OPERATOR) .*LiteRT refuses",
         r"UNKNOWN_OPERATOR (?!.*: (onert has no kernel|only LiteRT's XNNPACK delegate))",
         rf"INDEX_OUT_OF_RANGE subgraphs\[\d+\](\.operators\[\d+\])?{_OPERANDS}",
-        r"INDEX_OUT_OF_RANGE .*(LiteRT refuses|subgraph \d+ does not exist; there are 0)",
+        r"INDEX_OUT_OF_RANGE .*(LiteRT refuses|subgraph \d+ does not exist; the count is 0)",
         r"INDEX_OUT_OF_RANGE subgraphs\[\d+\]\.(tensors\[\d+\]\.buffer|operators.*(?<!decomposition)_subgraph_index)",
         r"INVALID_QUANTIZATION (?!.*a scale is not)",
         r"INVALID_SIGNATURE .*has no key",

@@ -51,7 +51,7 @@ def test_what_are_no_partitions(wrong: Candidate, message: str) -> None:
 
 @pytest.mark.parametrize(("kind", "device", "number", "kept", "broken"), [
     ("max-partitions", 0, 2, SPLIT, None),
-    ("max-partitions", 0, 1, SPLIT, "there are 2"),
+    ("max-partitions", 0, 1, SPLIT, "the count is 2"),
     ("min-operators", 0, 2, WHOLE, None),
     ("min-operators", 0, 2, SPLIT, "a partition has 1"),
     ("max-operators", 0, 4, WHOLE, None),

@@ -171,7 +171,7 @@ def test_large_shapes_keep_to_limits_and_memory(shape: str, monkeypatch: pytest.
 def test_repair_leaves_what_it_cannot_mend() -> None:
     made = row([[1.0, inf]] * 3, limits=[(0, Limit("d0", "max-partitions", 0))])
     _, left = repaired(made.problem(), flow(made.problem())[0])
-    assert [violation.message for violation in left] == ["limit d0:max-partitions=0: there are 1"]
+    assert [violation.message for violation in left] == ["limit d0:max-partitions=0: the count is 1"]
 
 
 def test_small_partitions_go_to_the_fallback_or_another_device() -> None:

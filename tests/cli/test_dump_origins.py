@@ -98,7 +98,7 @@ def test_dump_selection(shown: Path, options: list[str], operators: list[int], s
         (["--operators", "-1"], "'-1' is not an operator index or range"),
         (["--operators", "one"], "'one' is not an operator index or range"),
         (["--source", "(a"], "'(a' is not a valid regular expression: missing )"),
-        (["--subgraph", "1"], "subgraph 1 does not exist; there are 1"),
+        (["--subgraph", "1"], "subgraph 1 does not exist; the count is 1"),
     ],
 )
 def test_dump_of_a_bad_selection(shown: Path, options: list[str], message: str) -> None:

@@ -99,7 +99,7 @@ def test_verify(tmp_path: Path) -> None:
     wrong = put(tmp_path / "wrong.circle", index_out_of_range())
     broken = put(tmp_path / "broken.circle", MLP.read_bytes()[:300])
     where = "subgraphs[0].operators[1].inputs[0]"
-    text = f"{wrong}: findings\n  warning INDEX_OUT_OF_RANGE {where}: tensor 99 does not exist; there are 8\n"
+    text = f"{wrong}: findings\n  warning INDEX_OUT_OF_RANGE {where}: tensor 99 does not exist; the count is 8\n"
     assert run("check", "--structure-only", MLP) == Ran(0, f"{MLP}: ok\n".encode(), "")
     ran = run("check", "--structure-only", broken, wrong, MLP)
     assert (ran.status, ran.out.decode()) == (3, f"{broken}: invalid\n{text}{MLP}: ok\n")
@@ -126,7 +126,7 @@ def test_verify_json(tmp_path: Path) -> None:
             "code": "INDEX_OUT_OF_RANGE",
             "severity": "warning",
             "location": "subgraphs[0].operators[1].inputs[0]",
-            "message": "tensor 99 does not exist; there are 8",
+            "message": "tensor 99 does not exist; the count is 8",
         }
     ]
 

@@ -39,33 +39,33 @@ def model() -> Iterator[Model]:
 
 REFUSED: list[tuple[Callable[[ModelEdit], object], str]] = [
     (lambda edit: edit.set_metadata("a", "text"), "`value` must be bytes, not 'text' (write"),  # type: ignore[arg-type]
-    (lambda edit: edit.add_tensor(2, "t", type="INT8", shape=[]), "subgraph 2 does not exist; there are 2"),
-    (lambda edit: edit.add_tensor(-1, "t", type="INT8", shape=[]), "subgraph -1 does not exist; there are 2"),
-    (lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[], buffer=2), "buffer 2 does not exist; there are 2"),
+    (lambda edit: edit.add_tensor(2, "t", type="INT8", shape=[]), "subgraph 2 does not exist; the count is 2"),
+    (lambda edit: edit.add_tensor(-1, "t", type="INT8", shape=[]), "subgraph -1 does not exist; the count is 2"),
+    (lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[], buffer=2), "buffer 2 does not exist; the count is"),
     (lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[], buffer=-1), "buffer -1 does not exist"),
     (lambda edit: edit.add_tensor(0, "t", type="INT7", shape=[]), "this format has no tensor type INT7"),
-    (lambda edit: edit.add_tensor_like(1, 2, "t"), "subgraphs[1]: tensor 2 does not exist; there are 2"),
-    (lambda edit: edit.add_tensor_like(1, -1, "t"), "subgraphs[1]: tensor -1 does not exist; there are 2"),
+    (lambda edit: edit.add_tensor_like(1, 2, "t"), "subgraphs[1]: tensor 2 does not exist; the count is 2"),
+    (lambda edit: edit.add_tensor_like(1, -1, "t"), "subgraphs[1]: tensor -1 does not exist; the count is 2"),
     (lambda edit: edit.add_operator_code("NOTHING"), "this format has no operator code NOTHING"),
-    (lambda edit: edit.add_operator(0, 1, [], []), "operator code 1 does not exist; there are 1"),
-    (lambda edit: edit.add_operator(0, -1, [], []), "operator code -1 does not exist; there are 1"),
-    (lambda edit: edit.add_operator(1, 0, [2], []), "tensor 2 does not exist; there are 2"),
-    (lambda edit: edit.add_operator(1, 0, [], [-2]), "tensor -2 does not exist; there are 2"),
-    (lambda edit: edit.add_operator(1, 0, [], [], inherits=[1]), "operator 1 does not exist; there are 1"),
-    (lambda edit: edit.add_operator(1, 0, [], [], inherits=[-1]), "operator -1 does not exist; there are 1"),
+    (lambda edit: edit.add_operator(0, 1, [], []), "operator code 1 does not exist; the count is 1"),
+    (lambda edit: edit.add_operator(0, -1, [], []), "operator code -1 does not exist; the count is 1"),
+    (lambda edit: edit.add_operator(1, 0, [2], []), "tensor 2 does not exist; the count is 2"),
+    (lambda edit: edit.add_operator(1, 0, [], [-2]), "tensor -2 does not exist; the count is 2"),
+    (lambda edit: edit.add_operator(1, 0, [], [], inherits=[1]), "operator 1 does not exist; the count is 1"),
+    (lambda edit: edit.add_operator(1, 0, [], [], inherits=[-1]), "operator -1 does not exist; the count is 1"),
     (lambda edit: edit.add_operator(0, 0, [], [], options=("No", {})), "this format has no options table No"),
     (lambda edit: edit.add_operator(0, 0, [], [], options=("AddOptions", {"a": 1})), "AddOptions has no field a"),
-    (lambda edit: edit.set_shape(0, 9, [1]), "tensor 9 does not exist; there are"),
+    (lambda edit: edit.set_shape(0, 9, [1]), "tensor 9 does not exist; the count is"),
     (lambda edit: edit.set_shape(0, 0, [2**31]), "Tensor.shape cannot hold this"),
     (lambda edit: edit.set_constant(0, 0, np.zeros(1, np.int16)), "the tensor is FLOAT32, not INT16"),
-    (lambda edit: edit.set_inputs(1, [2]), "tensor 2 does not exist; there are 2"),
-    (lambda edit: edit.set_outputs(1, [-1]), "tensor -1 does not exist; there are 2"),
+    (lambda edit: edit.set_inputs(1, [2]), "tensor 2 does not exist; the count is 2"),
+    (lambda edit: edit.set_outputs(1, [-1]), "tensor -1 does not exist; the count is 2"),
     (lambda edit: edit.set_outputs(2, []), "subgraph 2 does not exist"),
-    (lambda edit: edit.set_signature_entry(1, "inputs", 0, 0), "signature 1 does not exist; there are 1"),
-    (lambda edit: edit.set_signature_entry(-1, "inputs", 0, 0), "signature -1 does not exist; there are 1"),
+    (lambda edit: edit.set_signature_entry(1, "inputs", 0, 0), "signature 1 does not exist; the count is 1"),
+    (lambda edit: edit.set_signature_entry(-1, "inputs", 0, 0), "signature -1 does not exist; the count is 1"),
     (lambda edit: edit.set_signature_entry(0, "inputs", 1, 0), "signature 0 has no entry 1 among its 1 inputs"),
     (lambda edit: edit.set_signature_entry(0, "outputs", -1, 0), "signature 0 has no entry -1 among its 1 outputs"),
-    (lambda edit: edit.set_signature_entry(0, "outputs", 0, 2), "tensor 2 does not exist; there are 2"),
+    (lambda edit: edit.set_signature_entry(0, "outputs", 0, 2), "tensor 2 does not exist; the count is 2"),
 ]  # fmt: skip
 
 
@@ -293,7 +293,7 @@ def test_where_there_are_no_buffers_the_empty_one_comes_first() -> None:
     ]  # fmt: skip
     with open_model(edited(data, lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[]))) as after:
         assert after.subgraphs[0].tensors[0].buffer == 0
-    with pytest.raises(UsageError, match="buffer 1 does not exist; there are 0"):
+    with pytest.raises(UsageError, match="buffer 1 does not exist; the count is 0"):
         edited(data, lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[], buffer=1))
     both = edited(data, lambda edit: edit.set_metadata("a", b"1"), lambda edit: edit.remove_metadata("a"))
     assert contents(both) == []

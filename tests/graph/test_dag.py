@@ -86,8 +86,8 @@ def test_operators_out_of_order_get_one() -> None:
         ([([0, 2], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators form a cycle"),
         ([([0, 0], [2]), ([0, 0], [2])], r"subgraphs\[0\]\.tensors\[2\]: two operators produce the tensor"),
         ([([0, 0], [1, 1]), ([1, 1], [2])], None),
-        ([([0, 9], [2])], r"subgraphs\[0\]\.operators\[0\]: tensor 9 does not exist; there are 3"),
-        ([([0, 0], [9])], r"subgraphs\[0\]\.operators\[0\]: tensor 9 does not exist; there are 3"),
+        ([([0, 9], [2])], r"subgraphs\[0\]\.operators\[0\]: tensor 9 does not exist; the count is 3"),
+        ([([0, 0], [9])], r"subgraphs\[0\]\.operators\[0\]: tensor 9 does not exist; the count is 3"),
         ([([0, 1], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators form a cycle"),
     ],
 )
@@ -127,7 +127,7 @@ def test_of_a_cycle_the_first_operator_is_named() -> None:
 @pytest.mark.parametrize("direction", ["inputs", "outputs"])
 def test_a_tensor_after_the_last_one_does_not_exist(direction: str) -> None:
     slots = {"inputs": ([3], [1]), "outputs": ([0], [3])}[direction]
-    with pytest.raises(ModelFormatError, match="tensor 3 does not exist; there are 3"):
+    with pytest.raises(ModelFormatError, match="tensor 3 does not exist; the count is 3"):
         graph_in(built(slots, tensors=3))
 
 

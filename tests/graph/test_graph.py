@@ -202,7 +202,7 @@ def test_a_tensor_that_does_not_exist_is_told(
         assert graph.operand_bytes.tolist() == [64.0, 0.0, 48.0]
         with pytest.raises(ModelFormatError) as caught:
             read(graph)
-    assert str(caught.value) == "subgraphs[1].operators[1]: tensor 4 does not exist; there are 4"
+    assert str(caught.value) == "subgraphs[1].operators[1]: tensor 4 does not exist; the count is 4"
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def blockwise(**fields: int) -> bytes:
 def test_scales_of_blocks_must_exist_and_zero_points_may_be_left_out(field: str, value: int, found: bool) -> None:
     name = {"scales": "scales", "zeroPoints": "zero_points"}[field]
     place = f"subgraphs[0].tensors[1].quantization.details.{name}"
-    expected = {place: f"tensor {value} does not exist; there are 13"} if found else {}
+    expected = {place: f"tensor {value} does not exist; the count is 13"} if found else {}
     assert errors(blockwise(**{field: value})) == expected
 
 
@@ -153,7 +153,7 @@ def test_an_index_counts_in_the_subgraph_that_its_tensor_is_in() -> None:
     model.subgraphs.append(small)
     ((place, message),) = errors(packed(model, b"TFL3")).items()
     assert (place, message) == (
-        "subgraphs[1].tensors[1].quantization.details.scales", "tensor 10 does not exist; there are 2"
+        "subgraphs[1].tensors[1].quantization.details.scales", "tensor 10 does not exist; the count is 2"
     )  # fmt: skip
 
 
@@ -181,7 +181,7 @@ def test_an_index_into_debug_metadata_is_checked() -> None:
     assert finding.location == "subgraphs[0].operators[0].debug_metadata_index"
     (finding,) = debug(subgraph=1)
     assert (finding.severity, finding.location) == ("warning", "subgraphs[0].debug_metadata_index")
-    assert finding.message == "debug metadata 1 does not exist; there are 1"
+    assert finding.message == "debug metadata 1 does not exist; the count is 1"
     assert debug(subgraph=-1, operator=1000) == []  # nothing is said of the subgraph, so nothing of its operators
     for subgraph in (1, 2, 1000, -2, -1000):
         (finding,) = debug(subgraph=subgraph, operator=1000)

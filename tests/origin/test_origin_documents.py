@@ -169,7 +169,7 @@ def test_a_selection_that_is_none() -> None:
         Selection.parse(source="(")
     with open_model(LOOP) as model:
         assert [row.subgraph for row in describe(model, Selection(subgraph=2)).rows] == [2, 2, 2]
-        with pytest.raises(UsageError, match="subgraph 3 does not exist; there are 3"):
+        with pytest.raises(UsageError, match="subgraph 3 does not exist; the count is 3"):
             describe(model, Selection(subgraph=3))
 
 

@@ -103,9 +103,9 @@ def test_sources_without_operators_are_kept() -> None:
 
 
 NOWHERE: list[tuple[Origins, str]] = [
-    (origins({0: "a"}, {3: {0}}), r"subgraphs\[0\]\.operators\[3\]: the operator does not exist; there are 3"),
+    (origins({0: "a"}, {3: {0}}), r"subgraphs\[0\]\.operators\[3\]: the operator does not exist; the count is 3"),
     (origins({0: "a"}, {-1: {0}}), r"operators\[-1\]: the operator does not exist"),
-    (origins({0: "a"}, {}, {0: {0}}), "subgraph 1 does not exist; there are 1"),
+    (origins({0: "a"}, {}, {0: {0}}), "subgraph 1 does not exist; the count is 1"),
     (origins({0: "a"}, {2: {0, 5}}), r"operators\[2\]: source 5 does not exist"),
 ]
 

@@ -74,7 +74,7 @@ def test_what_cannot_be_planned() -> None:
     data = build.to_bytes()
     hint = "run annotate-affinity again"
     with open_model(with_devices(data, by_list((0,) * 4))) as model:
-        assert refused(lambda: plan_split(model, 3), UsageError)[0] == "subgraph 3 does not exist; there are 3"
+        assert refused(lambda: plan_split(model, 3), UsageError)[0] == "subgraph 3 does not exist; the count is 3"
         assert refused(lambda: plan_split(model, 1), EditError) == (
             "there are no operators to split", "subgraphs[1]", None,
         )  # fmt: skip

@@ -275,4 +275,4 @@ def test_statuses_of_split(tmp_path: Path) -> None:
     assert run("verify-split", tmp_path).returncode == 3
     (tmp_path / "a.circle").write_bytes(with_devices(bytes_of("circle/mlp")))
     ran = run("split", tmp_path / "a.circle", tmp_path / "parts", "--subgraph", "1")
-    assert (ran.returncode, ran.stderr) == (2, "error: subgraph 1 does not exist; there are 1\n")
+    assert (ran.returncode, ran.stderr) == (2, "error: subgraph 1 does not exist; the count is 1\n")
