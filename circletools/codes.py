@@ -52,7 +52,7 @@ def explanations() -> Mapping[str, Explanation]:
 def severities() -> Mapping[str, tuple[Severity, ...]]:
     """Return the severities that each code can have, the usual one first."""
     return {
-        code: tuple(one for words in rule.severity.split(", ") for one in get_args(Severity) if words.startswith(one))
+        code: tuple(one for words in rule.severity.split("; ") for one in get_args(Severity) if words.startswith(one))
         for code, rule in explanations().items()
     }
 

@@ -54,7 +54,7 @@ class Findings(Tabular, list[Finding]):
 
 
 def finding_of(fields: Mapping[str, Any]) -> Finding:
-    """Return the finding in a JSON object. Raises KeyError, TypeError or ValueError if the object has none."""
+    """Return the finding that a JSON object holds. Raises KeyError, TypeError or ValueError if it holds none."""
     return Finding(*(fields[name] for name in ("code", "severity", "location", "message")))
 
 

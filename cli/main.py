@@ -55,7 +55,7 @@ class _Deferred(TyperCommand):
         self._row = row
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **settings: Any) -> Any:
-        """Import the command, and parse its arguments; from here on, watch what it uses."""
+        """Import the command and parse its arguments; from here on, limit its time and memory."""
         words = [BETWEEN if self._row.sides and word == "--" else word for word in args]
         name, example = self._row.name, self._row.example
         whole = command_of(name, self._row.function, f"Example: circletool {name} {example}")

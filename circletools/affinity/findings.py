@@ -43,7 +43,7 @@ def _unassigned(index: int, subgraph: SubgraphAffinity) -> list[Finding]:
     nowhere = np.flatnonzero(subgraph.devices == NONE)
     if not nowhere.size:
         return []
-    message = f"{nowhere.size} of {len(subgraph.devices)} operators have no device"
+    message = f"no device is set for {nowhere.size} of {len(subgraph.devices)} operators"
     return [Finding("UNASSIGNED_OPERATOR", "warning", f"subgraphs[{index}].operators[{nowhere[0]}]", message)]
 
 

@@ -15,7 +15,7 @@ from circletools.origin.tables import (
     decode_op_table,
     decode_source_table,
 )
-from circletools.wording import ranges
+from circletools.wording import numbered
 
 
 def origin_findings(model: ModelGraph) -> list[Finding]:
@@ -65,15 +65,13 @@ def table_findings(model: ModelGraph, origins: Origins, freshness: Freshness) ->
     findings = []
     for subgraph, operators in zip(model.graphs, origins.operators, strict=True):
         count = len(subgraph)
-        missing = [index for index in range(count) if index not in operators] if operators else []
-        if missing:
-            message = f"{len(missing)} of {count} operators have no origin; this is harmless outside the ONE compiler"
-            place = subgraph.place(missing[0])
+        lost = [index for index in range(count) if index not in operators] if operators else []
+        if lost:
+            message = f"the table omits {len(lost)} of {count} operators; this is harmless outside the ONE compiler"
+            place = subgraph.place(lost[0])
             findings.append(Finding("PARTIAL_OP_TABLE", "info", place, message))
     bare = [index for index in model.entries if not origins.operators[index] and len(model.graphs[index])]
     if bare and any(origins.operators):
-        message = (
-            f"no origins in subgraph {ranges(bare)}, which a signature runs; `embed-origins --replace` adds them"
-        )
+        message = f"there are no origins in {numbered(bare, 'subgraph')}; `embed-origins --replace` adds them"
         findings.append(Finding("SUBGRAPH_WITHOUT_ORIGINS", "info", f"subgraphs[{bare[0]}]", message))
     return findings

@@ -308,7 +308,7 @@ def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
 
 
 def difference(was: Behaviour, now: Behaviour) -> str:
-    """Return why a program accepts one model but not the other, or that the outputs differ, or an empty string."""
+    """Return the reason why a program refuses the new model, a note that the outputs differ, or an empty string."""
     return now[0] or ("the outputs differ" if was[1] != now[1] else "")
 
 

@@ -186,7 +186,7 @@ class _Parts:
         self.annotated |= AFFINITY_TABLE in names
         missing = ", ".join(sorted(self._entries - names))
         if missing:
-            message = f"{file} lacks {_listed(missing)}, which the source has and every part needs"
+            message = f"{file} lacks the metadata {_listed(missing)}, which the source has and every part needs"
             self.without.append(Finding("METADATA_MISSING", "warning", f"{place}.metadata", message))
 
 

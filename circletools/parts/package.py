@@ -136,8 +136,8 @@ def _difference(place: str, ours: object, theirs: object) -> str | None:
         )
     if ours == theirs:
         return None
-    here, there = ("nothing" if value is None else json.dumps(value)[:100] for value in (ours, theirs))
-    return f"{place} is {here}, but {there} in the connections"
+    here, there = ("absent" if value is None else json.dumps(value)[:100] for value in (ours, theirs))
+    return f"{place} is {here}; according to the connections, it must be {there}"
 
 
 def _document(value: dict[str, Any]) -> bytes:

@@ -169,9 +169,9 @@ def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
     for index, subgraph in enumerate(partitioning.subgraphs):
         if subgraph.left:
             number = counted(len(subgraph.left), "partition")
-            first = f"{numbered(subgraph.left[0].operators, 'operator')} first"
-            fewer = f"{number} of fewer than {min_size} operators"
-            message = f"{fewer} left, {first}: a rule fixes them, or no other device supports them or has room"
+            first = f"the first has {numbered(subgraph.left[0].operators, 'operator')}"
+            kept = f"the plan keeps {number} of fewer than {min_size} operators; {first}"
+            message = f"{kept}: a rule fixes them, or no other device supports them or has room"
             yield Finding("PARTITION_TOO_SMALL", "warning", f"subgraphs[{index}]", message)
 
 
@@ -196,7 +196,7 @@ def _refused(assignment: Assignment) -> tuple[Finding, ...]:
     if not against:
         return ()
     subgraph, operator = against[0]
-    place = f"subgraphs[{subgraph}].operators[{operator}]"
-    number = counted(len(against), "operator")
-    message = f"{number} on a device that does not support them, first {place}: {assignment.why(subgraph, operator)}"
+    first = f"subgraphs[{subgraph}].operators[{operator}]: {assignment.why(subgraph, operator)}"
+    number, them = counted(len(against), "operator"), "it" if len(against) == 1 else "them"
+    message = f"the plan puts {number} on a device that does not support {them}; the first is {first}"
     return (Finding("REFUSED_OPERATOR", "warning", "", message),)

@@ -68,7 +68,7 @@ def placement(request: Request) -> Verdict:
 
 
 class Running:
-    """The first signature of a model, on the GPU."""
+    """The first signature of a model, running on the GPU."""
 
     def __init__(self, _variant: str, model: str, given: Sequence[Array | None] | None, make: Make) -> None:
         """Compile the model. Raises one of `FAILURES`."""

@@ -74,7 +74,7 @@ def _compile(request: Request) -> str:
             os.dup2(saved, 1)
             os.close(saved)
     if status:
-        raise _refused(printed(since), RuntimeError(f"vela ended with status {status}"))
+        raise _refused(printed(since), RuntimeError(f"vela exited with status {status}"))
     return printed(since)
 
 

@@ -114,8 +114,9 @@ def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
             continue
         least, most = _litert("operators")[code.name]["versions"] if code.name in _litert("operators") else (1, 0)
         if not least <= code.version <= most:
-            there = f"version {code.version} of {code.name}, only for versions {least} to {most}"
-            message = f"LiteRT has no kernel for {there if most else f'any version of {code.name}'}"
+            span = f"only for versions {least} to {most}" if least < most else f"only for version {least}"
+            there = f"version {code.version} of {code.name}, {span}" if most else f"any version of {code.name}"
+            message = f"LiteRT has no kernel for {there}"
             yield Finding("OPERATOR_VERSION", "warning", f"operator_codes[{index}].version", message)
 
 
@@ -132,13 +133,13 @@ def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
         counts: NDArray[np.int64] = getattr(whole.operators, side).count
         wrong = np.flatnonzero((counts < spans[codes, 0]) | (counts > spans[codes, 1]))
 
-        def message(row: int, side: str = side, counts: NDArray[np.int64] = counts, spans: Any = spans) -> str:
+        def message(row: int, what: str = side[:-1], counts: NDArray[np.int64] = counts, spans: Any = spans) -> str:
             least, most = spans[codes[row]].tolist()
             wanted = f"{least} or more" if most == _MANY else f"{least} to {most}" if least < most else str(least)
             name, first = model.operator_codes[codes[row]].name, first_slots(whole.graph, np.array([row]), 1)[0, 0]
             if counts[row] > most and name == "STRIDED_SLICE" and whole.tensors.types[first] in delegated:
                 wanted += ", unless its XNNPACK delegate runs the operator"
-            return f"{name} has {counts[row]} {side}; LiteRT's kernel takes {wanted}"
+            return f"{name} has {counts[row]} {what}{'' if counts[row] == 1 else 's'}; LiteRT's kernel takes {wanted}"
 
         yield from findings_at("OPERATOR_SLOTS", wrong, whole.operator, message)
 

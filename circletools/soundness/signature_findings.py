@@ -70,7 +70,7 @@ def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: list[i
             yield Finding("INVALID_SIGNATURE", "info" if copied else "warning", f"{place}.{side}[{slot}]", message)
     left = known.difference(tensor for _, tensor in maps)
     if left or len(maps) != len(ends):
-        message = f"{len(left)} of {len(known)} {side} of the subgraph have no name in the signature"
+        message = f"the signature has no name for {len(left)} of {counted(len(known), what)} of the subgraph"
         if not left:
             message = f"the signature names {counted(len(maps), what)}, but the subgraph has {len(ends)}"
         yield Finding("INCOMPLETE_SIGNATURE", "info", f"{place}.{side}", message)

@@ -47,7 +47,7 @@ def _shapes(whole: Whole, sizes: NDArray[Any]) -> Iterator[Finding]:
         "NEGATIVE_DIMENSION",
         negative,
         whole.tensor,
-        lambda row: f"the shape is {shapes.row(row).tolist()}; write 1, and -1 in the shape signature",
+        lambda row: f"the shape is {shapes.row(row).tolist()}; write 1 in the shape, and -1 in the shape signature",
     )
     ranks = np.flatnonzero((signatures.count > 0) & (signatures.count != shapes.count))
     yield from findings_at(

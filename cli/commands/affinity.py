@@ -49,7 +49,7 @@ def partition(source: Input, request: ct.PlanRequest, by: By = "partition", form
     """Show or plan the devices and partitions of a model.
 
     With device options, makes a plan and writes nothing: shows which operators each device runs and refuses, and the
-    partitions in execution order with their costs. Without them, shows the affinity stored in the model, and exits
+    partitions in execution order with their costs. Otherwise, shows the affinity stored in the model, and exits
     with status 1 if it is missing or out of date. The CSV has a row for each operator.
     """
     inputs = ct.planning.read_request(replace(request, explain=by == "operator"))

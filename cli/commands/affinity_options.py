@@ -61,12 +61,12 @@ PLANNING = {
         Any, "--devices", "Devices in order of preference; the last gets all other operators.", "A,B,C", parser=listed
     ),
     "capabilities": _repeated(
-        "--capabilities", "Operators a device supports: FILE.json or a built-in table", "[DEVICE=]TABLE"
+        "--capabilities", "Operators that a device supports: FILE.json or a built-in table", "[DEVICE=]TABLE"
     ),
     "rules": _repeated("--set", "A rule, such as op:CONV_2D=npu", "SELECTOR=DEVICE"),
     "rules_file": _option(Path | None, "--rules", "Rules, as JSON or a .part file of circle-partitioner.", "FILE"),
     "allow_unmatched": _option(bool, "--allow-unmatched", "Only warn if a rule matches nothing."),
-    "default": _option(str | None, "--default", "The device for all remaining operators, if not the last.", "DEVICE"),
+    "default": _option(str | None, "--default", "The device for remaining operators, instead of the last.", "DEVICE"),
     "reproject": _option(
         str | None, "--reproject", "Give operators the devices of their sources in this annotated model.", "MODEL"
     ),

@@ -19,7 +19,7 @@ from .parameters import FORMAT, first_executions, listed, refuse_mixing
 By = Literal["type", "operator", "source", "module"]
 Tables = Annotated[
     tuple[By, ...],
-    option("--by", "Show this table; may be repeated. By default, all (without origins, only types and operators)."),
+    option("--by", "Show only this table; may be repeated. Default: all (without origins, types and operators)."),
 ]
 TimeForm = Annotated[Literal["text", "json", "csv", "collapsed", "speedscope"], FORMAT]
 ProfileForm = Annotated[Literal["text", "json", "collapsed", "speedscope"], FORMAT]
@@ -31,7 +31,7 @@ def attribute(
     traces: Annotated[
         tuple[str, ...], argument("TRACE...", "Operator traces of one model, or - for standard input.")
     ],
-    model: Annotated[str | None, option("--model", "The model that was run; else rows are operators.", "M")] = None,
+    model: Annotated[str | None, option("--model", "The model; without it, rows are operators.", "M")] = None,
     form: TimeForm = "text",
     by: Tables = (),
     top: Top = 10,

@@ -47,7 +47,7 @@ def _show(form: str, source: str, judged: ct.checks.Judgement, broken: str | Non
 def check(
     source: Input,
     structure_only: Annotated[
-        bool, option("--structure-only", "Only check that the file is well formed and every index is in range.")
+        bool, option("--structure-only", "Check only that the file is well formed and every index is in range.")
     ] = False,
     for_: Annotated[
         str | None, option("--for", "Rate findings by their effect on litert or onert.", "PROGRAM,...")
@@ -55,18 +55,18 @@ def check(
     with_: With = None,
     seconds: Timeout = 600.0,
     form: Annotated[Literal["text", "json", "sarif", "github", "gitlab", "junit"], FORMAT] = "text",
-    select: Annotated[str | None, option("--select", "Report only these findings.", "CODE,...")] = None,
-    ignore: Annotated[str | None, option("--ignore", "Do not report these findings.", "CODE,...")] = None,
+    select: Annotated[str | None, option("--select", "Report only findings with these codes.", "CODE,...")] = None,
+    ignore: Annotated[str | None, option("--ignore", "Do not report findings with these codes.", "CODE,...")] = None,
     fail_on: Annotated[
         Literal["warning", "error", "never"] | None,
-        option("--fail-on", "Lowest severity for exit status 1; by default, that in the settings, or warning."),
+        option("--fail-on", "Lowest severity for exit status 1; by default, as in the settings, or else warning."),
     ] = None,
     baseline: Baseline = None,
     config: Annotated[
         Path | None,
-        option("--config", "Settings file; default: the nearest circletools.toml or pyproject.toml.", "FILE"),
+        option("--config", "Settings file; by default, the nearest circletools.toml or pyproject.toml.", "FILE"),
     ] = None,
-    statistics: Annotated[bool, option("--statistics", "Show only the number of findings of each code.")] = False,
+    statistics: Annotated[bool, option("--statistics", "Show only the number of findings with each code.")] = False,
     explain: Annotated[
         str | None, option("--explain", "Show what a finding means and what to do about it.", "CODE", shows=_explain)
     ] = None,

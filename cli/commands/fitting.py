@@ -15,7 +15,7 @@ from ..console.terminal import print_notes, show_as
 from ..signature import option
 from .parameters import FORMAT, Baseline, Input, Timeout, With, listed
 
-_TARGETS = f"The targets, such as xnnpack,npu.json: capability files, or {', '.join(ct.affinity.shipped())}."
+_TARGETS = f"Targets, separated by commas: capability files, or any of {', '.join(ct.affinity.shipped())}."
 
 
 def fit(

@@ -20,7 +20,7 @@ def inspect(
     operators: Annotated[bool, option("--operators", "Show a table of the operators.")] = False,
     tensors: Annotated[bool, option("--tensors", "Show a table of the tensors.")] = False,
     cost: Annotated[bool, option("--cost", "Also show MACs, parameters and memory (docs/requires.md).")] = False,
-    subgraph: Annotated[int | None, option("--subgraph", "Only show tables of this subgraph.", "N", min=0)] = None,
+    subgraph: Annotated[int | None, option("--subgraph", "Show only this subgraph's tables.", "N", min=0)] = None,
     form: Form = "text",
 ) -> None:
     """Show a model's operators, signatures and metadata.

@@ -150,8 +150,8 @@ def describe(
 ) -> None:
     """Describe a model, its inputs and its outputs.
 
-    Writes the texts to TFLITE_METADATA, which tflite-support and MediaPipe read, and keeps its other fields. With
-    --mean and --std, the model expects (value - mean) / std. --json replaces the whole description.
+    Writes the texts to TFLITE_METADATA, which tflite-support and MediaPipe read, and keeps its other fields. --mean
+    and --std record that the model expects (value - mean) / std. --json replaces the whole description.
     """
     if files and json is None:
         raise ct.UsageError("--file requires --json")

@@ -79,14 +79,14 @@ def dump_origins(
     ] = None,
     operators: Annotated[str | None, option("--operators", "Operators to show: 0-10,15.", "RANGES")] = None,
     source_name: Annotated[str | None, option("--source", "Show only sources whose names match.", "REGEX")] = None,
-    subgraph: Annotated[int | None, option("--subgraph", "Only this subgraph.", "N", min=0)] = None,
+    subgraph: Annotated[int | None, option("--subgraph", "Show only this subgraph.", "N", min=0)] = None,
     tables: Annotated[
-        Path | None, option("--tables", "Instead write the tables to DIR, as .bin files and origins.json.", "DIR")
+        Path | None, option("--tables", "Write the tables to DIR instead, as .bin files and origins.json.", "DIR")
     ] = None,
 ) -> None:
     """Show the sources of each operator and vice versa.
 
-    Exits with status 1 if the model has no origins, or they no longer describe its operators. `embed-origins
+    Exits with status 1 if the model has no origins, or if they no longer describe its operators. `embed-origins
     --origins` reads the JSON and the CSV.
     """
     if depth is not None and form != "tree":

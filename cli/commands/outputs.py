@@ -24,10 +24,10 @@ def fix_outputs(
     ] = "auto",
     runtime: Annotated[
         Literal["auto", "litert", "onert", "both", "vela"],
-        option("--runtime", "The runtime in which copies must be exact; auto means that of the format."),
+        option("--runtime", "The runtime in which copies must be exact; auto means the format's runtime."),
     ] = "auto",
     keep_constants: Annotated[
-        bool, option("--keep-constants", "Copy a constant only if the outputs list it twice.")
+        bool, option("--keep-constants", "Copy a constant only if the outputs list it more than once.")
     ] = False,
     detach_taps: Annotated[bool, option("--detach-taps", "Also copy outputs that an operator reads.")] = False,
     with_: With = None,

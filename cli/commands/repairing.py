@@ -14,15 +14,15 @@ from .rewriting import rewrite
 def repair(
     source: Input,
     output: Output = None,
-    only: Annotated[tuple[str, ...], option("--only", "Repair only this code; may be repeated.", "CODE")] = (),
+    only: Annotated[tuple[str, ...], option("--only", "Fix findings with this code; may be repeated.", "CODE")] = (),
     with_: With = None,
     in_place: InPlace = False,
     dry_run: DryRun = False,
 ) -> None:
     """Fix findings that have exactly one remedy.
 
-    Fixes only findings that make programs refuse a model, or those whose codes --only names. With --with, programs
-    that accepted the model must also accept the result. docs/findings.md lists the codes.
+    Fixes only findings that make programs refuse a model; with --only, instead those with the given codes. With
+    --with, programs that accepted the model must also accept the result. docs/findings.md lists the codes.
     """
     rewrite(
         source,

@@ -58,7 +58,7 @@ def verify_split(
 
     First checks the files: every input must be computed before it is read, with the same type, shape and
     quantization, and the parts must contain each operator of the whole model once, with the same connections. Then
-    runs the parts and the whole model on random inputs and compares all bits of the results. Exits with status 1 if
+    runs the parts and the whole model on random inputs and compares the results bit by bit. Exits with status 1 if
     there is an error or a warning; docs/split.md lists all codes.
     """
     found = ct.verify_split(

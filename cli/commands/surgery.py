@@ -22,10 +22,10 @@ def extract(
     from_: Annotated[Pairs, option("--from", "A tensor to turn into an input; may be repeated.", "TENSOR")] = (),
     to: Annotated[Pairs, option("--to", "A tensor to turn into an output; may be repeated.", "TENSOR")] = (),
     operators: Annotated[
-        str | None, option("--operators", "Instead take these operators, such as 0-10.", "RANGES")
+        str | None, option("--operators", "Take these operators instead, such as 0-10.", "RANGES")
     ] = None,
-    origin: Annotated[str | None, option("--origin", "Instead take a source's operators.", "GLOB")] = None,
-    signature: Annotated[str | None, option("--signature", "Instead take a signature's operators.", "KEY")] = None,
+    origin: Annotated[str | None, option("--origin", "Take a source's operators instead.", "GLOB")] = None,
+    signature: Annotated[str | None, option("--signature", "Take a signature's operators instead.", "KEY")] = None,
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
@@ -149,7 +149,7 @@ def expose(
     output: Output = None,
     tensor: Annotated[Pairs, option("--tensor", "A tensor to turn into an output; may be repeated.", "TENSOR")] = (),
     every: Annotated[
-        Pairs, option("--every", "All outputs of operators whose code matches this glob; may be repeated.", "CODE")
+        Pairs, option("--every", "Add outputs of operators whose code matches this glob; may be repeated.", "CODE")
     ] = (),
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,

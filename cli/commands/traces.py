@@ -71,7 +71,7 @@ def trace_compare(
     history: Annotated[
         tuple[str, ...], option("--history", "An earlier recording, or a directory of them; may be repeated.", "PATH")
     ] = (),
-    paired: Annotated[bool, option("--paired", "Compare in pairs, if both sides were recorded alternately.")] = False,
+    paired: Annotated[bool, option("--paired", "Compare in pairs; for two sides recorded alternately.")] = False,
 ) -> None:
     """Show statistically significant changes between traces.
 

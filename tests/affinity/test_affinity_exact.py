@@ -319,7 +319,7 @@ def test_a_table_that_names_an_unknown_device_tells_the_lowest() -> None:
     data = annotated(DIAMOND, affinity(["cpu"], ([0, 7, 5, None, 0, 0], [0] * 6)))
     with open_model(data) as model, pytest.raises(TableFormatError) as caught:
         read_affinity(model)
-    assert caught.value.message.startswith("subgraph 0 names device 5, which does not exist")
+    assert caught.value.message.startswith("subgraph 0 names the missing device 5")
     assert (caught.value.location, caught.value.offset) == (AFFINITY_TABLE, 0)
 
 

@@ -32,7 +32,7 @@ FOUND: list[tuple[Ids, Ids, list[Found]]] = [
     (
         [0, None, 0, None, 0, 0],
         [0, 1, 0, 2, 0, 3],
-        [("UNASSIGNED_OPERATOR", "warning", "subgraphs[0].operators[1]", "2 of 6 operators have no device")],
+        [("UNASSIGNED_OPERATOR", "warning", "subgraphs[0].operators[1]", "no device is set for 2 of 6 operators")],
     ),
     (
         [0, 0, 0, 1, 0, 0],

@@ -153,7 +153,7 @@ def test_a_model_that_is_not_there_is_in_the_document(models: Path) -> None:
 
 def test_explain() -> None:
     assert run("check", "--explain", TWICE).stdout.splitlines()[:3] == [
-        "DUPLICATE_OUTPUT (warning, info in called subgraphs)",
+        "DUPLICATE_OUTPUT (warning; info in called subgraphs)",
         "  an output is the same tensor as an earlier output",
         "  To do: run `fix-outputs`",
     ]

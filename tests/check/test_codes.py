@@ -60,7 +60,7 @@ def test_a_code_is_explained() -> None:
     assert ct.checks.explain("DUPLICATE_OUTPUT") == Explanation(
         "DUPLICATE_OUTPUT",
         "check",
-        "warning, info in called subgraphs",
+        "warning; info in called subgraphs",
         "an output is the same tensor as an earlier output",
         "run `fix-outputs`",
         ct.checks.explain("DUPLICATE_OUTPUT").example,

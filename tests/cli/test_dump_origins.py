@@ -16,7 +16,7 @@ from tests.kit.support import edited
 
 def test_dump_text(shown: Path) -> None:
     ran = run("dump-origins", shown)
-    message = "subgraphs[0].operators[1]: 1 of 3 operators have no origin; this is harmless outside the ONE compiler"
+    message = "subgraphs[0].operators[1]: the table omits 1 of 3 operators; this is harmless outside the ONE compiler"
     assert (ran.status, ran.err) == (0, f"note: {shown}: {message}\n")
     assert ran.out.decode() == (
         "operator -> sources\n"

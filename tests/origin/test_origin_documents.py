@@ -139,7 +139,7 @@ def test_the_origins_of_a_model_as_a_table() -> None:
         )
         assert table.by_source == {0: [(0, 0), (0, 2)], 1: [(0, 2)], 5: []}
         assert (table.format, table.subgraph_count, table.describes_the_model) == ("tflite", 1, True)
-        message = "1 of 3 operators have no origin; this is harmless outside the ONE compiler"
+        message = "the table omits 1 of 3 operators; this is harmless outside the ONE compiler"
         assert table.notes == (Finding("PARTIAL_OP_TABLE", "info", "subgraphs[0].operators[1]", message),)
         assert origin_findings(model_graph(model)) == list(table.notes)
 
@@ -211,7 +211,7 @@ def test_what_is_wrong_with_the_tables_of_a_model() -> None:
     assert [one[0] for one in found(OP_TABLE, b"\1")] == ["MALFORMED_ORIGIN_TABLE"]
     ((code, _, place, message),) = found(OP_TABLE, encode_op_table({0: {7}}))
     assert (code, place) == ("UNKNOWN_SOURCE_ID", f"metadata {OP_TABLE}")
-    assert message == f"operator 0 names source 7, which does not exist at byte 12{advice}"
+    assert message == f"operator 0 names the missing source 7 at byte 12{advice}"
     assert [one[0] for one in found(SOURCE_TABLE, encode_source_table({}))] == ["UNKNOWN_SOURCE_ID"]
     assert [one[0] for one in found(EXACT_TABLE, u32s(1))] == ["MALFORMED_ORIGIN_TABLE"]
     assert [one[0] for one in found("other", b"\1")] == ["PARTIAL_OP_TABLE"]
@@ -238,7 +238,7 @@ def test_tracking_tells_what_has_no_origin_and_leaves_out_the_unsure() -> None:
     assert set(tracked(before, after, 1.01).grounds[0]) == set()
     nothing = tracked(before, after, 1.01)
     assert nothing.without_origin == [(0, index) for index in range(5)]
-    message = "5 of 5 operators have no origin; complete the JSON and pass it to `embed-origins`"
+    message = "there is no origin for 5 of 5 operators; complete the JSON for `embed-origins`"
     assert nothing.notes == (Finding("OPERATORS_WITHOUT_ORIGIN", "warning", "", message),)
     whole = tracked(before, before)
     assert (whole.notes, whole.without_origin, whole.carried) == ((), [], False)

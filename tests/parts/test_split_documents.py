@@ -61,17 +61,17 @@ def test_a_manifest_has_every_end_by_part_and_slot() -> None:
     [
         ("{}", "{}", None),
         ('{"a": [1, 2]}', '{"a": [1, 2]}', None),
-        ('{"a": [1, 2]}', '{"a": [1, 3]}', "a[1] is 2, but 3 in the connections"),
-        ('{"a": [1, [2]]}', '{"a": [1, [3]]}', "a[1][0] is 2, but 3 in the connections"),
-        ('{"a": [1]}', '{"a": [1, 2]}', "a[1] is nothing, but 2 in the connections"),
-        ('{"a": [1, 2]}', '{"a": [1]}', "a[1] is 2, but nothing in the connections"),
-        ('{"a": 1}', '{"a": [1]}', "a is 1, but [1] in the connections"),
-        ('{"a": 1, "b": 2}', '{"b": 3, "a": 4}', "b is 2, but 3 in the connections"),
-        ('{"z": 0}', '{"a": 1}', "a is nothing, but 1 in the connections"),
-        ('{"z": 0, "a": 1}', '{"a": 1}', "z is 0, but nothing in the connections"),
+        ('{"a": [1, 2]}', '{"a": [1, 3]}', "a[1] is 2; according to the connections, it must be 3"),
+        ('{"a": [1, [2]]}', '{"a": [1, [3]]}', "a[1][0] is 2; according to the connections, it must be 3"),
+        ('{"a": [1]}', '{"a": [1, 2]}', "a[1] is absent; according to the connections, it must be 2"),
+        ('{"a": [1, 2]}', '{"a": [1]}', "a[1] is 2; according to the connections, it must be absent"),
+        ('{"a": 1}', '{"a": [1]}', "a is 1; according to the connections, it must be [1]"),
+        ('{"a": 1, "b": 2}', '{"b": 3, "a": 4}', "b is 2; according to the connections, it must be 3"),
+        ('{"z": 0}', '{"a": 1}', "a is absent; according to the connections, it must be 1"),
+        ('{"z": 0, "a": 1}', '{"a": 1}', "z is 0; according to the connections, it must be absent"),
         ("[]", "{}", "the manifest is not an object"),
-        (f'{{"a": "{"x" * 98}"}}', '{"a": 1}', f'a is "{"x" * 98}", but 1 in the connections'),
-        (f'{{"a": "{"x" * 99}"}}', '{"a": 1}', f'a is "{"x" * 99}, but 1 in the connections'),
+        (f'{{"a": "{"x" * 98}"}}', '{"a": 1}', f'a is "{"x" * 98}"; according to the connections, it must be 1'),
+        (f'{{"a": "{"x" * 99}"}}', '{"a": 1}', f'a is "{"x" * 99}; according to the connections, it must be 1'),
     ],
 )
 def test_the_first_difference_of_manifests_is_told(found: str, expected: str, said: str | None) -> None:
@@ -91,7 +91,7 @@ def test_what_is_said_of_a_manifest(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_bytes(encode_manifest(simple, "circle"))
     assert list(manifest_findings(tmp_path, simple, expected=True)) == []
     (tmp_path / MANIFEST).write_bytes(encode_manifest(simple, "tflite"))
-    said = 'model-types[0] is "tflite", but "circle" in the connections'
+    said = 'model-types[0] is "tflite"; according to the connections, it must be "circle"'
     assert list(manifest_findings(tmp_path, simple, expected=True)) == [
         Finding("MANIFEST_DIFFERS", "error", MANIFEST, said)
     ]

@@ -225,7 +225,8 @@ def test_gaps_of_traces_are_notes(tmp_path: Path) -> None:
     less = planned(traces=(f"cpu={diamond_trace(tmp_path / 'c.json', leave_out=(4, 5))}",), default="cpu")
     assert [note.message for note in less.notes] == [
         "2 operators are not in the trace of cpu",
-        f"2 operators on a device that does not support them, first subgraphs[0].operators[4]: {less.reason(0, 4)}",
+        "the plan puts 2 operators on a device that does not support them; "
+        f"the first is subgraphs[0].operators[4]: {less.reason(0, 4)}",
     ]
 
 
@@ -246,7 +247,7 @@ def test_an_operator_on_a_device_that_does_not_take_it_is_noted() -> None:
     plan = planned(path_of("tflite/cnn"), devices=TWO, capabilities=("npu=onert-ruy",), rules=("op:*=npu",))
     (note,) = plan.notes
     assert (note.code, note.severity) == ("REFUSED_OPERATOR", "warning")
-    assert "operators on a device that does not support them, first subgraphs[0].operators[" in note.message
+    assert "operators on a device that does not support them; the first is subgraphs[0].operators[" in note.message
     assert planned(path_of("tflite/cnn"), devices=TWO, capabilities=("npu=onert-ruy",), default="cpu").notes == ()
 
 

@@ -28,7 +28,9 @@ def test_rules_bind() -> None:
     assert devices_of(plan) == ["npu", "npu", "cpu", "npu", "cpu", "cpu"]
     (note,) = plan.notes
     assert (note.code, note.location) == ("PARTITION_TOO_SMALL", "subgraphs[0]")
-    assert note.message.startswith("1 partition of fewer than 2 operators left, operator 3 first: a rule")
+    assert note.message.startswith(
+        "the plan keeps 1 partition of fewer than 2 operators; the first has operator 3: a rule"
+    )
 
 
 PART = "[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opcode\n[OPCODE]\n"

@@ -77,7 +77,7 @@ REASON = Placed("", "Unsupported opType", code="CUSTOM", tensor="a")
 @pytest.mark.parametrize(
     ("end", "words", "operators"),
     [
-        (3, "vela ended with status 3", ()),
+        (3, "vela exited with status 3", ()),
         (SystemExit(1), "1", ()),
         (AssertionError(), "AssertionError", ()),
         (ValueError("Failed to parse TFLite file\n it is odd"), "it is odd", ()),

@@ -209,9 +209,9 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         "no kernel for version 7 of ADD, only for versions 1 to 6",
     ),
     "unused version": (
-        lambda graph: graph.build.code(Code("ADD", 7)),
+        lambda graph: graph.build.code(Code("FLOOR", 2)),
         [("OPERATOR_VERSION", W, "operator_codes[2].version"), ("NOT_USED", INFO, "operator_codes[2]")],
-        "no kernel for version 7 of ADD, only for versions 1 to 6",
+        "no kernel for version 2 of FLOOR, only for version 1",
     ),
     "no kernel": (
         code(0, builtin_code=CODES["STABLEHLO_LOGISTIC"], deprecated_builtin_code=127),
@@ -221,7 +221,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "inputs": (
         operator(1, "inputs", [1]),
         [("OPERATOR_SLOTS", W, "operators[1]"), ("NOT_USED", INFO, "tensors[2]")],
-        "ADD has 1 inputs; LiteRT's kernel takes 2!",
+        "ADD has 1 input; LiteRT's kernel takes 2!",
     ),
     "types": (
         tensor(2, type="INT32"),
@@ -308,7 +308,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "empty signature": (
         signed([], []),
         [("INCOMPLETE_SIGNATURE", INFO, f"signature_defs[0].{side}") for side in ("inputs", "outputs")],
-        "1 of 1 inputs of the subgraph have no name in the signature",
+        "the signature has no name for 1 of 1 input of the subgraph",
     ),
     "version of the schema": (
         lambda graph: update(graph.build.model, {"version": 2}),

@@ -166,7 +166,7 @@ class Tracking(Attributes):
         left, total = len(self.without_origin), len(self.rows)
         if not left:
             return ()
-        message = f"{left} of {total} operators have no origin; complete the JSON and pass it to `embed-origins`"
+        message = f"there is no origin for {left} of {total} operators; complete the JSON for `embed-origins`"
         return (Finding("OPERATORS_WITHOUT_ORIGIN", "warning" if left == total else "info", "", message),)
 
 

@@ -297,7 +297,7 @@ class _Pass:
         for run in self.runs.all:
             if len(run.seen) == 1:
                 present, absent = (1, 2) if 1 in run.seen else (2, 1)
-                add("T032", run.where, f"run {run.index} has {APP_PHASES[present]} but no {APP_PHASES[absent]}")
+                add("T032", run.where, f"run {run.index} has a {APP_PHASES[present]} but no {APP_PHASES[absent]}")
         for where in self.machine.executions.unmatched_waits:
             add("T040", where, "a wait without a start", "wait")
         for where in self.machine.executions.unmatched_starts():

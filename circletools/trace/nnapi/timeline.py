@@ -103,16 +103,16 @@ class Runs:
         """Process the beginning of an application mark."""
         if mark.role is Role.RUN:
             if self._open.pop(process, None):
-                self.misplaced.append((where, "a run begins while warm-up or benchmark is open"))
+                self.misplaced.append((where, "a run begins while a warm-up or benchmark is open"))
             self._begin(mark.name, t_ns, process, where)
             return
         phase = _PHASE[mark.role]
         if process not in self.last:
-            self.misplaced.append((where, f"{APP_PHASES[phase]} begins outside a run, and starts one"))
+            self.misplaced.append((where, f"a {APP_PHASES[phase]} begins outside a run, and starts one"))
             self._begin("", t_ns, process, where)
         stack = self._open.setdefault(process, [])
         if stack:
-            self.misplaced.append((where, f"{APP_PHASES[phase]} begins before {APP_PHASES[stack[-1][1]]} ends"))
+            self.misplaced.append((where, f"a {APP_PHASES[phase]} begins before a {APP_PHASES[stack[-1][1]]} ends"))
         if len(stack) < _MOST_OPEN:
             stack.append((thread, phase))
         self.last[process].seen.add(phase)

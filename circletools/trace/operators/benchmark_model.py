@@ -94,7 +94,7 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Section:
-    """The table of one subgraph or, if `delegates`, of the parts of delegates' runs."""
+    """The table of one subgraph or, if `delegates`, of what ran inside delegates."""
 
     subgraph: int = 0
     delegates: bool = False

@@ -271,7 +271,7 @@ class _Reader:
         self.trace.fault(FaultKind.MALFORMED, self.line + index, self.data[start:end])
 
     def _note_processes(self, found: _Lines, threads: Numbers, pids: Numbers) -> None:
-        """Record the process of each new thread, from the line's column or from the thread's first begin event."""
+        """Record each new thread's process, from its first line's TGID or, without one, its first begin event."""
         trace = self.trace
         for tid in set(distinct(threads)) - trace.processes.keys():
             of_thread = np.flatnonzero(threads == tid)
