@@ -38,9 +38,7 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
     """Return the JSON document."""
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
-        "runtime": attribution.runtime,
-        "executions": attribution.executions,
-        "averaged": attribution.averaged,
+        **{name: getattr(attribution, name) for name in ("runtime", "executions", "averaged")},
         "incomplete_events": attribution.incomplete,
         "unchecked_operators": attribution.unchecked,
         "ignored_marks": list(attribution.ignored),
@@ -74,13 +72,8 @@ def _apart_json(attribution: Attribution) -> dict[str, Any]:
     """Return the time outside single operators: in added rows, groups, and ambiguous rows."""
     return {
         "added": [
-            {
-                "kind": row.kind,
-                "subgraph": row.subgraph,
-                "operator_index": row.index,
-                "name": row.name,
-                "backends": list(row.backends),
-            }
+            {"kind": row.kind, "subgraph": row.subgraph, "operator_index": row.index, "name": row.name}
+            | {"backends": list(row.backends)}
             | _time_json(row.time, attribution)
             for row in attribution.added
         ],
@@ -113,12 +106,9 @@ def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any
     return {
         "subgraph": row.subgraph,
         "operator_index": row.index,
-        "code": row.code,
-        "output": row.output,
-        "backends": list(row.backends),
-        "sources": list(row.sources),
-        "operand_bytes": row.operand_bytes,
-        "macs": row.macs,
+        **{name: getattr(row, name) for name in ("code", "output")},
+        **{name: list(getattr(row, name)) for name in ("backends", "sources")},
+        **{name: getattr(row, name) for name in ("operand_bytes", "macs")},
         **_time_json(row.time, attribution),
         "delegated_ns": row.time and row.time.delegated_ns,
         "ambiguous_ns": row.time and row.time.ambiguous_ns,
@@ -185,7 +175,8 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
     """Yield the tables as text: the `top` rows of each (0: all) with the longest times, in microseconds."""
     several, executions = attribution.executions > 1, counted(attribution.executions, "execution")
     if attribution.averaged:
-        executions = f"averages of {executions}" if several else "averages"
+        runs = attribution.whole.runs if attribution.whole.runs != attribution.executions else None
+        executions = f"averages of {counted(runs, 'run') if runs else executions}" if several else "averages"
     else:
         each = f", {microseconds(attribution.total_ns // attribution.executions)} us each" if several else ""
         executions += f", {microseconds(attribution.total_ns)} us in all{each}"

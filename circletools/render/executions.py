@@ -11,6 +11,7 @@ from circletools.profile.joining import Time
 from circletools.wording import counted, milliseconds
 
 _ADDED = (" peak", " more than at the start")
+_FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs")
 _FINER = 3  # a mean resolves differences smaller than a step of the clock
 _NEAR = 0.1  # of the longer time: times closer than this change order between recordings of a model
 
@@ -23,16 +24,10 @@ def whole_json(attribution: Attribution) -> dict[str, Any]:
         "first_ns": _first_ns(attribution),
         "steady_ns": _steady_ns(attribution),
         "warm_up": attribution.warm_up,
-        "memory_bytes": whole.memory_bytes,
-        "threads": whole.threads,
-        "range_ns": list(whole.range_ns),
-        "warm_up_runs": whole.warm_up_runs,
+        **{name: getattr(whole, name) for name in ("memory_bytes", "threads", "range_ns", "warm_up_runs")},
         "initialization_parts": [{"name": name, "total_ns": total_ns} for name, total_ns in whole.parts],
-        "initial_memory_bytes": whole.initial_memory_bytes,
-        "memory_added": whole.memory_added,
-        "model_bytes": whole.model_bytes,
-        "model": whole.model,
-        "delegates": list(whole.delegates),
+        **{name: getattr(whole, name) for name in _FIELDS},
+        "others": [{"name": name, "mean_ns": mean_ns, "calls": calls} for name, mean_ns, calls in whole.others],
     }
 
 
@@ -54,10 +49,10 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
     delegates = {row.code: 0 for row in attribution.operators if "delegate" in row.code.lower()}
     parts = ", ".join(f"{name} {milliseconds(time)}" for name, time in whole.parts)
     total = "" if whole.initialization_ns is None else f"{milliseconds(whole.initialization_ns)} ms"
-    initial, memory = whole.initial_memory_bytes, whole.memory_bytes
+    initial, memory, size = whole.initial_memory_bytes, whole.memory_bytes, whole.model_bytes or 0
     megabytes = "" if memory is None else f"{memory / (1 << 20):.1f} MiB" + _ADDED[whole.memory_added]
     figures = [
-        ("model", whole.model + f", {whole.model_bytes or 0:,} bytes" * bool(whole.model_bytes)),
+        ("model", ", ".join(filter(None, (whole.model, f"{size:,} bytes" * bool(size))))),
         ("delegates", "; ".join(whole.delegates or delegates)),
         ("threads", str(whole.threads or "")),
         ("initialization", ": ".join(filter(None, (total, parts)))),
@@ -67,7 +62,10 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         ("memory", megabytes + ("" if initial is None else f", {initial / (1 << 20):.1f} after initialization")),
     ]
     yield from ((name, text) for name, text in figures if text)
-    if attribution.runtime == "benchmark_model" and (absent := [name for name, text in figures if not text]):
+    absent = [name for name, text in figures if not text]
+    if delegates and not any(row.kind == "inside" for row in attribution.added):
+        absent.append("operators inside delegates")
+    if attribution.runtime == "benchmark_model" and absent:
         yield "not in the log", ", ".join(absent)
 
 
@@ -90,7 +88,15 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
         spread = "" if steady else spread
         if percentiles:
             yield "percentiles", "5 % {} ms, median {}, 95 % {}".format(*percentiles)
+        more = attribution.executions - (attribution.whole.runs or attribution.executions)
+        if 0 < more <= (attribution.whole.warm_up_runs or 0):
+            outside += f"; means of {attribution.executions:,} runs, warm-up included"
         yield "operators", f"{milliseconds(round(each))} ms a run{spread}{outside}" if each else ""
+    if others := attribution.whole.others:
+        cells = (
+            f"{name} {milliseconds(time)} ms" + ", not in every run" * (not calls) for name, time, calls in others
+        )
+        yield "other rows", "; ".join(cells)
     counts = [row.macs for row in attribution.operators if row.time or attribution.groups]
     if (macs := sum(count or 0 for count in counts)) and (steady or each):
         yield "rate", f"{2 * macs / (steady or each):.2f} GFLOP/s, {macs:,} MACs a run"

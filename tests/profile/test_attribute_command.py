@@ -37,7 +37,11 @@ def test_a_log_without_a_model(tmp_path: Path) -> None:
     for text, begin, absent in ((tables, "averages of ", ""), ("", "averages of 50 executions; no", ", operators")):
         log.write_text(told + text, encoding="utf-8")
         status, out, _ = run(log)
-        assert (status, out.startswith(f"benchmark_model: {begin}"), "GPU will be partially executed" in out) == (
+        assert (
+            status,
+            out.startswith(f"benchmark_model: {begin}"),
+            "GPU: graph will be partially executed" in out,
+        ) == (
             0,
             True,
             True,

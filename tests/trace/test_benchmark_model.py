@@ -96,7 +96,7 @@ def test_reports_that_cannot_be_read(change: Callable[[bytes], bytes], message: 
 
 REPORT = (TRACES / "benchmark_custom_op.txt").read_bytes()
 LOGS = (
-    b"INFO: The input model file size (MB): 1.42972\ncount=55 first=1 curr=1 (all same)\n"
+    b"INFO: The input model file size (MB): 1.42972\ncount=55 first=1853 curr=1853 (all same)\n"
     b"INFO: count=50 first=152 curr=139 min=130 max=161 avg=145.75 std=9\n"
     b"Inference timings in us: Init: 5685, First inference: 1853, Warmup (avg): 1446.3, Inference (avg): 145.75\n"
     b"INFO: Memory footprint delta from the start of the tool (MB): init=5.1 overall=12.5\n",
@@ -118,11 +118,21 @@ def test_logs_with_a_prefix_on_each_line(prefix: bytes) -> None:
         found = read_profile(data)
         assert found.runs == read_profile(REPORT).runs
         whole = Whole(5_685_000, (), 1_853_000, 145_750, int(12.5 * 2**20), memory_added=True, warm_up_runs=55)
-        whole = replace(whole, initial_memory_bytes=5_347_737)
+        whole = replace(whole, initial_memory_bytes=5_347_737, others=read_profile(REPORT).whole.others)
         if log is LOGS[0]:
-            whole = replace(whole, range_ns=(130_000, 161_000, 9000), model_bytes=1_429_720)
+            whole = replace(whole, range_ns=(130_000, 161_000, 9000), model_bytes=1_429_720, runs=50)
         assert found.whole == whole
         assert read_profile(gzip.compress(data)) == found
+
+
+def test_exact_statistics_win_over_rounded_ones() -> None:
+    exact = b"Initialized session in 5.6851ms.\ncount=9 first=1853 min=1 max=9 avg=5 std=1\n"
+    exact += b"count=3 first=2 curr=1 min=1 max=9 avg=145.7512 std=2\n" + LOGS[1]
+    exact += b"Peak memory usage not available. (peak_mem_mb <= 0)\n"
+    whole = read_profile(REPORT + exact).whole
+    assert (whole.initialization_ns, whole.first_ns, whole.mean_ns) == (5_685_100, 1_853_000, 145_751)
+    assert (whole.runs, whole.range_ns, whole.memory_added) == (3, (1000, 9000, 2000), True)
+    assert whole.others[1] == ("AllocateTensors", 52_000, 0)
 
 
 def test_an_error_names_the_formats_of_operators() -> None:

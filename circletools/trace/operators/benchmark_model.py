@@ -72,15 +72,20 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
         (r"Overall footprint: +# MB", ("memory_bytes",), 1 << 20),
         (r"model file size \(MB\): #", ("model_bytes",), 1_000_000),
         (r"threads(?: used for CPU inference)?: \[#\]", ("threads",), 1),
+        (r"Initialized session in #ms", (_INIT,), 1_000_000),  # the last pattern wins: others round
     )
 )
 # Statistics of the warm-up and of the regular runs; tables have their own, after `Timings (microseconds): `.
-_RANGE = r"\bcount=(\d{1,9}) (?:.*\bmin=# max=# avg=\S+ std=#(?: p5=# median=# p95=#)?)?".replace("#", _NUMERAL)
+_RANGE = r"\bcount=(\d{1,9}) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# median=# p95=#)?)?".replace(
+    "#", _NUMERAL
+)
 _STATISTICS, _OF_TABLE = re.compile(rf"(?<!\): ){_RANGE}"), re.compile(rf"\): {_RANGE}")
 _MODEL = re.compile(r"\bGraph: \[(?:[^\]]*/)?([^\]/]+)\]")
 _DELEGATED = {
     re.compile(r"Created TensorFlow Lite (\S+) delegate"): "{}",
-    re.compile(r"(\S+) delegate[^,]*, (?:and )?the model graph will (.{2,12}) executed"): "{} will {} executed",
+    re.compile(r"External delegate path: \[(?:[^\]]*/)?([^\]/]+)\]"): "{}",
+    re.compile(r"(\S+) delegate[^,]*, .*graph will (.{2,12}) executed(?!.* w/ \d)"): "{}: graph will {} executed",
+    re.compile(r"(\S+) delegate[^,]*, .*graph will be (\w+) executed.* w/ (\d+)"): "{}: graph {} executed, parts: {}",
     re.compile(r"Replacing (\d+) out of (\d+) node.* \((\w+)\).* (\d+) part"): "{} of {} operators in {}, parts: {}",
 }
 
@@ -109,11 +114,9 @@ def parse(data: bytes) -> OperatorTrace:
         lines = [_PREFIX.sub("", line, count=1) for line in lines]
     initial, sections = _sections(lines)
     parts = ((row.kind, int(row.mean_ms * row.calls * 1_000_000)) for section in initial for row in section.rows)
-    whole, count = _whole(lines)
-    whole = replace(whole, parts=tuple(parts))
-    executions = max([section.count for section in sections], default=0) or count
-    runs: list[OperatorRun] = []
-    inside: list[OperatorRun] = []
+    whole = _whole(lines)
+    executions = max([section.count for section in sections], default=0) or whole.runs or 1
+    runs, inside, others = list[OperatorRun](), list[OperatorRun](), list[tuple[str, int, int]]()
     for section in sections:
         for row, place in zip(section.rows, _places(section.rows), strict=True):
             if place is not None:
@@ -124,30 +127,36 @@ def parse(data: bytes) -> OperatorTrace:
                 label = "" if of_delegate else row.name.removesuffix(f":{place}").strip("[]")
                 run = OperatorRun(section.subgraph, place, row.kind, "", 0, total, 0, 0, calls, of_delegate, label)
                 (inside if section.delegates else runs).append(run)
+            elif row.name.startswith(f"{row.kind}/"):
+                others.append((row.kind, int(row.mean_ms * 1_000_000), row.calls))
     if not runs and whole.mean_ns is None:
         raise nothing_found("the tables of the report list no operators")
+    whole = replace(whole, parts=tuple(parts), others=tuple(others))
     return OperatorTrace("benchmark_model", tuple(runs), executions, averaged=True, inside=tuple(inside), whole=whole)
 
 
-def _whole(lines: list[str]) -> tuple[Whole, int]:
-    """Return the figures in a benchmark's log other than its tables, and the number of runs (1 if unknown)."""
+def _whole(lines: list[str]) -> Whole:
+    """Return the figures in a benchmark's log other than its tables."""
     lines = [line for line in lines if len(line) <= _LONGEST]
     words = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in _found(lines, _DELEGATED))
     models = _found(lines, (_MODEL,))
     found = Whole(delegates=tuple(words), model=models[-1][1] if models else "")
-    for line in lines:
-        for pattern, names, unit in _FIGURES:
-            if match := pattern.search(line):
-                values: Any = (int(Decimal(value) * unit) for value in match.groups())
-                found = replace(found, **dict(zip(names, values, strict=True)))
+    for pattern, names, unit in _FIGURES:
+        for match in _found(lines, (pattern,)):
+            values: Any = (int(Decimal(value) * unit) for value in match.groups())
+            found = replace(found, **dict(zip(names, values, strict=True)))
+    peak = found.memory_bytes is None or any("Peak memory footprint" in line for line in lines)
+    found = replace(found, memory_added=not peak)
     statistics, tables = (_found(lines, (pattern,)) for pattern in (_STATISTICS, _OF_TABLE))
-    regular = tables[-1:] if found.mean_ns is None else []
     if len(statistics) > 1:
-        regular, found = statistics[-1:], replace(found, warm_up_runs=int(statistics[-2][1]))
-    times = (int(Decimal(value) * 1000) for match in regular for value in match.groups()[1:] if value)
-    peak = any("Peak memory" in line for line in lines)
-    found = replace(found, range_ns=tuple(times), memory_added=found.memory_bytes is not None and not peak)
-    return found, int(regular[0][1]) if regular else 1
+        warm_up, regular = statistics[-2:]
+        first, mean = (int(Decimal(text or 0) * 1000) for text in (warm_up[2], regular[5]))
+        found = replace(found, first_ns=first or found.first_ns, mean_ns=mean or found.mean_ns)
+        found, tables = replace(found, warm_up_runs=int(warm_up[1])), [regular]
+    elif found.mean_ns is not None or not tables:
+        return found
+    times = (int(Decimal(text) * 1000) for text in tables[-1].group(3, 4, 6, 7, 8, 9) if text)
+    return replace(found, range_ns=tuple(times), runs=int(tables[-1][1]))
 
 
 def _found(lines: Iterable[str], patterns: Iterable[re.Pattern[str]]) -> list[re.Match[str]]:

@@ -45,11 +45,12 @@ class OperatorRun(NamedTuple):
 class Whole(Attributes):
     """Figures of executions as a whole, apart from their operators; None or empty if the file lacks them.
 
-    `elapsed_ns` holds the time of each execution; for averages, `mean_ns` is the mean without warm-up, `first_ns` the
-    first time, and `range_ns` the minimum, maximum, standard deviation and, if known, 5th percentile, median and 95th
-    percentile. `memory_bytes` is the peak memory of the process or, if `memory_added`, what it added;
+    `elapsed_ns` holds the time of each execution; for averages, `mean_ns` is the mean of `runs` without warm-up,
+    `first_ns` the first time, and `range_ns` the minimum, maximum, standard deviation and, if known, 5th percentile,
+    median and 95th percentile. `memory_bytes` is the peak memory of the process or, if `memory_added`, what it added;
     `initial_memory_bytes` is the same figure after initialization. `parts` holds names and times of parts of
     initialization, `model_bytes` the size of the file `model`, and `delegates` what a log states about delegates.
+    `others` holds rows that are not operators: name, mean time, and calls a run (0 if not in every run).
     """
 
     initialization_ns: int | None = None
@@ -66,6 +67,8 @@ class Whole(Attributes):
     model_bytes: int | None = None
     model: str = ""
     delegates: tuple[str, ...] = ()
+    runs: int | None = None
+    others: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -159,7 +162,8 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
     incomplete, skipped = (sum(getattr(trace, name) for trace in traces) for name in ("incomplete", "skipped"))
     each = [trace.whole.elapsed_ns for trace in traces]
     elapsed = tuple(one for some in each for one in some) if all(each) else ()
-    whole = replace(traces[0].whole, elapsed_ns=elapsed, range_ns=traces[0].whole.range_ns * (len(traces) == 1))
+    alone = Whole() if len(traces) > 1 else traces[0].whole
+    whole = replace(traces[0].whole, elapsed_ns=elapsed, range_ns=alone.range_ns, runs=alone.runs)
     one = replace(traces[0], runs=tuple(runs), inside=tuple(inside), executions=executions, whole=whole)
     return replace(one, incomplete=incomplete, skipped=skipped)
 
