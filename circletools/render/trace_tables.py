@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
-from itertools import islice
 from operator import itemgetter
 
 from circletools.render.table import number_columns, table_csv, table_text
 from circletools.render.traces import By, Document
-from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES
+from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES, SUBPHASES
 from circletools.trace.nnapi.summaries import WHOLE
 from circletools.wording import counted, milliseconds
 
 TOP_FUNCTIONS = 8
 _INCOMPLETE = {"T003", "T004", "T010", "T011"}
 TOP_RUNS = 10
+_OPEN = ", scopes without an end up to the end of the trace"
 
 _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
 _EXECUTING = LAYERS[1:]
@@ -28,9 +28,10 @@ _EXECUTION_COLUMNS = (
     *("execution", "run", "app_phase", "process", "kind", "start_ns", "elapsed_ns"),
     *("layer", "phase", "driver_process", "self_ns", "inclusive_ns"),
 )
-_FUNCTION_HEAD = ["layer", "phase", "calls", "self ms", "inclusive ms", "name"]
+_FUNCTION_HEAD = ["layer", "phase", "calls", "self", "inclusive", "name"]
 _SUMMARY_HEAD = ["n", "total", "min", "median", "p90", "max"]
 _EXECUTION_HEAD = ["", *_SUMMARY_HEAD, "first", "later median", "at once"]
+_MODEL_HEAD = ["runs", "min", "median", "max", "executions", "min", "median", "max", "name"]
 _RUN_HEAD = ["run", "process", "elapsed", "executions", "first", "later median", "name"]
 _times_of = itemgetter("self_ns", "inclusive_ns")
 _NO_TIMES = (0, 0)
@@ -68,6 +69,7 @@ def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
     if shown:
         some = f", the {len(shown)} with the most self time of {len(functions)}"
         title = "functions" + (some if len(shown) < len(functions) else "")
+        title += ", in ms" + _OPEN * any(one["code"] == "T011" for one in document["diagnostics"])
         rows = [_FUNCTION_HEAD, *map(_function_cells, shown)]
         yield title, rows, number_columns(rows)
 
@@ -79,14 +81,17 @@ def _function_cells(one: Document) -> _Row:
 
 def _summary_blocks(document: Document) -> Iterator[_Block]:
     """Yield tables of the runs, and of the layers and phases of all runs and all executions."""
-    runs, count = document["all_runs"], document["all_runs"]["count"]
-    shown = list(islice((run for run in document["runs"] if run["index"] >= 0 or not count), TOP_RUNS))
-    if count:
-        some = f", the first {TOP_RUNS} of {count}" if count > TOP_RUNS else ""
-        rows = [_RUN_HEAD, *map(_run_cells, shown)]
-        yield f"runs{some}, in ms", rows, number_columns(rows)
+    runs, cut = document["all_runs"], document["all_runs"]["cut_short"]
+    count = sum(one["runs"]["count"] for one in document["models"])
+    if count > TOP_RUNS:
+        some = f", the first {TOP_RUNS} of {len(document['models'])} names" * (len(document["models"]) > TOP_RUNS)
+        rows = [_MODEL_HEAD, *map(_model_cells, document["models"][:TOP_RUNS])]
+        yield f"runs by name{some}, in ms", rows, number_columns(rows)
+    elif count:
+        rows = [_RUN_HEAD, *(_run_cells(run) for run in document["runs"] if run["index"] >= 0)]
+        yield "runs, in ms", rows, number_columns(rows)
     else:
-        for run in shown:
+        for run in document["runs"]:
             yield "thread time in ms", _bucket_rows(run["parts"][0]), _BEHIND_TWO
     executions = document["all_executions"]
     every = [["all", *_execution_cells(executions)]] if executions["count"] else []
@@ -95,13 +100,19 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
     if executions["count"]:
         yield _executions_title(executions["by"]), _share_rows(executions, executions["total_ns"]), _BEHIND_TWO
     if count:
-        yield "all runs, by wall-clock time, in ms", _share_rows(runs, runs["elapsed_ns"]), _BEHIND_TWO
+        some = f"complete runs ({runs['count']})" if 0 < cut < count else "all runs" + ", cut short" * bool(cut)
+        yield f"{some}, by wall-clock time, in ms", _share_rows(runs, runs["elapsed_ns"]), _BEHIND_TWO
 
 
 def _executions_title(kinds: list[str]) -> str:
     """Return the title of a table of executions, with the kind of their marks unless they are the runtime's."""
     by = {"application": " ([NN_LA_PE] marks)", "HAL call": " (HAL calls until the callback)"}.get(kinds[0], "")
     return f"executions{by}, by wall-clock time, in ms"
+
+
+def _model_cells(model: Document) -> _Row:
+    sums = [(["-"] * 6 if one["count"] == 0 else _summary_cells(one)) for one in (model["runs"], model["executions"])]
+    return [one[at] for one in sums for at in (0, 2, 3, 5)] + [model["name"] + ", cut short" * model["partial"]]
 
 
 def _run_cells(run: Document) -> _Row:
@@ -143,9 +154,9 @@ def _summary_cells(summary: Document) -> _Row:
 
 
 def _execution_cells(summary: Document) -> _Row:
-    first = milliseconds(summary["first_ns" if "first_ns" in summary else "total_ns"])
+    one = summary.get("first_ns", summary["total_ns"] if summary["count"] == 1 else None)
     rest = milliseconds(summary["rest_median_ns"]) if "rest_median_ns" in summary else "-"
-    return [*_summary_cells(summary), first, rest, str(summary["most_at_once"])]
+    return [*_summary_cells(summary), "-" if one is None else milliseconds(one), rest, str(summary["most_at_once"])]
 
 
 def _share_rows(whole: Document, elapsed: int) -> list[_Row]:
@@ -219,14 +230,20 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     drivers = ", ".join(f"{one['process']} {one['name']}".rstrip() for one in trace["drivers"])
     events = f"{counted(trace['events'], 'event')} in {milliseconds(trace['elapsed_ns'])} ms"
     signs = sorted(_INCOMPLETE & {one["code"] for one in document["diagnostics"]})
-    whole = f"incomplete ({', '.join(signs)})" if signs else "no loss known"
+    whole = (
+        f"{'' if {'T003', 'T004'} & {*signs} else 'no loss known, '}incomplete ({', '.join(signs)})"
+        if signs
+        else "no loss known"
+    )
     yield f"{trace['name']}: {trace['encoding']}, {events}, {whole}"
     if drivers:
         yield f"driver processes: {drivers}"
     if "all_runs" in document:
         shares = (document["all_runs"]["wall_clock"], document["all_executions"]["wall_clock"])
-        found = {row["layer"] for some in shares for row in some}
+        found, phases = ({row[name] for some in shares for row in some} for name in ("layer", "phase"))
         absent = [LAYER_NAMES[layer] for layer in LAYERS if layer not in found] + ["driver processes"] * (not drivers)
+        absent += ["compilation"] * ("PC" not in phases) + ["phases of executions"] * phases.isdisjoint(SUBPHASES)
+        absent += ["operators inside the driver"] * ("LD" in found)
         yield from [f"not in the trace: {', '.join(absent)}"] * bool(absent)
     for title, rows, numbers in _blocks(document, by):
         yield ""

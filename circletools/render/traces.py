@@ -6,16 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
+import numpy as np
+
+from circletools.trace.nnapi import summaries
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.executions import Execution
-from circletools.trace.nnapi.summaries import (
-    ExecutionSummary,
-    RunSummary,
-    driver_summaries,
-    run_summaries,
-    summarise_executions,
-)
-from circletools.trace.nnapi.timeline import Run, run_of
+from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Share
 from circletools.wording import SCHEMA_VERSION
 
@@ -33,25 +29,29 @@ def trace_json(
     document: Document = {
         "schema_version": SCHEMA_VERSION,
         "trace": {
-            "name": analysis.name,
-            "encoding": analysis.encoding,
-            "events": analysis.events,
+            **{name: getattr(analysis, name) for name in ("name", "encoding", "events")},
             "elapsed_ns": analysis.last_ns - analysis.first_ns,
             "drivers": [{"process": process, "name": name} for process, name in analysis.drivers.items()],
             "covered_ns": analysis.tables.covered_ns,
         },
     }
     if by != "function":
-        document["all_runs"] = {"count": len(analysis.runs)} | _clock_json(analysis.run_clock.shares())
+        cut = sum(run.partial for run in analysis.runs)
+        whole = [run.index for run in analysis.runs if not run.partial or cut == len(analysis.runs)]
+        clock = _clock_json(analysis.run_clock.shares(whole))
+        document["all_runs"] = {"count": len(whole), "cut_short": cut} | clock
+        document["models"] = _models_json(analysis)
         document["all_executions"] = {
             "by": sorted({one.kind for one in analysis.executions}),
-            **_summary_json(summarise_executions(analysis.executions)),
+            **_summary_json(
+                summaries.summarise_executions(analysis.executions), len({run.name for run in analysis.runs}) < 2
+            ),
             "wall_clock": _shares_json(analysis.wall_clock.shares()),
         }
-        runs = map(_run_json, run_summaries(analysis))
+        runs = map(_run_json, summaries.run_summaries(analysis))
         document["runs"] = runs if stream else list(runs)
         document["driver_executions"] = [
-            {"by": way, **asdict(summary)} for way, summary in driver_summaries(analysis)
+            {"by": way, **asdict(summary)} for way, summary in summaries.driver_summaries(analysis)
         ]
         if per_execution:
             executions = (
@@ -67,7 +67,23 @@ def trace_json(
     return document
 
 
-def _run_json(summary: RunSummary) -> Document:
+def _models_json(analysis: Analysis) -> list[Document]:
+    """Return the times of runs and of their executions by the name of the run; those of runs cut short are apart."""
+    groups: dict[tuple[str, bool], list[int]] = {}
+    for run in analysis.runs:
+        groups.setdefault((run.name, run.partial), []).append(run.index)
+    elapsed = np.sum([own for _, own in analysis.run_clock.each()], axis=0)
+    runs, executions = (analysis.executions.segments - 1) // len(APP_PHASES), analysis.executions
+    return [
+        {"name": name, "partial": partial, "runs": asdict(times)}
+        | {"executions": _summary_json(summaries.summarise_executions(executions.only(np.isin(runs, chosen))))}
+        for (name, partial), chosen in groups.items()
+        for times in (summaries.summarise(elapsed[chosen].tolist()),)
+        if times
+    ]
+
+
+def _run_json(summary: summaries.RunSummary) -> Document:
     run = summary.run or Run(-1, -1, "", -1, -1)
     return {
         **{name: getattr(run, name) for name in ("index", "process", "name", "start_ns", "partial")},
@@ -85,12 +101,12 @@ def _run_json(summary: RunSummary) -> Document:
     }
 
 
-def _summary_json(summary: ExecutionSummary | None) -> Document:
-    """Return the times of executions; if there are several, add the times of the first one and of the others."""
+def _summary_json(summary: summaries.ExecutionSummary | None, alike: bool = True) -> Document:
+    """Return the times of executions; if several and `alike`, add the first one's and the others'."""
     if summary is None:
         return {"count": 0}
     document: Document = {name: getattr(summary.times, name) for name in summary.times.__slots__}
-    if summary.rest_median_ns is not None:
+    if alike and summary.rest_median_ns is not None:
         document |= {"first_ns": summary.first_ns, "rest_median_ns": summary.rest_median_ns}
     return document | {"most_at_once": summary.most_at_once}
 

@@ -45,7 +45,7 @@ def test_one_view_leaves_out_the_other() -> None:
     whole = set(trace_json(ANALYSIS))
     assert whole - set(trace_json(ANALYSIS, "bucket")) == {"functions"}
     assert whole - set(trace_json(ANALYSIS, "function")) == {
-        "runs", "driver_executions", "all_runs", "all_executions"
+        "runs", "models", "driver_executions", "all_runs", "all_executions"
     }  # fmt: skip
 
 
@@ -54,9 +54,9 @@ def test_the_functions_with_the_most_time() -> None:
         marks = (f"{10 * at} T1 B [NN_LR_PE]f{at}\n{10 * at + 5} T1 E" for at in range(1, count + 1))
         return list(trace_text(trace_json(read("\n".join(marks)), "function")))
 
-    assert functions(8)[2] == "functions"
+    assert functions(8)[2] == "functions, in ms"
     titled = functions(9)
-    assert titled[2] == "functions, the 8 with the most self time of 9"
+    assert titled[2] == "functions, the 8 with the most self time of 9, in ms"
     assert len(titled) == 12
     document = trace_json(
         read("\n".join(f"{10 * at} T1 B [NN_LR_PE]f{at}\n{10 * at + 5} T1 E" for at in range(1, 17)))
@@ -67,7 +67,21 @@ def test_the_functions_with_the_most_time() -> None:
 def test_what_never_ends_is_cut_short() -> None:
     document = trace_json(read("10 T1 B [NN_LA_PO]run\n20 T1 B [NN_LR_PE]f\n30 T1 E"))
     assert list(trace_text(document, "bucket"))[3] == "run 0 run (process 1000), cut short, by wall-clock time, in ms"
-    assert list(trace_text(document))[5].split() == ["0", "1000", "0.020", "0", "-", "-", "run,", "cut", "short"]
+    text = list(trace_text(document))
+    assert text[5].split() == ["0", "1000", "0.020", "0", "-", "-", "run,", "cut", "short"]
+    assert "all runs, cut short, by wall-clock time, in ms" in text
+    assert "functions, in ms, scopes without an end up to the end of the trace" in text
+
+
+def test_many_runs_are_summed_up_by_name_and_those_without_an_end_apart() -> None:
+    marks = (f"{at}0 T1 B [NN_LA_PO]m{at % 2}\n{at}{at % 5 + 1} T1 E" for at in range(10, 24))
+    text = list(trace_text(trace_json(read("\n".join((*marks, "300 T1 B [NN_LA_PO]m1\n390 T2 B x"))))))
+    assert "no loss known, incomplete (T011)" in text[0]
+    at = text.index("runs by name, in ms")
+    names = [line.split()[0] + line.split("  ")[-1] for line in text[at + 2 : at + 5]]
+    assert names == ["7m0", "7m1", "1m1, cut short"]
+    at = text.index("complete runs (14), by wall-clock time, in ms")
+    assert text[at + 2].split()[2:5] == ["0.040", "0.040", "100.0"]
 
 
 def test_an_execution_in_which_no_other_time_passed() -> None:
