@@ -52,7 +52,7 @@ def filled(
     ends = [(np.dtype(kind), tuple(shape)) for kind, shape in forms]
     values = [None] * len(ends) if given is None else given
     if len(values) != len(ends):
-        raise RefusedError(f"the model has {len(ends)} inputs, not {len(values)}")
+        raise RefusedError(f"the number of inputs is {len(ends)}, not {len(values)}")
     return [make(place, *ends[place]) if value is None else value for place, value in enumerate(values)]
 
 

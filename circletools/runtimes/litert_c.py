@@ -174,7 +174,7 @@ def _handles(buffers: Sequence[_Buffer]) -> tuple[c_size_t, object]:
 def _fill(lite: LiteRt, buffers: Sequence[_Buffer], values: Sequence[Array]) -> None:
     """Copy values to buffers. Raises RefusedError if the sizes differ."""
     if len(values) != len(buffers):
-        raise RefusedError(f"the model has {len(buffers)} inputs, not {len(values)}")
+        raise RefusedError(f"the number of inputs is {len(buffers)}, not {len(values)}")
     for position, ((buffer, _, _), value) in enumerate(zip(buffers, values, strict=True)):
         size, place = c_size_t(), c_void_p()
         lite("GetTensorBufferSize", buffer, byref(size))

@@ -65,7 +65,7 @@ class Call:
         if found is None:
             raise UnknownError
         if rank is not None and len(found) != rank:
-            raise RefusedError(f"input {slot} has {len(found)} dimensions, not {rank}")
+            raise RefusedError(f"input {slot} has {counted(len(found), 'dimension')}, not {rank}")
         return found
 
     def all_shapes(self) -> list[Shape]:

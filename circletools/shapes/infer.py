@@ -120,7 +120,7 @@ class Inference:
         if self._runs.get(index, tuple(inputs)) != tuple(inputs) or depth > _DEEPEST:
             raise RefusedError(f"subgraph {index} is called with different shapes elsewhere")
         if len(ends) != len(inputs):
-            raise RefusedError(f"subgraph {index} has {len(ends)} inputs, not {len(inputs)}")
+            raise RefusedError(f"the number of inputs of subgraph {index} is {len(ends)}, not {len(inputs)}")
         if index not in self._runs:
             self._runs[index] = tuple(inputs)
             now.update(((index, tensor), shape) for tensor, shape in zip(ends, inputs, strict=True))
@@ -191,7 +191,7 @@ class Inference:
             kept = [keeps and tensor >= 0 and not subgraph.is_open(tensor) for tensor in tensors]
             found = [subgraph.shapes[at] if closed else None for at, closed in zip(tensors, kept, strict=True)]
         if len(found) != call.results:
-            raise DoubtfulError(f"it has {call.results} outputs, not {len(found)}")
+            raise DoubtfulError(f"the number of outputs is {call.results}, not {len(found)}")
         for shape in found:
             if shape is not None and (min(shape, default=0) < 0 or element_count(shape) >= _LARGEST):
                 raise RefusedError(f"{shown(shape)} is not a valid tensor shape")

@@ -86,7 +86,7 @@ def concatenation(call: Call) -> Sequence[Shape]:
 def split(call: Call) -> Sequence[Shape]:
     """Equal pieces along the axis that the first input contains."""
     shape, count = call.shape(1), call.option("num_splits")
-    refuse_unless(count == call.results > 0, f"it has {call.results} outputs, but num_splits is {count}")
+    refuse_unless(count == call.results > 0, f"the number of outputs is {call.results}, but num_splits is {count}")
     axis = call.axis(call.number(0), len(shape))
     refuse_unless(shape[axis] % count == 0, f"dimension {axis} is {shape[axis]}, the number of outputs {count}")
     return [(*shape[:axis], shape[axis] // count, *shape[axis + 1 :])] * count

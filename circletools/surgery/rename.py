@@ -17,7 +17,7 @@ from circletools.edit.signatures import SIDES, Direction
 from circletools.errors import EditError, UsageError
 from circletools.graph.build import model_graph
 from circletools.parts.names import INDEX, TensorNames, graph_at, quoted
-from circletools.wording import Attributes, suggestion
+from circletools.wording import Attributes, counted, suggestion
 
 _LONGEST_GLOB = 10_000
 Pair = str | tuple[str, str]
@@ -30,7 +30,7 @@ def strip_names(edit: ModelEdit) -> RewriteResult:
     named = [(graph.index, value) for graph in graphs for value, name in enumerate(graph.values.names) if name]
     for subgraph, value in named:
         edit.rename_tensor(subgraph, value, None)
-    return RewriteResult((f"names of {len(named):,} tensors removed",) if named else ())
+    return RewriteResult((f"names of {counted(len(named), 'tensor')} removed",) if named else ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from circletools.model.model import Model
 from circletools.parts.names import TensorNames, quoted
 from circletools.shapes.batch import Batch
 from circletools.shapes.call import Shape, shown
-from circletools.wording import Attributes
+from circletools.wording import Attributes, counted
 
 _DIMS = re.compile(r"\d{1,9}(,\d{1,9})*")
 
@@ -88,7 +88,7 @@ def wanted_shapes(
         if position in given:
             raise UsageError(f"input {quoted(name)} is given twice")
         if before[position] and len(shape) != len(before[position]):
-            raise UsageError(f"{quoted(name)} has {len(before[position])} dimensions, not {len(shape)}")
+            raise UsageError(f"{quoted(name)} has {counted(len(before[position]), 'dimension')}, not {len(shape)}")
         given.add(position)
         wanted[position] = shape
     grown = {(shape[0], after[0]) for shape, after in zip(before, wanted, strict=True) if shape and after}

@@ -66,7 +66,7 @@ def test_runs_are_told_apart_by_the_means_of_all_so_far() -> None:
 def test_given_inputs(tmp_path: Path) -> None:
     need("ai_edge_litert")
     with open_model(CNN) as model:
-        with pytest.raises(InvalidInputError, match="the model has 1 inputs, not 2"):
+        with pytest.raises(InvalidInputError, match="the number of inputs is 1, not 2"):
             profile(model, "litert", runs=1, inputs=[[np.zeros(4, np.float32)] * 2])
         np.savez(tmp_path / "in.npz", np.zeros((1, 28, 28, 1), np.float32))
         (tmp_path / "bad.npz").write_text("no")

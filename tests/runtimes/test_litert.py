@@ -79,7 +79,7 @@ def litert(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_another_number_of_inputs_is_told(count: int, litert: Any) -> None:
     answer = run_with(litert, Request("run", "m", VARIANT, [[np.ones(3, np.float32)] * count], 0))
     assert (answer.inputs, answer.outputs) == ([], [])
-    assert answer.failure == f"the model has 2 inputs, not {count}"
+    assert answer.failure == f"the number of inputs is 2, not {count}"
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_given_inputs_have_their_shapes(onert: Any, monkeypatch: pytest.MonkeyPa
     assert answer.inputs == given
     assert [output.tolist() for output in answer.outputs] == [[7, 8, 9]]
     use(library, monkeypatch)
-    for runs, words in (([given[:1]], "the model has 2 inputs, not 1"), ([given, [given[0].repeat(2), given[1]]],
+    for runs, words in (([given[:1]], "the number of inputs is 2, not 1"), ([given, [given[0].repeat(2), given[1]]],
             "an input has 6 bytes, but had 3 in the first run")):  # fmt: skip
         assert run_with(onert, Request("run", "m", VARIANT, runs, 0)).failure == words
         assert library.calls[-1] == "close_session"

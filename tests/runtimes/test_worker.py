@@ -95,7 +95,7 @@ def test_given_inputs_are_used(worker: Worker) -> None:
     assert same(answer.inputs, given) is None
     assert same(answer.outputs, given[::-1]) is None
     assert same(worker.run(Path("echo")).inputs, worker.run(Path("echo"), seed=0).inputs) is None
-    assert worker.run(Path("echo"), given[:1]).failure.startswith("the model has 2 inputs, not 1")
+    assert worker.run(Path("echo"), given[:1]).failure.startswith("the number of inputs is 2, not 1")
 
 
 def test_the_folder_one_is_in_hides_no_package(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
