@@ -25,7 +25,9 @@ def answer(fault: str, value: Any, key: object) -> str:
     what = value.__name__ if isinstance(value, type) else type(value).__name__
     what = f"module {value.__name__!r}" if inspect.ismodule(value) else what
     hint = _instead_of(key, value) if isinstance(key, str) else _contents(value)
-    if fault == "is not a list" and (isinstance(key, int) or hint.startswith("it has ")):
+    if fault == "is not a list" and (noted := _noted("unpack", value)):
+        hint = f"write {noted.replace('`', '')}"
+    elif fault == "is not a list" and (isinstance(key, int) or hint.startswith("it has ")):
         lists = [way[:-3] for way, _, _ in _held(value) if way.endswith("[0]")]
         known = (one for one in foreign()["lists"].split() if re.split(r"[\[(]", one)[0][1:] in _public(value))
         if best := next(known, "".join(lists[:1])):
@@ -45,7 +47,7 @@ def _found(name: str, value: Any) -> str:
     if name[:1] == "_":
         return ""
     if isinstance(value, Index):
-        return f"it is an index: write {value.of}[{value}].{name}"
+        return f"it is an index: write {value.of}[{value}]" + f".{name}" * (value.of != "plan.devices")
     wanted = meanings(name)
     around = meanings(value.__name__) - {"circletool"} if inspect.ismodule(value) else frozenset()
     squeezed, *own = (plain_name(one).replace("_", "").lower() for one in (name, *_public(value)))

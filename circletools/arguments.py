@@ -132,7 +132,7 @@ def _is_of(value: Any, kind: type, arguments: tuple[Any, ...]) -> bool:
 def _is_series(value: Any, arguments: tuple[Any, ...]) -> bool:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable) or not getattr(value, "ndim", 1):
         return False
-    items = value if isinstance(value, list | tuple) else list(value[:1]) if isinstance(value, np.ndarray) else ()
+    items = value if isinstance(value, list | tuple) else value[:1].tolist() if isinstance(value, np.ndarray) else ()
     if isinstance(value, tuple | list) and len(arguments) > 1 and Ellipsis not in arguments:
         return len(items) == len(arguments) and all(map(fits, items, arguments))
     return all(map(fits, items, arguments[:1] * len(items)))

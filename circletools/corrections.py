@@ -32,6 +32,10 @@ def corrected(
         return f"write {maker_of(owner)}" if given else f"{maker_of(owner)} makes one"
     (signature, hints), name = declared(call), title.rpartition(".")[2]
     held, wrong, loose, unknown = _sorted_out(call, given["self" in signature.parameters :], named)
+    kind, other = foreign()["elsewhere"].get(title, ("", ""))
+    if unknown and kind and {*unknown} <= {*taken(kind := getattr(import_module("circletools.judging"), kind))}:
+        return f"write {other.format(_request(kind, [], unknown))}"
+    held |= _placed(type(given[0]), loose) if title.endswith("Request") else {}
     place = f"{_variable(owner)}.{name}" if owner else title
     codes, by_name = list[str](), name[:1].isupper()
     for one in (signature.parameters[parameter] for parameter in taken(call)):
@@ -65,8 +69,9 @@ def _sorted_out(
     if ordered[:1] == ["subgraph"] and given and (not fits(given[0], int) or len(given) + len(named) == 1):
         given = (0, *given)  # the methods of an edit have it first, and users forget it
     held, unknown = dict(zip(ordered, given, strict=False)), _Named()
+    fields = {one for hint in hints.values() if (kind := _request_of(hint)) for one in taken(kind)} - {*names}
     for word, value in named.items():
-        name = _same(word, names)
+        name = "" if word in fields else _same(word, names)
         (held if name and name not in held else unknown)[name or word] = value
     needed = [name for name in names if signature.parameters[name].default is inspect.Parameter.empty]
     if len(unknown) == 1 and {"name", "value"} <= {*needed} - {*held}:
@@ -130,13 +135,19 @@ def _request(kind: type, values: list[Any], unknown: _Named) -> str:
         if name := _same(word, taken(kind)):
             found[name] = _meant([value], {}, hints[name], f"{kind.__name__}.{name}")
     values = values * all(_shown(one, "") for one in values)
+    if len(values) > 1 and len(placed := _placed(kind, values)) == len(values):
+        found, values = {name: repr(value) for name, value in placed.items()} | found, []
     for name in sorted(taken(kind), key=lambda one: f"{one}=" not in made):
         if values and name not in found and (code := _meant(values, {}, hints[name], f"{kind.__name__}.{name}")):
             found[name], values = code, []
-    if len(values) > 1 and all(map(fits, values, [hints[name] for name in taken(kind)])):
-        found |= zip(taken(kind), map(repr, values), strict=False)
     fields = ", ".join(f"{name}={code}" for name, code in found.items() if code)
     return f"{made.partition('(')[0]}({fields})" if fields else made
+
+
+def _placed(kind: type, values: list[Any]) -> _Named:
+    """Return values by the fields of a class that they fit, in order; those of its parents come last."""
+    fields, hints = iter(sorted(taken(kind), key=lambda one: one not in kind.__annotations__)), declared(kind)[1]
+    return {name: one for one in values if (name := next((own for own in fields if fits(one, hints[own])), ""))}
 
 
 def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
@@ -158,6 +169,12 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     if np.ndarray in [getattr(one, "__origin__", one) for one in kinds_of(hint)]:
         yield f"numpy.array({shown}, tensor.numpy().dtype)", _SURE if shown != name and not is_file else None
     yield "True", True if bool in kinds_of(hint) else None
+    if isinstance(value, Mapping | list) and bytes in kinds_of(hint) and shown != name:
+        yield f"json.dumps({shown}).encode()", _SURE
+    arrays = [*value.values()] if isinstance(value, Mapping) else value
+    for code, one in ((f"[{shown}]", [value]), (f"[[{shown}]]", [[value]]), (f"[[*{shown}.values()]]", [arrays])):
+        yield code, one if shown == name and "ndarray" in str(hint) else None
+    yield "ct.open(edit.to_bytes())", value.model if variable == "edit" else None
     for attribute in ("index", "name", "model"):
         yield f"{variable}.{attribute}", getattr(value, attribute, None)
     yield "model.source.path", getattr(getattr(value, "source", None), "path", None) if name != "target" else None

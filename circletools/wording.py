@@ -89,8 +89,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a hint: the known word that was probably meant, or a list of known words."""
     names = sorted(known)
-    listed = ", ".join(names[:_LISTED])
-    return did_you_mean(word, names) or f"available: {listed}{', …' if len(names) > _LISTED else ''}"
+    parts = [name for name in names if name.startswith(f"{word}_")]
+    shown, near = (parts, "") if len(parts) > 1 else (names, did_you_mean(word, names))
+    return near or f"available: {', '.join(shown[:_LISTED])}{', …' * (len(shown) > _LISTED)}"
 
 
 class CallWarning(UserWarning):

@@ -15,7 +15,7 @@ from circletools.affinity.assign.rules import Decision, Rule, by_precedence
 from circletools.affinity.costs.table import CostTable, Floats, Links, make_cost_table
 from circletools.affinity.costs.times import with_times
 from circletools.affinity.problem import Placed, Sizing, make_subgraph
-from circletools.affinity.solvers.groups import Partition, devices_of, group_of
+from circletools.affinity.solvers.groups import DeviceIndex, Partition, devices_of, group_of
 from circletools.affinity.solvers.growth import Step
 from circletools.affinity.solvers.partitions import Mode, make_partitions
 from circletools.affinity.solvers.solve import demoted, solve
@@ -200,7 +200,7 @@ def _partitioned(
         for operator, (number, then, now) in enumerate(zip(assigned, before, made.numbers, strict=True))
         if now != number
     }
-    return replace(made, moved=moved, left=subgraph.named(small))
+    return replace(made, moved=moved, left=_indexed(subgraph.named(small)))
 
 
 def partitioned(
@@ -214,9 +214,14 @@ def partitioned(
     return _of_operators(len(units.home), units.partitions(make_partitions(units.graph, of_units, mode, on_step)))
 
 
-def _of_operators(count: int, partitions: tuple[Partition, ...]) -> SubgraphPartitioning:
+def _of_operators(count: int, partitions: Sequence[Partition]) -> SubgraphPartitioning:
+    partitions = _indexed(partitions)
     devices = {operator: partition.device for partition in partitions for operator in partition.operators}
     return SubgraphPartitioning([devices[operator] for operator in range(count)], partitions)
+
+
+def _indexed(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+    return tuple(Partition(DeviceIndex(one.device), one.operators) for one in partitions)
 
 
 def to_affinity(partitioning: Partitioning) -> Affinity:
@@ -237,7 +242,7 @@ def from_affinity(affinity: Affinity, subgraphs: int) -> Partitioning:
     number = {device: at for at, device in enumerate(sorted(affinity.devices))}
     found = [SubgraphPartitioning([], ()) for _ in range(subgraphs)]
     for index, subgraph in affinity.subgraphs.items():
-        numbers = [number.get(device, -1) for device in subgraph.devices.tolist()]
+        numbers: list[int] = [DeviceIndex(number.get(device, -1)) for device in subgraph.devices.tolist()]
         rows: dict[int, list[int]] = {}
         for operator, partition in enumerate(subgraph.partitions.tolist()):
             rows.setdefault(-1 - operator if partition == NONE else partition, []).append(operator)

@@ -6,6 +6,7 @@ A program that plans many models reads these files once.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
@@ -80,7 +81,10 @@ class PlanInputs(Attributes):
         for words in self.request.memory:
             device, equals, count = words.partition("=")
             if not equals or not count.isascii() or not count.isdigit() or len(count) > 18:
-                raise UsageError(f"`memory={words}` is not a number of bytes", hint="write `memory=npu=1048576`")
+                unit = re.fullmatch(r"([0-9]{1,6}) ?([KMG])i?B?", count.upper())
+                size = int(unit[1]) << 10 * (1 + "KMG".index(unit[2])) if unit else 1 << 20
+                hint = f"write `memory=('{device or 'npu'}={size}',)`"
+                raise UsageError(f"`memory={words}` is not a number of bytes", hint=hint)
             if device not in devices:
                 hint = suggestion(device, devices)
                 raise UsageError(f"`memory={words}`: unknown device {device!r}", hint=hint)

@@ -175,11 +175,11 @@ def _fill(lite: LiteRt, buffers: Sequence[_Buffer], values: Sequence[Array]) -> 
     """Copy values to buffers. Raises RefusedError if the sizes differ."""
     if len(values) != len(buffers):
         raise RefusedError(f"the number of inputs is {len(buffers)}, not {len(values)}")
-    for position, ((buffer, _, _), value) in enumerate(zip(buffers, values, strict=True)):
+    for position, ((buffer, dtype, shape), value) in enumerate(zip(buffers, values, strict=True)):
         size, place = c_size_t(), c_void_p()
         lite("GetTensorBufferSize", buffer, byref(size))
         if value.nbytes > size.value:
-            raise RefusedError(f"input {position} takes {size.value} bytes, not {value.nbytes}")
+            raise RefusedError(f"input {position} is {dtype} of shape {shape}, not {value.dtype} of {value.shape}")
         lite("LockTensorBuffer", buffer, byref(place), _WRITE)
         memmove(place, np.ascontiguousarray(value).ctypes.data, value.nbytes)
         lite("UnlockTensorBuffer", buffer)

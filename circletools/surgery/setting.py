@@ -45,7 +45,7 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
     before = [tuple(graph.values.shapes.row(tensor).tolist()) for tensor in graph.inputs.tolist()]
     before = [tuple(max(size, 1) for size in shape) for shape in before]
     wanted, batch, named = wanted_shapes(model, graph, before, request)
-    base, found = _infer(model, index, before, wanted, batch)
+    base, found = _infer(model, graph, before, wanted, batch, request)
     if batch is not None and batch.before != batch.after:
         for slot, tensor in enumerate(graph.outputs.tolist()):
             _check_growth(graph, slot, tensor, (base, found))
@@ -69,22 +69,28 @@ def _with_inputs(model: Model, graph: Graph, base: Shapes, inputs: Sequence[Shap
 
 
 def _infer(
-    model: Model, index: int, before: Sequence[Shape], wanted: Sequence[Shape], batch: Batch | None
+    model: Model,
+    graph: Graph,
+    before: Sequence[Shape],
+    wanted: Sequence[Shape],
+    batch: Batch | None,
+    request: ShapeRequest,
 ) -> tuple[Shapes, Shapes]:
     """Return the shapes of all tensors before and after the change. Raises EditError if an operator refuses them."""
     base = Inference(model)
     after = Inference(model, base.found, batch, base.subgraphs)
     try:
-        base.run(index, before)
-        after.run(index, wanted)
+        base.run(graph.index, before)
+        after.run(graph.index, wanted)
         for key, operator in after.unpatched_readers():
             shares = "it shares a constant that contains the batch size with an operator that needs the new size"
             raise ShapesRefusedError((key[0], operator), after.subgraphs[key[0]].codes[operator], shares, key[1])
     except ShapesRefusedError as error:
-        hint = "`mend=True` changes constants that contain the batch size" if batch and not batch.mend else None
+        mended = request.mend or wanted_shapes(model, graph, before, replace(request, mend=True))[1] is None
+        hint = None if mended else "`mend=True` changes constants that contain the batch size"
         raise _refusal(model, error.place, error.code, error.reason, error.constant, hint) from error
     except RefusedError as error:
-        raise EditError(error.reason, location=f"subgraphs[{index}]") from error
+        raise EditError(error.reason, location=f"subgraphs[{graph.index}]") from error
     return base.found, after.found
 
 

@@ -27,4 +27,5 @@ def as_options(message: str) -> str:
 def _option(field: re.Match[str]) -> str:
     name, value = field.groups()
     option = f"--{_OTHERS.get(name, name.replace('_', '-'))}"
+    value = value.removeprefix("('").removesuffix("',)")
     return option if value in ("", "True") else f"{option} {value}"

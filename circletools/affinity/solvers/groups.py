@@ -12,6 +12,22 @@ import numpy as np
 
 from circletools.flatbuf.columns import grouped
 from circletools.graph.algorithms import Dag, components, distinct_edges
+from circletools.wording import Index, warn
+
+
+class DeviceIndex(Index):
+    """The index of a device in its plan. `==` warns about a string."""
+
+    of = "plan.devices"
+    __hash__ = int.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            warn(f"a device is a number; write plan.devices[partition.device] == {other[:80]!r}", direct=True)
+        return int.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
 
 @dataclass(frozen=True, slots=True)
