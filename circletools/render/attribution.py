@@ -271,15 +271,11 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     lines = [
         (
             time,
-            (
-                place(row),
-                row.code,
-                " ".join(row.backends),
-                _rate(row.macs and row.macs * time.runs // attribution.executions, time, attribution),
-            ),
+            (place(row), row.code, " ".join(row.backends), _rate(macs, time, attribution)),
             row.output if attribution.named else ", ".join(names[source] for source in row.sources) or _NO_ORIGIN,
         )
         for row, time in measured
+        for macs in (row.macs and row.macs * time.runs // attribution.executions,)
     ]
     work = [row.operand_bytes for row, _ in measured]
     for group in attribution.groups:

@@ -90,13 +90,16 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
             yield "percentiles", "5 % {} ms, median {}, 95 % {}".format(*percentiles)
         more = attribution.executions - (attribution.whole.runs or attribution.executions)
         if 0 < more <= (attribution.whole.warm_up_runs or 0):
-            outside += f"; means of {attribution.executions:,} runs, warm-up included"
+            outside += f"; of {attribution.executions:,} runs, with warm-up"
         yield "operators", f"{milliseconds(round(each))} ms a run{spread}{outside}" if each else ""
     if others := attribution.whole.others:
-        cells = (
-            f"{name} {milliseconds(time)} ms" + ", not in every run" * (not calls) for name, time, calls in others
+        short = (
+            (name.removeprefix("LiteRT::Run").strip("[]"), milliseconds(time), calls) for name, time, calls in others
         )
-        yield "other rows", "; ".join(cells)
+        yield (
+            "other rows",
+            ", ".join(f"{name} {time}{' (some runs)' * (not calls)}" for name, time, calls in short) + " ms",
+        )
     counts = [row.macs for row in attribution.operators if row.time or attribution.groups]
     if (macs := sum(count or 0 for count in counts)) and (steady or each):
         yield "rate", f"{2 * macs / (steady or each):.2f} GFLOP/s, {macs:,} MACs a run"

@@ -38,21 +38,21 @@ def trace_json(
     if by != "function":
         cut = sum(run.partial for run in analysis.runs)
         whole = [run.index for run in analysis.runs if not run.partial or cut == len(analysis.runs)]
-        clock = _clock_json(analysis.run_clock.shares(whole))
-        document["all_runs"] = {"count": len(whole), "cut_short": cut} | clock
+        document["all_runs"] = {"count": len(whole), "cut_short": cut} | _clock_json(analysis.run_clock.shares(whole))
         document["models"] = _models_json(analysis)
+        found, alike = (
+            summaries.summarise_executions(analysis.executions),
+            len({run.name for run in analysis.runs}) < 2,
+        )
         document["all_executions"] = {
             "by": sorted({one.kind for one in analysis.executions}),
-            **_summary_json(
-                summaries.summarise_executions(analysis.executions), len({run.name for run in analysis.runs}) < 2
-            ),
+            **_summary_json(found, alike),
             "wall_clock": _shares_json(analysis.wall_clock.shares()),
         }
         runs = map(_run_json, summaries.run_summaries(analysis))
         document["runs"] = runs if stream else list(runs)
-        document["driver_executions"] = [
-            {"by": way, **asdict(summary)} for way, summary in summaries.driver_summaries(analysis)
-        ]
+        pairs = summaries.driver_summaries(analysis)
+        document["driver_executions"] = [{"by": way, **asdict(summary)} for way, summary in pairs]
         if per_execution:
             executions = (
                 _execution_json(one, analysis.wall_clock.shares([place]))
@@ -73,11 +73,16 @@ def _models_json(analysis: Analysis) -> list[Document]:
     for run in analysis.runs:
         groups.setdefault((run.name, run.partial), []).append(run.index)
     elapsed = np.sum([own for _, own in analysis.run_clock.each()], axis=0)
-    runs, executions = (analysis.executions.segments - 1) // len(APP_PHASES), analysis.executions
+    number = np.zeros(len(analysis.runs) + 1, np.int64)  # of each run's group from 1; executions outside runs: 0
+    for at, chosen in enumerate(groups.values(), 1):
+        number[chosen] = at
+    of = number[(analysis.executions.segments - 1) // len(APP_PHASES)]
+    order = np.argsort(of, kind="stable")
+    places = np.split(order, np.searchsorted(of[order], range(1, len(groups) + 1)))[1:]
     return [
         {"name": name, "partial": partial, "runs": asdict(times)}
-        | {"executions": _summary_json(summaries.summarise_executions(executions.only(np.isin(runs, chosen))))}
-        for (name, partial), chosen in groups.items()
+        | {"executions": _summary_json(summaries.summarise_executions(analysis.executions.only(some)))}
+        for ((name, partial), chosen), some in zip(groups.items(), places, strict=True)
         for times in (summaries.summarise(elapsed[chosen].tolist()),)
         if times
     ]
@@ -129,13 +134,6 @@ def _shares_json(shares: Iterable[Share]) -> list[Document]:
 
 
 def _execution_json(execution: Execution, shares: Iterable[Share]) -> Document:
-    run, phase = run_of(execution.segment)
-    return {
-        "run": run,
-        "app_phase": phase,
-        "process": execution.process,
-        "kind": execution.kind,
-        "start_ns": execution.start_ns,
-        "elapsed_ns": execution.elapsed_ns,
-        "wall_clock": _shares_json(shares),
-    }
+    own = {name: getattr(execution, name) for name in ("process", "kind", "start_ns", "elapsed_ns")}
+    place = dict(zip(("run", "app_phase"), run_of(execution.segment), strict=True))
+    return place | own | {"wall_clock": _shares_json(shares)}

@@ -84,8 +84,10 @@ _MODEL = re.compile(r"\bGraph: \[(?:[^\]]*/)?([^\]/]+)\]")
 _DELEGATED = {
     re.compile(r"Created TensorFlow Lite (\S+) delegate"): "{}",
     re.compile(r"External delegate path: \[(?:[^\]]*/)?([^\]/]+)\]"): "{}",
-    re.compile(r"(\S+) delegate[^,]*, .*graph will (.{2,12}) executed(?!.* w/ \d)"): "{}: graph will {} executed",
-    re.compile(r"(\S+) delegate[^,]*, .*graph will be (\w+) executed.* w/ (\d+)"): "{}: graph {} executed, parts: {}",
+    re.compile(r"\b(\w+) delegate[^,]*, .*graph will (.{2,12}) executed(?!.* w/ \d)"): "{}: graph will {} executed",
+    re.compile(
+        r"\b(\w+) delegate[^,]*, .*graph will be (\w+) executed.* w/ (\d+)"
+    ): "{}: graph {} executed, parts: {}",
     re.compile(r"Replacing (\d+) out of (\d+) node.* \((\w+)\).* (\d+) part"): "{} of {} operators in {}, parts: {}",
 }
 
@@ -160,7 +162,7 @@ def _whole(lines: list[str]) -> Whole:
 
 
 def _found(lines: Iterable[str], patterns: Iterable[re.Pattern[str]]) -> list[re.Match[str]]:
-    return [match for line in lines for pattern in patterns for match in (pattern.search(line),) if match]
+    return [match for line in lines for pattern in patterns if (match := pattern.search(line))]
 
 
 def _places(rows: list[_Row]) -> list[int | None]:
