@@ -200,7 +200,7 @@ def _partitioned(
         for operator, (number, then, now) in enumerate(zip(assigned, before, made.numbers, strict=True))
         if now != number
     }
-    return replace(made, moved=moved, left=_indexed(subgraph.named(small)))
+    return replace(made, moved=moved, left=subgraph.named(small))
 
 
 def partitioned(
@@ -214,14 +214,9 @@ def partitioned(
     return _of_operators(len(units.home), units.partitions(make_partitions(units.graph, of_units, mode, on_step)))
 
 
-def _of_operators(count: int, partitions: Sequence[Partition]) -> SubgraphPartitioning:
-    partitions = _indexed(partitions)
+def _of_operators(count: int, partitions: tuple[Partition, ...]) -> SubgraphPartitioning:
     devices = {operator: partition.device for partition in partitions for operator in partition.operators}
     return SubgraphPartitioning([devices[operator] for operator in range(count)], partitions)
-
-
-def _indexed(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
-    return tuple(Partition(DeviceIndex(one.device), one.operators) for one in partitions)
 
 
 def to_affinity(partitioning: Partitioning) -> Affinity:

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from circletools.affinity.costs.table import Contents, CostTable, contents
-from circletools.affinity.solvers.groups import Partition, gathered, group_successors
+from circletools.affinity.solvers.groups import DeviceIndex, Partition, gathered, group_successors
 from circletools.errors import UsageError
 from circletools.graph.algorithms import Dag, UnionFind, dag_from_edges, strong_components
 from circletools.graph.graph import Graph
@@ -80,11 +80,9 @@ class Units:
     def partitions(self, of_units: Iterable[Partition]) -> tuple[Partition, ...]:
         """Return the partitions of operators that correspond to partitions of units."""
         if self.are_operators:
-            return tuple(of_units)
+            return tuple(Partition(DeviceIndex(its.device), its.operators) for its in of_units)
         return tuple(
-            Partition(
-                its.device, tuple(sorted(operator for unit in its.operators for operator in self.members[unit]))
-            )
+            Partition(DeviceIndex(its.device), tuple(sorted(chain(*(self.members[unit] for unit in its.operators)))))
             for its in of_units
         )
 

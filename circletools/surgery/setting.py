@@ -44,8 +44,8 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
         raise EditError("operators call this subgraph", location=graph.place(), hint="choose a signature's subgraph")
     before = [tuple(graph.values.shapes.row(tensor).tolist()) for tensor in graph.inputs.tolist()]
     before = [tuple(max(size, 1) for size in shape) for shape in before]
-    wanted, batch, named = wanted_shapes(model, graph, before, request)
-    base, found = _infer(model, graph, before, wanted, batch, request)
+    _, batch, named = wanted_shapes(model, graph, before, request)
+    base, found = _infer(model, graph, before, request)
     if batch is not None and batch.before != batch.after:
         for slot, tensor in enumerate(graph.outputs.tolist()):
             _check_growth(graph, slot, tensor, (base, found))
@@ -68,16 +68,9 @@ def _with_inputs(model: Model, graph: Graph, base: Shapes, inputs: Sequence[Shap
     return other.found
 
 
-def _infer(
-    model: Model,
-    graph: Graph,
-    before: Sequence[Shape],
-    wanted: Sequence[Shape],
-    batch: Batch | None,
-    request: ShapeRequest,
-) -> tuple[Shapes, Shapes]:
+def _infer(model: Model, graph: Graph, before: Sequence[Shape], request: ShapeRequest) -> tuple[Shapes, Shapes]:
     """Return the shapes of all tensors before and after the change. Raises EditError if an operator refuses them."""
-    base = Inference(model)
+    base, (wanted, batch, _) = Inference(model), wanted_shapes(model, graph, before, request)
     after = Inference(model, base.found, batch, base.subgraphs)
     try:
         base.run(graph.index, before)
