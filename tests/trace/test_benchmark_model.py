@@ -132,6 +132,8 @@ def test_exact_statistics_win_over_rounded_ones() -> None:
     whole = read_profile(REPORT + exact).whole
     assert (whole.initialization_ns, whole.first_ns, whole.mean_ns) == (5_685_100, 1_853_000, 145_751)
     assert (whole.runs, whole.range_ns, whole.memory_added) == (3, (1000, 9000, 2000), True)
+    alone = read_profile(b"Loading model from: a/b.tflite\n" + exact)
+    assert alone.whole == replace(whole, others=(), model="b.tflite")
     assert whole.others[1] == ("AllocateTensors", 52_000, 0)
 
 

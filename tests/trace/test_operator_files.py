@@ -211,10 +211,10 @@ def test_a_report_of_several_subgraphs() -> None:
     )  # fmt: skip
     trace = read_profile(data)
     assert trace.runs == (
-        OperatorRun(0, 0, "ADD", "", 0, 7_500, 0, 0, 5),
-        OperatorRun(0, 1, "WHILE", "", 0, 10_000_000, 0, 0, 5),
+        OperatorRun(0, 0, "ADD", "", 0, 7_500, 0, 0, 5, label="a"),
+        OperatorRun(0, 1, "WHILE", "", 0, 10_000_000, 0, 0, 5, label="w"),
         OperatorRun(0, 4, "D", "", 0, 10_000_000, 0, 0, 10, True),
-        OperatorRun(3, 7, "MUL", "", 0, 2_000_000, 0, 0, 8),
+        OperatorRun(3, 7, "MUL", "", 0, 2_000_000, 0, 0, 8, label="m"),
     )
     assert trace.inside == (OperatorRun(0, 2, "Conv", "", 0, 15_000_000, 0, 0, 5, True),)
     assert (trace.executions, trace.averaged) == (5, True)
@@ -225,7 +225,7 @@ TEXT_ROW = "  ADD   0.5  0.25  10%  10%  0.000  2  [a,  b]:3"
 
 
 def test_tables_in_text() -> None:
-    wanted = (OperatorRun(0, 3, "ADD", "", 0, 500_000, 0, 0, 2),)
+    wanted = (OperatorRun(0, 3, "ADD", "", 0, 500_000, 0, 0, 2, label="a,  b"),)
     assert read_profile(report(ORDER, TEXT_HEADER, TEXT_ROW)).runs == wanted
     start = TEXT_HEADER.replace("[first]", "[start]  [first]")
     assert read_profile(report(ORDER, start, TEXT_ROW.replace("ADD ", "ADD  0.125"))).runs == wanted

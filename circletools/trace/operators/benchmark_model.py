@@ -80,7 +80,7 @@ _RANGE = r"\bcount=(\d{1,9}) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# me
     "#", _NUMERAL
 )
 _STATISTICS, _OF_TABLE = re.compile(rf"(?<!\): ){_RANGE}"), re.compile(rf"\): {_RANGE}")
-_MODEL = re.compile(r"\bGraph: \[(?:[^\]]*/)?([^\]/]+)\]")
+_MODEL = re.compile(r"(?:\bGraph: \[|Loading model from: )(?:[^\]]*/)?([^\]/\r]+)")
 _DELEGATED = {
     re.compile(r"Created TensorFlow Lite (\S+) delegate"): "{}",
     re.compile(r"External delegate path: \[(?:[^\]]*/)?([^\]/]+)\]"): "{}",
