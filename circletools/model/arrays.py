@@ -193,7 +193,7 @@ def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
     order, levels = sparsity.vectors("traversal_order"), sparsity.children("dim_metadata", schema)[0]
     rank, blocks = int(tensor.vectors("shape").count[0]), int(sparsity.vectors("block_map").count[0])
     if len(levels) != int(order.count[0]) or len(levels) != rank + blocks:
-        return f"sparsity has {len(levels)} levels for {rank} dimensions and {blocks} block dimensions"
+        return f"levels ({len(levels)}), dimensions ({rank}) and block dimensions ({blocks}) of sparsity do not agree"
     if sorted(order.row(0).tolist()) != list(range(len(levels))):
         return "the traversal order of sparsity repeats or omits dimensions"
     stored = 1

@@ -139,7 +139,7 @@ def measure(
     plans = [PlanTime(f"all on {name}", (PartTime(name, operators),)) for name in devices]
     plans.append(PlanTime("split", tuple(PartTime(part.device, part.operators) for part in plan.parts)))
     notes = (
-        Finding("DEVICE_NOT_MEASURED", "info", name, f"does not run the whole model: {times}")
+        Finding("DEVICE_NOT_MEASURED", "info", name, f"the device does not run the whole model: {times}")
         for name, times in zip(devices, found, strict=False)
         if isinstance(times, str)
     )

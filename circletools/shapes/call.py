@@ -101,7 +101,7 @@ class Call:
     def axis(self, number: int, rank: int) -> int:
         """Return an axis as a non-negative number. Raises RefusedError if the axis does not exist."""
         if not -rank <= number < rank:
-            raise RefusedError(f"axis {number} does not exist in {rank} dimensions")
+            raise RefusedError(f"axis {number} does not exist in {counted(rank, 'dimension')}")
         return number % rank
 
 

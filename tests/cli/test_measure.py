@@ -65,7 +65,7 @@ def test_a_device_that_cannot_run_all_is_noted(parts: Path, worker: LawfulWorker
     worker.work_us = {"litert": WORK["litert"], "onert": {"q": 90.0, "r": 80.0}}
     done = run("measure", parts, "--on", ON[0], "--on", ON[1])
     assert done.returncode == 0
-    assert "b: does not run the whole model: chain.tflite in onert: no kernel for p" in done.stderr
+    assert "b: the device does not run the whole model: chain.tflite in onert: no kernel for p" in done.stderr
 
 
 def test_parts_that_do_not_run_are_a_finding(parts: Path, worker: LawfulWorker) -> None:

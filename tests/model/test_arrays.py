@@ -228,7 +228,7 @@ def test_sparsity_that_leads_outside() -> None:
     for indices in ([2, 0, 3], [2, 0, -1]):
         with pytest.raises(ModelFormatError, match="outside the shape"):
             sparse((2, 3), (0, 1), [level(2), level(segments=[0, 1, 3], indices=indices)], 3)
-    with pytest.raises(ModelFormatError, match="1 levels for 2 dimensions"):
+    with pytest.raises(ModelFormatError, match=r"levels \(1\), dimensions \(2\)"):
         sparse((2, 3), (0,), [level(2)], 2)
     with pytest.raises(ModelFormatError, match="8 bytes are not 3 elements") as raised:
         sparse((2, 3), (0, 1), [level(2), level(segments=[0, 1, 3], indices=[2, 0, 1])], 2)

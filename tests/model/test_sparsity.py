@@ -41,7 +41,7 @@ def test_sparse_constants_are_as_long_as_their_indices() -> None:
 @pytest.mark.parametrize(
     ("levels", "order", "words"),
     [
-        ([level(2)], (0,), "1 levels for 2 dimensions"),
+        ([level(2)], (0,), "levels (1), dimensions (2)"),
         ([level(2), level(2)], (0, 0), "repeats or omits dimensions"),
         ([level(2), level(0)], (0, 1), "level 1 of sparsity has the size 0"),
         ([level(2), level(None, [0, 1], [0])], (0, 1), "do not divide 1 indices among 2"),

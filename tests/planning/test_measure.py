@@ -87,7 +87,7 @@ def test_a_device_that_does_not_run_all_is_noted(tmp_path: Path, monkeypatch: py
     ]  # fmt: skip
     (note,) = found.notes
     assert (note.code, note.severity, note.location) == ("DEVICE_NOT_MEASURED", "info", "b")
-    assert note.message == f"does not run the whole model: {words}"
+    assert note.message == f"the device does not run the whole model: {words}"
 
 
 def test_a_part_that_does_not_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

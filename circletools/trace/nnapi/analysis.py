@@ -318,7 +318,7 @@ class _Pass:
         clients = clients or [process for process, found in self._layers.items() if "LA" in found]
         if len(clients) > 1:
             shown = ", ".join(str(process) for process in sorted(clients)[:10])
-            collector.add("T041", WHOLE_TRACE, f"{len(clients)} client processes: {shown}")
+            collector.add("T041", WHOLE_TRACE, f"the trace has {len(clients)} client processes: {shown}")
         if self._calls and not self._drivers:
             collector.add("T050", WHOLE_TRACE, explain("T050").meaning)
 

@@ -82,8 +82,8 @@ def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
 
 def _fields(trace: Trace, data: bytes, where: int) -> Iterator[Field]:
     try:
-        if _MACHINE_TAG in data and number_in(contents(data, 0, len(data)), _MACHINE):
-            trace.fault(FaultKind.OTHER_MACHINE, where, b"a packet of another machine")
+        if _MACHINE_TAG in data and (machine := number_in(contents(data, 0, len(data)), _MACHINE)):
+            trace.fault(FaultKind.OTHER_MACHINE, where, b"machine %d" % machine)
             return
         for number, value, start, end in fields(data, 0, len(data)):
             yield Field(data, where, number, value, start, end)
