@@ -13,6 +13,7 @@ from typer import Exit
 
 import circletools as ct
 
+from ..console import bounds
 from ..console.reading import read_text, reading
 from ..console.terminal import print_message, print_notes, show_as
 from ..signature import option
@@ -57,6 +58,7 @@ def embed_origins(
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
         if exported_program is not None:
+            bounds.stop()  # the exporter runs in this process
             return write(edit, ct.exporters.from_exported_program(edit.model, exported_program))
         if onnx is not None:
             return write(edit, ct.exporters.from_onnx(edit.model, onnx))

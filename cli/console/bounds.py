@@ -14,18 +14,20 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 
 import circletools as ct
 
 SECONDS, SECONDS_PER_MIB = 4.0, 3.0
-BYTES, TIMES = 150 << 20, 10
+BYTES, TIMES = 180 << 20, 30
 VARIABLE = "CIRCLETOOL_LIMITS"
 """The environment variable: a whole number multiplies both limits, and 0 or `off` lifts them."""
 
 _TICK, _PAUSE = 0.025, 1.0
 _LIBRARIES = 64 << 20  # mapped bytes beyond these are data in other files
+_MOST_FILES = 10_000
 _STATM = Path("/proc/self/statm")
 
 
@@ -89,20 +91,28 @@ def stop() -> None:
 def _times() -> int:
     """Return the factor in the environment variable; 0 if there are no limits."""
     said = os.environ.get(VARIABLE, "1")
-    return int(said) if said.isdecimal() else int(said != "off")
+    if said == "off":
+        return 0
+    if not said.isdecimal() or len(said) > 9:
+        raise ct.UsageError(f"{VARIABLE} must be 'off' or a whole number, not {said[:20]!r}")
+    return int(said)
 
 
 def _size(word: str) -> int | None:
-    """Return the size of the file that an argument names: PATH, --option=PATH, name=PATH or PATH!member.
+    """Return the size of what an argument names: PATH, --option=PATH, name=PATH or PATH!member.
 
-    0 if it names none, None if the size is unknown: of standard input, a pipe or a directory.
+    That of a directory is the size of its files; 0 if there is no such file. None if the size is unknown: of standard
+    input, a pipe or a directory with very many files.
     """
     if word == "-":
         return None
     for name in (word, word.partition("=")[2], word.rpartition("!")[0]):
         with suppress(OSError, ValueError):
             state = os.stat(name)
-            return state.st_size if stat.S_ISREG(state.st_mode) else None
+            if stat.S_ISDIR(state.st_mode):
+                files = list(islice(Path(name).rglob("*"), _MOST_FILES))
+                return sum(file.stat().st_size for file in files) if len(files) < _MOST_FILES else None
+            return None if stat.S_ISFIFO(state.st_mode) else state.st_size
     return 0
 
 

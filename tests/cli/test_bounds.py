@@ -71,3 +71,12 @@ def test_a_command_multiplies_the_limits_of_the_user(
     monkeypatch.setenv(bounds.VARIABLE, said)
     bounds.allow(times)
     assert os.environ[bounds.VARIABLE] == left
+
+
+@pytest.mark.parametrize("value", ["2.5", "9" * 400, "on"])
+def test_other_values_are_refused(value: str) -> None:
+    ended = _python(
+        _RUN.format(seconds=4, bytes=1 << 40), "check", str(path_of("circle/mlp")), CIRCLETOOL_LIMITS=value
+    )
+    assert ended.returncode == 2
+    assert "CIRCLETOOL_LIMITS must be 'off' or a whole number" in ended.stderr
