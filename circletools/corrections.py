@@ -45,7 +45,7 @@ def corrected(
             some = [*values, *loose] if values or is_needed or _request_of(hint) else []
             if code := _meant(some, unknown, hint, f"{name}.{one.name}"):
                 loose, unknown = [], {} if _request_of(hint) else unknown
-            elif is_needed or (values and (code := _meant(values, {}, hint, f"{name}.{one.name}"))):
+            elif (code := _meant(values, {}, hint, f"{name}.{one.name}")) or is_needed:
                 code = code or _placeholder(one, hint)
         if f"{place}(" in code:  # a whole statement
             return f"write {code}"

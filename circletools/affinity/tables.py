@@ -91,7 +91,7 @@ class Affinity(Attributes):
 
 
 def read_affinity(model: Model | ModelGraph) -> Affinity | None:
-    """Return the affinity in a model, or None if it has none.
+    """Return the affinity in a model, or None if it has none (`annotate` adds it).
 
     Raises TableFormatError for tables that cannot be decoded, or that name a device that does not exist.
     """

@@ -125,7 +125,7 @@ def decode_exact(data: bytes | memoryview, sources: Iterable[int]) -> dict[int, 
 
 
 def read_origins(model: Model) -> Origins | None:
-    """Return the origins in a model; None if it has no tables.
+    """Return the origins in a model; None if it has no tables (`embed` adds them, `describe` does without them).
 
     Raises TableFormatError, and ModelFormatError if the names, repeated for all operators, are far larger than the
     file.

@@ -50,6 +50,10 @@ ARGUMENTS: list[tuple[Call, str]] = [
         "ct.plan(model, ct.PlanRequest(devices=['a', 'b'], rules=['index:0=a'], default='b'))",
     ),
     (lambda m, e: ct.PlanRequest(["a"], ["all=a"]), "write ct.PlanRequest(devices=['a'], rules=['all=a'])"),
+    (
+        lambda m, e: ct.surgery.extract("a.tflite", "b", ["x"], ["y"]),
+        "extract(ct.open('a.tflite'), 'b', ct.surgery.Ex",
+    ),
     (lambda m, e: ct.check(m, ignore=["X"]), "judge(ct.check(model), file, ct.checks.CheckRequest(ignore=['X']))"),
     (lambda m, e: ct.metadata.get(e, "a"), "write ct.metadata.get(ct.open(edit.to_bytes()), 'a')"),
     (lambda m, e: ct.profile(m, inputs=np.zeros((1, 2))), "write ct.profile(model, inputs=[[inputs]])"),
