@@ -78,15 +78,15 @@ def _apart_json(attribution: Attribution) -> dict[str, Any]:
             for row in attribution.added
         ],
         "groups": [
-            {
-                "name": row.name,
+            {"name": row.name}
+            | {
                 "operators": [
-                    place | {"estimated_ns": estimate}
-                    for place, estimate in zip(places_json(row.operators), row.estimates_ns, strict=True)
-                ],
+                    place | {"estimated_ns": time} for place, time in zip(places, row.estimates_ns, strict=True)
+                ]
             }
             | _time_json(row.time, attribution)
             for row in attribution.groups
+            for places in (places_json(row.operators),)
         ],
         "ambiguous": [
             {"names": list(row.names), "operators": places_json(row.operators), "total_ns": row.total_ns}

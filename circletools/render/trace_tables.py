@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
-from operator import itemgetter
 
 from circletools.render.table import number_columns, table_csv, table_text
 from circletools.render.traces import By, Document
@@ -29,12 +28,9 @@ _EXECUTION_COLUMNS = (
     *("layer", "phase", "driver_process", "self_ns", "inclusive_ns"),
 )
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self", "inclusive", "name"]
-_SUMMARY_HEAD = ["n", "total", "min", "median", "p90", "max"]
-_EXECUTION_HEAD = ["", *_SUMMARY_HEAD, "first", "later median", "at once"]
+_EXECUTION_HEAD = ["", "n", "total", "min", "median", "p90", "max", "first", "later median", "at once"]
 _MODEL_HEAD = ["runs", "min", "median", "max", "executions", "min", "median", "max", "name"]
 _RUN_HEAD = ["run", "process", "elapsed", "executions", "first", "later median", "name"]
-_times_of = itemgetter("self_ns", "inclusive_ns")
-_NO_TIMES = (0, 0)
 _BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
 _Row = list[str]
 
@@ -119,14 +115,13 @@ def _run_cells(run: Document) -> _Row:
     executions = run["parts"][0]["executions"]
     summary = _execution_cells(executions) if executions["count"] else []
     times = [summary[at] for at in (0, 6, 7)] if summary else ["0", "-", "-"]
-    cut = ", cut short" if run["partial"] else ""
-    return [str(run["index"]), str(run["process"]), milliseconds(run["elapsed_ns"]), *times, run["name"] + cut]
+    name = run["name"] + ", cut short" * run["partial"]
+    return [str(run["index"]), str(run["process"]), milliseconds(run["elapsed_ns"]), *times, name]
 
 
 def _run_blocks(run: Document) -> Iterator[_Block]:
     name = f"run {run['index']} {run['name']}".rstrip() if run["index"] >= 0 else "outside any run"
-    name += f" (process {run['process']})" if run["index"] >= 0 else ""
-    name += ", cut short" if run["partial"] else ""
+    name += f" (process {run['process']})" + ", cut short" * run["partial"] if run["index"] >= 0 else ""
     if run["wall_clock"]:
         yield f"{name}, by wall-clock time, in ms", _share_rows(run, run["elapsed_ns"]), _BEHIND_TWO
     for part in run["parts"]:
@@ -135,11 +130,8 @@ def _run_blocks(run: Document) -> Iterator[_Block]:
             rows = _share_rows(part["executions"] | part, part["executions"]["total_ns"])
             yield f"{title}: executions, by wall-clock time, in ms", rows, _BEHIND_TWO
         yield f"{title}: thread time in ms", _bucket_rows(part), _BEHIND_TWO
-    rows = [
-        [_phase_title(part["app_phase"]), *_execution_cells(part["executions"])]
-        for part in run["parts"]
-        if part["executions"]["count"]
-    ]
+    some = (part for part in run["parts"] if part["executions"]["count"])
+    rows = [[_phase_title(part["app_phase"]), *_execution_cells(part["executions"])] for part in some]
     if rows:
         yield "executions, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
 
@@ -182,7 +174,7 @@ def _bucket_rows(part: Document) -> list[_Row]:
     """Return two rows for each layer: self time and inclusive time."""
     layers: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for one in part["buckets"]:
-        layers[one["layer"]][one["phase"]] = _times_of(one)
+        layers[one["layer"]][one["phase"]] = one["self_ns"], one["inclusive_ns"]
     there = set().union(*layers.values())
     columns = [phase for phase in _COLUMNS if phase in there]
     rows = [["layer", "", *(PHASE_NAMES[phase] for phase in columns), "Sum"]]
@@ -190,7 +182,7 @@ def _bucket_rows(part: Document) -> list[_Row]:
     for layer in LAYERS:
         if layer not in layers:
             continue
-        mine = [layers[layer].get(phase, _NO_TIMES) for phase in columns]
+        mine = [layers[layer].get(phase, (0, 0)) for phase in columns]
         self_ns, inclusive_ns = zip(*mine, strict=True)
         own.append(self_ns)
         rows.append([LAYER_NAMES[layer], "self", *_times((*self_ns, sum(self_ns)))])
@@ -256,20 +248,9 @@ def trace_csv(document: Document, by: By = "bucket", *, per_execution: bool = Fa
     if by == "function":
         return table_csv(document["functions"], _FUNCTION_COLUMNS)
     if per_execution:
-        return table_csv(
-            (
-                {"execution": number} | one | bucket
-                for number, one in enumerate(document["executions"])
-                for bucket in one["wall_clock"] or [{}]
-            ),
-            _EXECUTION_COLUMNS,
-        )
-    return table_csv(
-        (
-            {"run": run["index"]} | run | part | bucket
-            for run in document["runs"]
-            for part in run["parts"]
-            for bucket in part["buckets"]
-        ),
-        _BUCKET_COLUMNS,
-    )
+        each = enumerate(document["executions"])
+        pairs = ((number, one, bucket) for number, one in each for bucket in one["wall_clock"] or [{}])
+        return table_csv(({"execution": number} | one | bucket for number, one, bucket in pairs), _EXECUTION_COLUMNS)
+    parts = ((run, part) for run in document["runs"] for part in run["parts"])
+    rows = ({"run": run["index"]} | run | part | bucket for run, part in parts for bucket in part["buckets"])
+    return table_csv(rows, _BUCKET_COLUMNS)

@@ -54,10 +54,8 @@ def trace_json(
         pairs = summaries.driver_summaries(analysis)
         document["driver_executions"] = [{"by": way, **asdict(summary)} for way, summary in pairs]
         if per_execution:
-            executions = (
-                _execution_json(one, analysis.wall_clock.shares([place]))
-                for place, one in enumerate(analysis.executions)
-            )
+            each = enumerate(analysis.executions)
+            executions = (_execution_json(one, analysis.wall_clock.shares([place])) for place, one in each)
             document["executions"] = executions if stream else list(executions)
         if analysis.machine:
             document["machine"] = [asdict(one) for one in analysis.machine]
@@ -94,13 +92,8 @@ def _run_json(summary: summaries.RunSummary) -> Document:
         **{name: getattr(run, name) for name in ("index", "process", "name", "start_ns", "partial")},
         **_clock_json(summary.shares),
         "parts": [
-            {
-                "app_phase": part.app_phase,
-                "covered_ns": part.table.covered_ns,
-                "buckets": part.table.to_rows(),
-                "executions": _summary_json(part.executions),
-                "wall_clock": _shares_json(part.shares),
-            }
+            {"app_phase": part.app_phase, "covered_ns": part.table.covered_ns, "buckets": part.table.to_rows()}
+            | {"executions": _summary_json(part.executions), "wall_clock": _shares_json(part.shares)}
             for part in summary.parts
         ],
     }
