@@ -145,8 +145,9 @@ def _request(kind: type, values: list[Any], unknown: _Named) -> str:
 
 
 def _placed(kind: type, values: list[Any]) -> _Named:
-    """Return values by the fields of a class that they fit, in order; those of its parents come last."""
-    fields, hints = iter(sorted(taken(kind), key=lambda one: one not in kind.__annotations__)), declared(kind)[1]
+    """Return values by the fields of a class that they fit, in order; paths and those of its parents come last."""
+    hints = declared(kind)[1]
+    fields = iter(sorted(taken(kind), key=lambda one: (one not in kind.__annotations__, "Path" in str(hints[one]))))
     return {name: one for one in values if (name := next((own for own in fields if fits(one, hints[own])), ""))}
 
 

@@ -45,11 +45,8 @@ ARGUMENTS: list[tuple[Call, str]] = [
     ),
     (lambda m, e: ct.affinity.annotate(e, {0: "npu"}), "`what` must be Affinity or Planned, not {0: 'npu'}"),
     (lambda m, e: ct.Model(F), "ct.open(path)"),
-    (
-        lambda m, e: ct.plan(m, devices=["a", "b"], rules=["index:0=a"], default="b"),
-        "ct.plan(model, ct.PlanRequest(devices=['a', 'b'], rules=['index:0=a'], default='b'))",
-    ),
-    (lambda m, e: ct.PlanRequest(["a"], ["all=a"]), "write ct.PlanRequest(devices=['a'], rules=['all=a'])"),
+    (lambda m, e: ct.plan(m, rules=["op:X=a"], default="b"), "PlanRequest(rules=['op:X=a'], default='b')"),
+    (lambda m, e: ct.PlanRequest(["a"], ["x=a"], "a"), "PlanRequest(devices=['a'], rules=['x=a'], default='a')"),
     (
         lambda m, e: ct.surgery.extract("a.tflite", "b", ["x"], ["y"]),
         "extract(ct.open('a.tflite'), 'b', ct.surgery.Ex",
@@ -102,11 +99,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: m.Subgraphs(0), AttributeError, "write .subgraphs[0]"),
     (lambda m, e: ct.origins.Origins({}, ({},)).of(0, m.subgraphs[0].operators[0]), TypeError, "operator.index)"),
     (lambda m, e: setattr(m.subgraphs[0].tensors[0], "shape", (1,)), AttributeError, "ShapeRequest(inputs=((name, "),
-    (
-        lambda m, e: ct.outputs.fix(e).save("x"),
-        AttributeError,
-        "RewriteResult has no attribute 'save' (write edit.save(path)",
-    ),
+    (lambda m, e: ct.outputs.fix(e).save("x"), AttributeError, "has no attribute 'save' (write edit.save(path)"),
     (lambda m, e: [*ct.cost(m)], TypeError, ".total.macs and .total.parameters"),
     (lambda m, e: m.subgraphs[0].operators[0].options["stride"], KeyError, "(available: stride_h, stride_w)"),
     (lambda m, e: ct.open(TextIOWrapper(BytesIO(b"\xff"), "ascii")), ct.UsageError, "(open it as 'rb')"),
