@@ -37,9 +37,7 @@ _PREFIX = re.compile(
     r"|[VDIWEF]/[^(]*\( *\d+\): ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?:? )"
 )
 _RUN_ORDER = re.compile(r"=+ Run Order =+\s*")
-_REGULAR = "Operator-wise Profiling Info for Regular Benchmark Runs:"
 _SUBGRAPH = re.compile(r"Subgraph \(index: (\d{1,9})\) profile:")
-_DELEGATES = "Delegate internal:"
 _COUNT = re.compile(r"(?:Subgraph \(index: \d+\) )?Timings \(microseconds\): count=(\d{1,9})\b")
 _NAME = re.compile(r".*:(\d{1,9})")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)"
@@ -185,11 +183,11 @@ def _sections(lines: list[str]) -> tuple[list[_Section], list[_Section]]:
     while at < len(lines):
         line = lines[at].rstrip("\r")
         at += 1
-        if line.endswith(_REGULAR):
+        if line.endswith("Operator-wise Profiling Info for Regular Benchmark Runs:"):
             initial, sections, section = sections, [], _Section()
         elif match := _SUBGRAPH.fullmatch(line):
             section = _Section(int(match[1]))
-        elif line.rstrip() == _DELEGATES:
+        elif line.rstrip() == "Delegate internal:":
             section = _Section(delegates=True)
         elif match := _COUNT.match(line):
             section.count = int(match[1])
