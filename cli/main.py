@@ -55,19 +55,13 @@ class _Deferred(TyperCommand):
         self._row = row
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **settings: Any) -> Any:
-        """Import the command and parse its arguments; from here on, limit its time and memory."""
+        """Import the command, parse its arguments, and limit its time and memory."""
         words = [BETWEEN if self._row.sides and word == "--" else word for word in args]
         name, example = self._row.name, self._row.example
         whole = command_of(name, self._row.function, f"Example: circletool {name} {example}")
         bounds.allow(self._row.allowance)
-        bounds.watch(args)
-        try:
-            context = whole.make_context(info_name, words, *more, **settings)
-        except BaseException:
-            bounds.stop()
-            raise
-        context.call_on_close(bounds.stop)
-        return context
+        whole.callback = bounds.watched(args)(whole.callback)
+        return whole.make_context(info_name, words, *more, **settings)
 
 
 def _version(shown: bool) -> None:

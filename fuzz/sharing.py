@@ -254,6 +254,7 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.without_budget:
         Budget.charge = lambda *_: None  # type: ignore[method-assign]
+        os.environ["CIRCLETOOL_LIMITS"] = "off"
     load()
     found: Counter[str] = Counter()
     sound = [data for data in (seeds.models() if asked.models is None else _small(asked.models)) if accepted(data)]

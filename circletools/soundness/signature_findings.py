@@ -45,20 +45,23 @@ def end_findings(model: ModelGraph) -> Iterator[Finding]:
 
     LiteRT's CompiledModel cannot load or run such signatures.
     """
-    ends: dict[int, dict[str, list[int]]] = {}
+    ends: dict[int, dict[str, tuple[frozenset[int], int]]] = {}
     for signature in model.signatures:
         if signature.subgraph not in ends:
             subgraph = model.graphs[signature.subgraph]
-            ends[signature.subgraph] = {side: getattr(subgraph, side).tolist() for side in ("inputs", "outputs")}
+            sides = {side: getattr(subgraph, side).tolist() for side in ("inputs", "outputs")}
+            ends[signature.subgraph] = {side: (frozenset(tensors), len(tensors)) for side, tensors in sides.items()}
         for side in ("inputs", "outputs"):
             place = f"signature_defs[{signature.index}]"
-            yield from _side(place, side, getattr(signature, side), ends[signature.subgraph][side])
+            yield from _side(place, side, getattr(signature, side), *ends[signature.subgraph][side])
 
 
-def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: list[int]) -> Iterator[Finding]:
+def _side(
+    place: str, side: str, maps: tuple[tuple[str, int], ...], known: frozenset[int], count: int
+) -> Iterator[Finding]:
     """Yield findings about either the inputs or the outputs of a signature."""
     names: Counter[str] = Counter()
-    what, known = side[:-1], frozenset(ends)
+    pairs, what = Counter(maps), side[:-1]
     for slot, (name, tensor) in enumerate(maps):
         names[name] += 1
         if tensor not in known:
@@ -66,11 +69,13 @@ def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: list[i
             yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}]", message)
         elif names[name] == 2:
             message = f"another {what} has the name {name!r}; {CORRECT}"
-            copied = maps.count((name, tensor)) == 2
+            copied = pairs[name, tensor] == 2
             yield Finding("INVALID_SIGNATURE", "info" if copied else "warning", f"{place}.{side}[{slot}]", message)
-    left = known.difference(tensor for _, tensor in maps)
-    if left or len(maps) != len(ends):
-        message = f"the signature has no name for {len(left)} of {counted(len(known), what)} of the subgraph"
+    left = len(known) - len(
+        known.intersection(tensor for _, tensor in maps)
+    )  # costs as much as the signature, not more
+    if left or len(maps) != count:
+        message = f"the signature has no name for {left} of {counted(len(known), what)} of the subgraph"
         if not left:
-            message = f"the signature names {counted(len(maps), what)}, but the subgraph has {len(ends)}"
+            message = f"the signature names {counted(len(maps), what)}, but the subgraph has {count}"
         yield Finding("INCOMPLETE_SIGNATURE", "info", f"{place}.{side}", message)

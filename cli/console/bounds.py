@@ -12,15 +12,15 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from types import FrameType
 
 import circletools as ct
 
-SECONDS, SECONDS_PER_MIB = 4.0, 3.0
+SECONDS, SECONDS_PER_MIB = 3.5, 1.0
 BYTES, TIMES = 180 << 20, 30
 VARIABLE = "CIRCLETOOL_LIMITS"
 """The environment variable: a whole number multiplies both limits, and 0 or `off` lifts them."""
@@ -28,6 +28,7 @@ VARIABLE = "CIRCLETOOL_LIMITS"
 _TICK, _PAUSE = 0.025, 1.0
 _LIBRARIES = 64 << 20  # mapped bytes beyond these are data in other files
 _MOST_FILES = 10_000
+_UNPACKED = 10  # times the size of compressed traces, as is usual
 _STATM = Path("/proc/self/statm")
 
 
@@ -82,6 +83,16 @@ def watch(words: Iterable[str]) -> None:
     signal.setitimer(signal.ITIMER_VIRTUAL, _TICK, _TICK)
 
 
+@contextmanager
+def watched(words: Iterable[str]) -> Iterator[None]:
+    """Watch this process for as long as the block runs, or the function that this decorates."""
+    watch(words)
+    try:
+        yield
+    finally:
+        stop()
+
+
 def stop() -> None:
     """Stop watching."""
     if hasattr(signal, "setitimer"):
@@ -101,8 +112,8 @@ def _times() -> int:
 def _size(word: str) -> int | None:
     """Return the size of what an argument names: PATH, --option=PATH, name=PATH or PATH!member.
 
-    That of a directory is the size of its files; 0 if there is no such file. None if the size is unknown: of standard
-    input, a pipe or a directory with very many files.
+    A directory has the size of its files, a compressed file several times its own. 0 if there is no such file; None
+    if the size is unknown: of standard input, a pipe or a directory with very many files.
     """
     if word == "-":
         return None
@@ -112,7 +123,8 @@ def _size(word: str) -> int | None:
             if stat.S_ISDIR(state.st_mode):
                 files = list(islice(Path(name).rglob("*"), _MOST_FILES))
                 return sum(file.stat().st_size for file in files) if len(files) < _MOST_FILES else None
-            return None if stat.S_ISFIFO(state.st_mode) else state.st_size
+            unpacked = _UNPACKED if name.endswith(".gz") else 1
+            return None if stat.S_ISFIFO(state.st_mode) else state.st_size * unpacked
     return 0
 
 
