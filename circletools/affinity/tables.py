@@ -4,8 +4,8 @@
     CIRCLETOOLS_affinity    [version = 1][subgraph count]
                             ([subgraph index][operator count n][device id * n][partition id * n])*
 
-0xFFFFFFFF stands for no device or no partition. The partition ids of a subgraph count from 0, in an order in which
-the partitions can run.
+0xFFFFFFFF stands for no device or no partition. The partitions of a subgraph are numbered from 0, in an order in
+which they can run.
 """
 
 from __future__ import annotations

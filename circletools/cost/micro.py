@@ -132,7 +132,7 @@ def _scopes_of(graphs: tuple[Graph, ...]) -> dict[int, tuple[Indices, Indices, i
 def _enter(
     graphs: tuple[Graph, ...], index: int, scope: list[int], scopes: dict[int, tuple[Indices, Indices, int]]
 ) -> Iterator[tuple[int, list[int]]]:
-    """Number the scopes of a subgraph; yield each call to enter. `scope` has one element, the last number used."""
+    """Number the scopes of a subgraph; yield each subgraph to enter next. `scope` holds only the last number used."""
     graph = graphs[index]
     starts, ends = np.zeros(len(graph), np.int64), np.zeros(len(graph), np.int64)
     scopes[index] = starts, ends, scope[0]

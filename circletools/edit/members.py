@@ -19,7 +19,7 @@ from circletools.wording import did_you_mean, suggestion
 
 
 def check_index(what: str, index: int, count: int) -> None:
-    """Raise UsageError for an index that is not below `count`."""
+    """Raise UsageError for an index outside 0 to `count` - 1."""
     if not 0 <= index < count:
         raise UsageError(f"{what} {index} does not exist; the count is {count} (indices start at 0)")
 

@@ -151,7 +151,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
 
 
 def _depends_on_shapes(refused: _Refusals) -> bool:
-    """Return whether an operator is unknown to the table, perhaps because the file lacks a shape or a value."""
+    """Return whether the table does not know some operator for a reason that a missing shape or value may explain."""
     return any(one and not one.measured and re.search(_INFERABLE, one.reason) for one in set(refused))
 
 

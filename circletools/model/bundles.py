@@ -32,7 +32,7 @@ LOCAL, LOCAL_BYTES = b"PK\3\4", 30
 HEADER_BYTES = 32
 MODEL = 3
 """The section type of a model."""
-PACKED = "it is compressed or encrypted, and MediaPipe cannot read it either; pack it uncompressed (zip -0)"
+PACKED = "it is compressed or encrypted, so circletools and MediaPipe cannot read it; pack it uncompressed (zip -0)"
 _MAGIC, _HEADER_END = b"LITERTLM", 24
 _U2, _U4, _U8 = Struct("<H"), Struct("<I"), Struct("<Q")
 _MOST = 65535

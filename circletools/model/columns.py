@@ -279,7 +279,7 @@ class ModelColumns(Attributes):
         outputs = self.operator_columns.outputs.take(slice(operators.start, operators.stop))
         tensors = outputs.flat()
         if tensors.size and (tensors.min() < -1 or tensors.max() >= len(rows)):
-            raise ModelFormatError("an operator's output does not exist", location=f"subgraphs[{subgraph}]")
+            raise ModelFormatError("an operator's output tensor does not exist", location=f"subgraphs[{subgraph}]")
         values = [names[tensor] for tensor in tensors.tolist()]
         if (outputs.count == 1).all():
             return list(zip(values, strict=True))

@@ -58,7 +58,7 @@ class Allowance:
 def allowance(expected: Array, kind: str, step: float, sensitivity: Difference | None = None) -> Allowance:
     """Return the difference that rounding explains for values of a type with this quantization step (0: none).
 
-    `sensitivity` is how much the reference changes with slightly changed inputs and constants. Integers that are not
+    `sensitivity` is how much the reference changes when inputs and constants change slightly. Integers that are not
     quantized, booleans and strings are exact.
     """
     finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else np.zeros(0)

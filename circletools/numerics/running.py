@@ -104,7 +104,7 @@ class Runner:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Turn the error for a part that cannot be made into the error for a part that does not run."""
+    """If a part cannot be made, raise the error for a part that does not run."""
     try:
         yield
     except CircleToolsError as error:

@@ -55,7 +55,7 @@ def _of_origins(model: ModelGraph) -> list[Finding]:
 def table_findings(model: ModelGraph, origins: Origins, freshness: Freshness) -> list[Finding]:
     """Return findings where the decoded tables do not fit the model's operators, or omit some."""
     if freshness.state == "stale":
-        message = f"the origins are stale: {freshness.reason}; embed them again, or track them from the earlier model"
+        message = f"the origins are stale: {freshness.reason}; embed new origins, or track those of the earlier model"
         return [Finding("STALE_ORIGIN", "warning", freshness.place, message)]
     if not any(origins.operators) and any(map(len, model.graphs)):
         message = "the tables name no operator; this is harmless outside the ONE compiler"

@@ -71,7 +71,7 @@ class Clock:
 
 
 class Pace:
-    """Keeps the best time of a small loop, and checks whether the processor is still as fast."""
+    """Keeps the best time of a small loop, and checks whether the processor is still that fast."""
 
     def __init__(self) -> None:
         """Start without a best time."""

@@ -34,7 +34,7 @@ Bound = Array[c_char]
 
 
 class TensorInfo(Structure):
-    """`nnfw_tensorinfo` with extra room: the runtime writes `rank` dimensions, although the struct only holds 6."""
+    """`nnfw_tensorinfo` with extra room: the runtime writes `rank` dimensions, although the struct holds only 6."""
 
     _fields_ = (("dtype", c_int32), ("rank", c_int32), ("dims", c_int32 * 32))
 

@@ -72,7 +72,7 @@ def profile(request: Request) -> Recorded:
 
 
 def _run_times(means: Sequence[int]) -> list[int]:
-    """Return the time of each run, given the mean of the runs so far, rounded down.
+    """Return the time of each run; `means` has, after each run, the mean of all runs so far, rounded down.
 
     The sum of the first n runs is thus known to within n. Of the possible sums, those on the shortest path are taken,
     so that times change only where the means show it.

@@ -19,7 +19,7 @@ from .parameters import FORMAT, first_executions, listed, refuse_mixing
 By = Literal["type", "operator", "source", "module"]
 Tables = Annotated[
     tuple[By, ...],
-    option("--by", "Show only this table; may be repeated. Default: all (without origins, types and operators)."),
+    option("--by", "Show only this table; may be repeated. Default: all; type and operator in text without origins."),
 ]
 TimeForm = Annotated[Literal["text", "json", "csv", "collapsed", "speedscope"], FORMAT]
 ProfileForm = Annotated[Literal["text", "json", "collapsed", "speedscope"], FORMAT]

@@ -13,7 +13,7 @@ import circletools as ct
 from ..console.reading import reading
 from ..console.terminal import print_message, print_notes, show_as
 from ..signature import argument, option
-from .parameters import Form, Input, Output, TableForm, listed
+from .parameters import Form, Input, OutputFile, TableForm, listed
 from .rewriting import refuse_inputs, target
 
 
@@ -37,7 +37,7 @@ def compare(
     max_steps: Annotated[
         float | None, option("--max-steps", "Report errors of more than this many quantization steps as faults.", "N")
     ] = None,
-    timeout: Annotated[float, option("--timeout", "Time limit for a run of a program.", "SECONDS", min=0.1)] = 600.0,
+    timeout: Annotated[float, option("--timeout", "Time limit for each program run.", "SECONDS", min=0.1)] = 600.0,
     html: Annotated[str | None, option("--html", "Also write a page with a graph of the errors.", "FILE")] = None,
     form: TableForm = "text",
 ) -> None:
@@ -67,7 +67,7 @@ def compare(
 
 def reduce(
     source: Input,
-    output: Output = None,
+    output: OutputFile = None,
     while_: Annotated[
         str | None,
         option("--while", "A command, with {} for the model; status 0 means that the model still fails.", "COMMAND"),

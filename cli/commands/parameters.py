@@ -10,6 +10,7 @@ import circletools as ct
 from ..signature import argument, option
 
 Input = Annotated[str, argument("IN", "The model to read, or - for standard input.")]
+OutputFile = Annotated[str | None, argument("OUT", "The file to write, or - for standard output.")]
 Output = Annotated[str | None, argument("OUT", "The file (a directory if IN is one), or - for standard output.")]
 Directory = Annotated[Path, argument("DIR", "The directory to write to.")]
 InPlace = Annotated[bool, option("--in-place", "Overwrite IN.")]
@@ -19,9 +20,7 @@ Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp that reveals
 OneSubgraph = Annotated[int, option("--subgraph", "The subgraph to use.", "N", min=0)]
 With = Annotated[str | None, option("--with", "Also try these programs (docs/runtimes.md).", "PROGRAM,...")]
 Timeout = Annotated[float, option("--timeout", "Time limit for each program in --with.", "SECONDS", min=0.1)]
-Baseline = Annotated[
-    Path | None, option("--baseline", "Report only findings that are not in this earlier JSON output.", "FILE")
-]
+Baseline = Annotated[Path | None, option("--baseline", "Omit findings that are in this earlier JSON output.", "FILE")]
 
 FORMAT = option("--format", "Output format.")
 Form = Annotated[Literal["text", "json"], FORMAT]

@@ -36,7 +36,7 @@ def requires(
 ) -> None:
     """Show which TFLite and LiteRT releases can load a model.
 
-    Shows what older releases lack, as measured with all releases on the package index since tflite-runtime 2.8. Exits
+    Shows what older releases lack, as measured with all releases on PyPI since tflite-runtime 2.8. Exits
     with status 1 if a release in --runtime does not load the model. See docs/requires.md.
     """
     asked = {"--runtime": runtime, "--lower or --write": lower or write or None, "--resolver": resolver}

@@ -10,7 +10,7 @@ from ..console.progress import of_bytes
 from ..console.reading import reading
 from ..console.terminal import print_notes
 from ..signature import argument, option
-from .parameters import InPlace, Input, OneSubgraph, Output
+from .parameters import InPlace, Input, OneSubgraph, OutputFile
 from .rewriting import is_member, new_findings, print_result, refuse_inputs, rewrite, target
 
 Pairs = tuple[str, ...]
@@ -18,7 +18,7 @@ Pairs = tuple[str, ...]
 
 def extract(
     source: Input,
-    output: Output = None,
+    output: OutputFile = None,
     from_: Annotated[Pairs, option("--from", "A tensor to turn into an input; may be repeated.", "TENSOR")] = (),
     to: Annotated[Pairs, option("--to", "A tensor to turn into an output; may be repeated.", "TENSOR")] = (),
     operators: Annotated[
@@ -50,7 +50,7 @@ def extract(
 
 def rename(
     source: Input,
-    output: Output = None,
+    output: OutputFile = None,
     tensor: Annotated[Pairs, option("--tensor", "Rename tensors by name or glob; may be repeated.", "OLD=NEW")] = (),
     input_: Annotated[Pairs, option("--input", "Name an input, such as 0=image; may be repeated.", "N=NEW")] = (),
     output_: Annotated[Pairs, option("--output", "Name an output, such as 0=boxes; may be repeated.", "N=NEW")] = (),
@@ -90,7 +90,7 @@ def rename(
 
 def signature(
     source: Input,
-    output: Output = None,
+    output: OutputFile = None,
     add: Annotated[str | None, option("--add", "The key of a signature to add.", "KEY")] = None,
     inputs: Annotated[
         Pairs, option("--input", "An input of the signature (default: all, by tensor name).", "NAME=TENSOR")
@@ -116,7 +116,7 @@ def signature(
 
 def reorder(
     source: Input,
-    output: Output = None,
+    output: OutputFile = None,
     inputs: Annotated[
         str | None, option("--inputs", "The old positions in their new order, such as 2,0,1.", "N,...")
     ] = None,
@@ -146,7 +146,7 @@ def _positions(words: str) -> tuple[int, ...]:
 
 def expose(
     source: Input,
-    output: Output = None,
+    output: OutputFile = None,
     tensor: Annotated[Pairs, option("--tensor", "A tensor to turn into an output; may be repeated.", "TENSOR")] = (),
     every: Annotated[
         Pairs, option("--every", "Add outputs of operators whose code matches this glob; may be repeated.", "CODE")
@@ -170,7 +170,7 @@ def expose(
 def replace(
     member: Annotated[str, argument("MEMBER", "The model in a bundle, such as face.task!face.tflite.")],
     model: Annotated[str, argument("MODEL", "The replacement model.")],
-    output: Output = None,
+    output: OutputFile = None,
 ) -> None:
     """Replace a model in a bundle.
 

@@ -128,7 +128,7 @@ def test_dump_of_stale_origins(tmp_path: Path) -> None:
     model = put(tmp_path / "a.circle", stale)
     ran = run("dump-origins", model, "--json")
     what = "subgraphs[0].operators[1]: the origins are stale: the number of operators was 3 and is now 2"
-    remedy = "embed them again, or track them from the earlier model"
+    remedy = "embed new origins, or track those of the earlier model"
     assert (ran.status, ran.err) == (1, f"warning: {model}: {what}; {remedy}\n")
     assert json.loads(ran.out)["freshness"] == {
         "state": "stale", "subgraph": 0, "operator_index": 1, "reason": "the number of operators was 3 and is now 2"

@@ -64,7 +64,7 @@ def test_an_output_that_does_not_exist_has_no_name(tensor: int) -> None:
     graph.ends([], [])
     with open_model(build.to_bytes()) as model:
         assert model.operator_columns.first_outputs.tolist() == [tensor]
-        with pytest.raises(ModelFormatError, match=r"^subgraphs\[1\]: an operator's output does not exist"):
+        with pytest.raises(ModelFormatError, match=r"^subgraphs\[1\]: an operator's output tensor does not exist"):
             model.output_names(1)
 
 

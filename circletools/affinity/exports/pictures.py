@@ -64,7 +64,7 @@ def every_device_of(graph: Graph, affinity: Affinity, why: str) -> list[str]:
 
 
 def flows(facts: Graph) -> list[Flow]:
-    """Return tensors that pass from producers to readers, by reader. Raises ModelFormatError for a missing tensor."""
+    """Return the tensors passed from producer to reader, by reader. Raises ModelFormatError for a missing tensor."""
     producers = facts.producer.tolist()
     pairs = dict.fromkeys(zip(*(each.tolist() for each in facts.uses), strict=True))
     return [Flow(tensor, producers[tensor], reader) for reader, tensor in pairs if producers[tensor] >= 0]

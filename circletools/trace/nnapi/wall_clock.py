@@ -45,7 +45,7 @@ _SIGN_BIT = 63
 class Windows(NamedTuple):
     """Time intervals: executions or runs, with their starts, ends, and processes.
 
-    `layer` and `phase` are those of the windows. Within the windows, deeper layers are counted in `phases`.
+    `layer` and `phase` are those of the windows. Within them, deeper layers count only while in one of `phases`.
     """
 
     starts: Numbers
