@@ -81,7 +81,7 @@ def test_a_program_that_says_otherwise_ends_with_status_1(tmp_path: Path) -> Non
 
 def test_help_lists_the_built_in_tables() -> None:
     words = "".join(run("fit", "--help").stdout.split())  # a name is broken at its hyphen
-    assert f"capabilityfiles,or{','.join(ct.affinity.shipped())}." in words
+    assert f"capabilityfiles,oranyof{','.join(ct.affinity.shipped())}." in words
 
 
 def test_notes_are_messages(tmp_path: Path) -> None:

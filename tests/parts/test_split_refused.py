@@ -76,7 +76,7 @@ def test_a_called_subgraph_uses_resources_for_its_caller(tmp_path: Path) -> None
     [
         (None, "the model has no affinity"),
         ("stale", "the affinity is stale"),
-        ("no device", "have no device"),
+        ("no device", "no device is set for"),
         ("cycle", "wait for each other"),
     ],
 )

@@ -143,7 +143,8 @@ def test_statistics_and_summary() -> None:
 def test_an_explanation() -> None:
     assert list(ct.render.explanation_text(ct.checks.explain("OPERATOR_TYPES"))) == [
         "OPERATOR_TYPES (warning)",
-        "  LiteRT's kernel does not support this combination of types, according to the table of `OPERATOR_VERSION`",
+        "  LiteRT's kernel does not support this combination of types, according to the same table as for "
+        "`OPERATOR_VERSION`",
         "  To do: fix the exporter",
         f"  Example: {ct.checks.explain('OPERATOR_TYPES').example}",
     ]
