@@ -112,6 +112,7 @@ def main() -> None:
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader of a pipe goes away
     signals.listen()
+    bounds.enable()
     try:
         _run()
     except signals.Stopped as stopped:

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol
 
+from ..console import bounds
 from ..console.memory import keep_freed
 from .task import Outcome, Task, apply, lost
 
@@ -180,6 +181,7 @@ def _serve(pipe: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by an exception, to remove a half-written file
     gc.disable()  # as `main` does
     keep_freed()
+    bounds.enable()
     with suppress(EOFError, OSError):  # the parent process is gone, or has no more tasks
         while True:
             pipe.send(apply(pipe.recv()))

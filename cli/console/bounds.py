@@ -32,6 +32,9 @@ _UNPACKED = 10  # times the size of compressed traces, as is usual
 _STATM = Path("/proc/self/statm")
 
 
+_enabled = False
+
+
 class Exceeded(BaseException):
     """The exception for an exceeded limit. No handler of errors in the library catches it."""
 
@@ -41,6 +44,12 @@ class Exceeded(BaseException):
             f"stopped after {used}, more than an input of {input_bytes:,} bytes should need",
             hint=f"if you trust the input, set {VARIABLE}=off",
         )
+
+
+def enable() -> None:
+    """Let `watch` have an effect: in processes of the program, but not in those that only call its commands."""
+    global _enabled  # noqa: PLW0603 - a property of the process, as the timer is
+    _enabled = True
 
 
 def allow(times: int) -> None:
@@ -57,7 +66,8 @@ def watch(words: Iterable[str]) -> None:
     stop()
     sizes = [_size(word) for word in words]
     if (
-        None in sizes
+        not _enabled
+        or None in sizes
         or not (times := _times())
         or not hasattr(signal, "setitimer")
         or threading.current_thread() is not threading.main_thread()

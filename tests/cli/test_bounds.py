@@ -45,7 +45,7 @@ def test_what_never_ends_is_stopped(what: str) -> None:
     if what == "memory" and not Path("/proc/self/statm").exists():
         pytest.skip("this system does not say how much memory a process has")
     limits = "bounds.SECONDS, bounds.BYTES = 60, 50 << 20" if what == "memory" else "bounds.SECONDS = 0.2"
-    code = f"from circletool_cli.console import bounds\n{limits}\nbounds.watch(['x'])\ntry:\n "
+    code = f"from circletool_cli.console import bounds\n{limits}\nbounds.enable()\nbounds.watch(['x'])\ntry:\n "
     code += _ENDLESS[what].replace("\n", "\n ") + "\nexcept bounds.Exceeded as exceeded:\n print(exceeded.error)"
     said = _python(code).stdout
     assert ("of processor time" if what == "time" else "MiB of memory") in said
