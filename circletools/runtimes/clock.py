@@ -7,8 +7,9 @@ away a third of its speed for several seconds; `Pace` can.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from time import perf_counter, process_time
@@ -89,3 +90,25 @@ class Pace:
         for _ in range(_STEPS):
             pass
         return perf_counter() - start
+
+
+def run_times(means: Sequence[int]) -> list[int]:
+    """Return the time of each run; `means` has, after each run, the mean of all runs so far, rounded down.
+
+    The sum of the first n runs is thus known to within n. Of the possible sums, those on the shortest path are taken,
+    so that times change only where the means show it.
+    """
+    lows = [0, *(number * mean for number, mean in enumerate(means, 1))]
+    sums = [0.0]
+    while (at := len(sums) - 1) < len(means):
+        low, high = (0.0, at), (math.inf, at)  # bounds of the slope, and where they were found
+        for number in range(at + 1, len(lows)):
+            least, most = ((one - sums[at]) / (number - at) for one in (lows[number], lows[number] + number - 1))
+            if least > high[0] or most < low[0]:
+                slope, end = high if least > high[0] else low
+                break
+            low, high = max(low, (least, number)), min(high, (most, -number))
+        else:
+            slope, end = (low[0] + high[0]) / 2, len(means)
+        sums += [sums[at] + slope * passed for passed in range(1, max(1, abs(end) - at) + 1)]
+    return [round(after) - round(before) for before, after in pairwise(sums)]
