@@ -231,7 +231,7 @@ def by_name(items: Sequence[object], name: str | None = None) -> str:
     key = next((key for key in ("name", "key", "code") if hasattr(first, key)), "")
     shown, fault, others = "name", "by its", ""
     if key and name is not None:
-        held = (getattr(one, key) for one in (*getattr(items, "told", tuple)(), *islice(items, _MOST_NAMES)))
+        held = (getattr(one, key) for one in (*getattr(items, "named_first", tuple)(), *islice(items, _MOST_NAMES)))
         known = [*dict.fromkeys(getattr(one, "name", one) for one in held)]  # the name of an operator's code
         near = name if name in known else nearest(name, known)
         if not near:

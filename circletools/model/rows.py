@@ -50,7 +50,7 @@ class Rows(Attributes, Sequence[_Row]):
 
     def __init__(self, count: int, make: Callable[[int], _Row], negative: str | None = None) -> None:
         self._count, self._make, self._negative = count, make, negative
-        self.told: Callable[[], Sequence[_Row]] = tuple  # the items that errors name first
+        self.named_first: Callable[[], Sequence[_Row]] = tuple  # the items that errors name first
 
     def __len__(self) -> int:
         return self._count
@@ -129,7 +129,7 @@ class Subgraph(Attributes):
         """The tensors."""
         rows = self.columns.tensor_columns.rows_of(self.index)
         found = Rows(len(rows), lambda index: self._tensor(index, rows[index]), _OMITTED)
-        found.told = lambda: [found[one] for one in (*self.inputs, *self.outputs) if 0 <= one < len(found)]
+        found.named_first = lambda: [found[one] for one in (*self.inputs, *self.outputs) if 0 <= one < len(found)]
         return found
 
     def _operator(self, index: int, row: int) -> Operator:
