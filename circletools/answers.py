@@ -47,7 +47,7 @@ def _found(name: str, value: Any) -> str:
     if name[:1] == "_":
         return ""
     if isinstance(value, Index):
-        return f"it is an index: write {value.of}[{value}]" + f".{name}" * (value.of != "plan.devices")
+        return f"an index, here {value}: write {value.of}[index]" + f".{name}" * (value.of != "plan.devices")
     wanted = meanings(name)
     around = meanings(value.__name__) - {"circletool"} if inspect.ismodule(value) else frozenset()
     squeezed, *own = (plain_name(one).replace("_", "").lower() for one in (name, *_public(value)))
@@ -203,14 +203,6 @@ def unordered(value: Any) -> str:
     """Return an error message about a comparison with `<` or `>` of objects without an order."""
     key = next((one for one in ("index", "macs", "name") if hasattr(value, one)), "…")
     return f"{type(value).__name__} has no order (sorted, min and max need key=lambda one: one.{key})"
-
-
-def uncalled(value: Any, given: Sequence[object]) -> str:
-    """Return an error message about a call of an object."""
-    hint = f"write {_noted('call', value).replace('`', '') or 'it without parentheses'}"
-    if isinstance(value, Sequence) and given:
-        hint = f"write {[*given]}" if not isinstance(given[0], str) else by_name(value, given[0]).lstrip("; ")
-    return f"{type(value).__name__} is not a function ({hint})"
 
 
 def wrong_index(items: Sequence[object], index: Any) -> str:

@@ -31,10 +31,10 @@ def corrected(
     if owner is not None and (not given or title.endswith(f".{owner.__name__}")):
         return f"write {maker_of(owner)}" if given else f"{maker_of(owner)} makes one"
     (signature, hints), name = declared(call), title.rpartition(".")[2]
+    saved = next((one for one in (*given[1:], *named.values()) if _is_model(one)), None) if "edit" in hints else None
+    given = tuple(one for one in given if one is not saved)
+    named = {word: one for word, one in named.items() if one is not saved}
     held, wrong, loose, unknown = _sorted_out(call, given["self" in signature.parameters :], named)
-    kind, other = foreign()["elsewhere"].get(title, ("", ""))
-    if unknown and kind and {*unknown} <= {*taken(kind := getattr(import_module("circletools.judging"), kind))}:
-        return f"write {other.format(_request(kind, [], unknown))}"
     held |= _placed(type(given[0]), loose) if title.endswith("Request") else {}
     place = f"{_variable(owner)}.{name}" if owner else title
     codes, by_name = list[str](), name[:1].isupper()
@@ -53,8 +53,14 @@ def corrected(
             codes.append(f"{one.name}={code}" if by_name or one.kind is one.KEYWORD_ONLY else code)
         by_name = by_name or not code
     form, opened = f"{place}({', '.join(codes)})", wrong.get("edit")
-    if not any(type(one).__name__ == "ModelEdit" for one in (*given, *named.values())):
-        form = kept(form, _shown(opened, "path") if isinstance(opened, str | os.PathLike) else "")
+    module, kind, other = foreign()["elsewhere"].get(title, ("", "", ""))
+    if module and (loose or unknown) and {*unknown} <= {*taken(kind := getattr(import_module(module), kind))}:
+        return f"write {other.format(request=_request(kind, loose, unknown), form=form)}"
+    target = "target" if saved is None else _shown(saved, "target")
+    if any(type(one).__name__ == "ModelEdit" for one in (*given, *named.values())):
+        form += f"; edit.save({target})" * (saved is not None)
+    else:
+        form = kept(form, _shown(opened, "path") if isinstance(opened, str | os.PathLike) else "", target)
     notes = (note for part, note in foreign()["notes"].items() if part in (title, *unknown) or part in form)
     form += next((f"; {note}" for note in notes), "")
     return f"write {form}" + (f"; it takes {', '.join(taken(call)) or 'nothing'}" if unknown else "")
@@ -79,7 +85,6 @@ def _sorted_out(
     wrong = {name: held.pop(name) for name in [*held] if not fits(held[name], hints.get(name, Any))}
     loose: list[Any] = []
     for own, value in [*wrong.items(), *(("", one) for one in given[len(ordered) :])]:
-        is_file = isinstance(value, str | os.PathLike) and re.search(r"\.\w+$", os.fspath(value))
         for name in names:
             hint = hints.get(name, Any)
             is_kept = isinstance(value, bool) if hint is bool else classes_in(type(value)) and classes_in(hint)
@@ -88,7 +93,7 @@ def _sorted_out(
             if is_free and is_home:
                 held[name] = value
                 break
-            if is_file and "other" == name not in wrong:
+            if "other" == name not in wrong and (_is_file(value) or type(value).__name__ == "ModelEdit"):
                 wrong[name] = value
                 break
         else:
@@ -131,6 +136,8 @@ def _request(kind: type, values: list[Any], unknown: _Named) -> str:
     made, hints, found = maker_of(kind), declared(kind)[1], dict[str, str]()
     if len(values) == 1 and isinstance(values[0], Mapping) and {*values[0]} <= {*taken(kind)}:
         values, unknown = [], dict(values[0])
+    elif kind.__name__ == "PlanRequest" and len(values) == 1 and isinstance(values[0], str | Mapping | list | tuple):
+        values, unknown = [], _placement(values[0]) | unknown
     for word, value in unknown.items():
         if name := _same(word, taken(kind)):
             found[name] = _meant([value], {}, hints[name], f"{kind.__name__}.{name}")
@@ -154,10 +161,16 @@ def _placed(kind: type, values: list[Any]) -> _Named:
 def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Yield code for what a value may mean, with what it makes, or _SURE if that fits, None if there is nothing."""
     name, made, variable = place.rpartition(".")[2], maker_of(hint), _variable(type(value))
-    shown, is_file = _shown(value, name), isinstance(value, str | os.PathLike)
+    shown, is_file, is_model = _shown(value, name), isinstance(value, str | os.PathLike), _is_model(value)
+    classes = next((one.__name__ for one in classes_in(hint)), "")
     for place_of, ending, code in foreign()["files"]:
-        if is_file and place == place_of and os.fspath(value).endswith(ending):
+        if is_file and place_of in (place, classes) and os.fspath(value).endswith(ending):
             yield code.format(shown), _SURE
+    if isinstance(value, Mapping) and place == "PlanRequest.rules":
+        yield repr(_placement(value)["rules"]), _SURE
+    if "ct.PlanRequest(" in made and isinstance(value, str | Mapping | list | tuple) and not _is_file(value):
+        requested = _request(import_module("circletools.planning.request").PlanRequest, [value], {})
+        made = made.replace(foreign()["made"]["PlanRequest"], requested)
     if words := [word for one in kinds_of(hint) for word in words_of(one)]:
         near = next((one for one in words if meanings(str(one)) == meanings(str(value))), None)
         yield repr(near or nearest(str(value), map(str, words)) or words[0]), _SURE
@@ -173,13 +186,14 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping | list) and bytes in kinds_of(hint) and shown != name:
         yield f"json.dumps({shown}).encode()", _SURE
     arrays = [*value.values()] if isinstance(value, Mapping) else value
-    for code, one in ((f"[{shown}]", [value]), (f"[[{shown}]]", [[value]]), (f"[[*{shown}.values()]]", [arrays])):
+    by_name = f"[[{shown}[model.subgraphs[0].tensors[one].name] for one in model.subgraphs[0].inputs]]"
+    for code, one in ((f"[{shown}]", [value]), (f"[[{shown}]]", [[value]]), (by_name, [arrays])):
         yield code, one if shown == name and "ndarray" in str(hint) else None
     yield "ct.open(edit.to_bytes())", value.model if variable == "edit" else None
     for attribute in ("index", "name", "model"):
         yield f"{variable}.{attribute}", getattr(value, attribute, None)
     yield "model.source.path", getattr(getattr(value, "source", None), "path", None) if name != "target" else None
-    yield re.sub(r"\bmodel\b", lambda _: f"ct.open({shown})", made), _SURE if is_file and "model" in made else None
+    yield re.sub(r"\bmodel\b", lambda _: f"ct.open({shown})", made), _SURE if is_model and "model" in made else None
     yield made.replace("path", shown), _SURE if is_file and "(path)" in made else None
     yield made, _SURE if made else None
     for one in _plain_ways(value, names, place, isinstance(value, int) and "PathLike" in str(hint)):
@@ -218,15 +232,42 @@ def _shown(value: Any, name: str) -> str:
     return "model" if type(value).__name__ == "Model" and name not in _OWN else name
 
 
+def _placement(value: Any) -> _Named:
+    """Return the fields of a plan's request for devices, rules, devices by operator or operators by device."""
+    words = [value] if isinstance(value, str) else [*map(str, value)]
+    if isinstance(value, Mapping):
+        pairs = [(one, key) for key, held in value.items() if isinstance(held, list | tuple) for one in held]
+        words = [f"{_selector(one)}={device}" for one, device in pairs or value.items()]
+    rules = [one for one in words if "=" in one]
+    devices = [*dict.fromkeys(one.rpartition("=")[2] for one in rules)] or words
+    return {"devices": devices} | ({"rules": rules} if rules else {}) | {"default": devices[-1] if devices else ""}
+
+
+def _selector(what: Any) -> str:
+    """Return the selector of a rule for operators given by index, code or name."""
+    kind = "index" if isinstance(what, int) else "op" if str(what).isupper() else "name"
+    return str(what) if ":" in str(what) else f"{kind}:{what}"
+
+
+def _is_file(value: Any) -> bool:
+    """Return whether a value is a path or looks like the name of a file."""
+    return isinstance(value, os.PathLike) or (isinstance(value, str) and bool(re.search(r"\.\w+$", value)))
+
+
+def _is_model(value: Any) -> bool:
+    """Return whether a value is the path of a model."""
+    return isinstance(value, str | os.PathLike) and os.fspath(value).endswith((".tflite", ".circle"))
+
+
 def _variable(kind: type) -> str:
     """Return the usual name of an object of a class."""
     return "edit" if kind.__name__ == "ModelEdit" else kind.__name__.lower()
 
 
-def kept(form: str, path: str | None = "") -> str:
-    """Return a statement that saves the edit that an expression makes; `path` is code for the model to open."""
+def kept(form: str, path: str | None = "", target: str = "target") -> str:
+    """Return a statement that saves the edit that an expression makes; `path` and `target` are code for files."""
     start = f"with ct.open({path}) as model, ct.edit(model)" if path else "with ct.edit(model)"
-    return f"{start} as edit: {form}; edit.save(target)" if re.search(r"\bedit[,.)]", form) else form
+    return f"{start} as edit: {form}; edit.save({target})" if re.search(r"\bedit[,.)]", form) else form
 
 
 def maker_of(hint: Any) -> str:

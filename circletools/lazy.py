@@ -17,16 +17,9 @@ LazyExports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
 class Answering(ModuleType):
-    """A module that explains two mistakes: calling the module itself, and using a name that it lacks."""
+    """A module that explains names that it lacks."""
 
     if not TYPE_CHECKING:
-
-        def __call__(self, *_given: object, **_named: object) -> None:
-            place, _, name = self.__name__.rpartition(".")
-            value, key = (self, "call") if hasattr(self, "__all__") else (sys.modules[place], name)
-            fault = f"has no function {name!r}" if value is not self else "is not a function"
-            raise TypeError(import_module("circletools.answers").answer(fault, value, key))
-
         __getattr__ = missing
 
 
@@ -59,6 +52,7 @@ def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
     def names() -> list[str]:
         return sorted({*vars(sys.modules[module]), *places})
 
+    Facade.__name__ = Answering.__name__ = ModuleType.__name__  # as errors of Python call them
     sys.modules[module].__class__ = Facade
     return find, names, sorted(places)
 

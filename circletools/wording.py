@@ -140,8 +140,7 @@ class EnumName(str):
     def __ne__(self, other: object) -> bool:
         return same if (same := self.__eq__(other)) is NotImplemented else not same
 
-    def __hash__(self) -> int:
-        return str.__hash__(self)
+    __hash__ = str.__hash__
 
     def __deepcopy__(self, _memo: object) -> EnumName:
         return self
@@ -193,7 +192,8 @@ def _ordering(name: str) -> Callable[[Any, object], Any]:
     """Return a comparison that explains how to sort objects without an order."""
 
     def compare(self: Any, other: object) -> Any:
-        if (found := getattr(super(Attributes, self), name)(other)) is NotImplemented:
+        found = getattr(super(Attributes, self), name)(other)
+        if found is NotImplemented and isinstance(other, type(self)):  # others may still know how to compare
             raise TypeError(_answers().unordered(self))
         return found
 
@@ -238,18 +238,7 @@ class Attributes:
         def __delitem__(self, index: object) -> None:
             raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'delitem')})")
 
-        def __call__(self, *given: object, **_named: object) -> None:
-            raise TypeError(_answers().uncalled(self, given))
-
         __lt__, __le__, __gt__, __ge__ = (_ordering(f"__{one}__") for one in ("lt", "le", "gt", "ge"))
-
-        def __len__(self) -> int:
-            if inner := getattr(super(), "__len__", None):
-                return inner()
-            raise TypeError(_answers().answer("is not a list", self, 0))
-
-        def __bool__(self) -> bool:
-            return not hasattr(super(), "__len__") or len(self) > 0
 
         def __setattr__(self, name: str, value: object) -> None:
             params = getattr(self, "__dataclass_params__", None)
@@ -299,7 +288,10 @@ class Named(dict[str, Any]):
             return type(self), (dict(self),)
 
     def __missing__(self, name: str) -> Any:
-        raise KeyError(f"there is no {name!r} ({suggestion(str(name), map(str, islice(self, _MOST_ROWS)))})")
+        known = [*map(str, islice(self, _MOST_ROWS))]
+        parts = [f"[{one!r}]" for one in sorted(known) if one.startswith(f"{name}_")]
+        hint = f"write {' and '.join(parts)}" if parts else suggestion(str(name), known)
+        raise KeyError(f"there is no {name!r} ({hint})")
 
     def __getattr__(self, name: str) -> Any:
         hint = f"write [{name!r}]" if name in self else suggestion(name, map(str, islice(self, _MOST_ROWS)))
@@ -339,7 +331,7 @@ class Index(int):
 class TensorIndex(Index):
     """The index of a tensor in its subgraph."""
 
-    of = "subgraph.tensors"
+    of = "model.subgraphs[0].tensors"
 
 
 class SubgraphIndex(Index):

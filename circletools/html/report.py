@@ -15,6 +15,7 @@ from circletools.html.html import SourceLinks, page_html
 from circletools.html.timing import read_times
 from circletools.model.model import Model
 from circletools.storage.documents import naming_files
+from circletools.storage.files import write
 from circletools.version import __version__
 from circletools.wording import Attributes, counted
 
@@ -27,6 +28,10 @@ class Report(Attributes):
 
     html: bytes
     notes: tuple[Finding, ...]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file. Raises OutputError if it cannot be written."""
+        write(path, [self.html])
 
 
 def report_html(
@@ -47,7 +52,7 @@ def report_html(
     to another model.
 
         with ct.open("out.circle") as model:
-            Path("report.html").write_bytes(ct.report_html(model, ["trace.chrome.json"]).html)
+            ct.report_html(model, ["trace.chrome.json"]).save("report.html")
     """
     links = SourceLinks(source_url, source_root)
     with naming_files():

@@ -85,7 +85,7 @@ def choose_subgraphs(model: ModelGraph, choice: str | Iterable[int]) -> list[int
         return [int(choice)]
     raise UsageError(
         f"`subgraphs={choice[:40]}` is neither `entry` nor `all` nor one of the {len(model)} subgraphs",
-        hint="`circletool inspect` lists them",
+        hint="edit.save(path) writes the model" if "." in choice else "`circletool inspect` lists them",
     )
 
 

@@ -32,7 +32,7 @@ from circletools.parts.names import graph_at
 from circletools.storage.documents import read_json
 from circletools.surgery.rename import Pair, rename_metadata, split_pair
 from circletools.surgery.request import EndNames
-from circletools.wording import Attributes, Tabular, counted, suggestion
+from circletools.wording import Attributes, Tabular, counted, suggestion, warn
 
 _IMAGE_RANK, _COLORS = 4, {1: "GRAYSCALE", 3: "RGB"}
 
@@ -53,6 +53,23 @@ def list_entries(model: Model) -> Entries:
     return Entries(metadata_summaries(model))
 
 
+class Octets(bytes):
+    """Bytes of a file. `==` warns about a string, and about bytes that lack only zero bytes at the end."""
+
+    def __eq__(self, other: object) -> bool:
+        same, way = bytes.__eq__(self, other), r'write value.rstrip(b"\0")'
+        if isinstance(other, str):
+            warn(f"bytes never equal a str; {way}.decode() == {other[:80]!r}", direct=True)
+        elif same is False and other and self.rstrip(b"\0") == other:
+            warn(f"the value ends with zero bytes; {way} == {other!r}", direct=True)
+        return same
+
+    def __ne__(self, other: object) -> bool:
+        return same if (same := self.__eq__(other)) is NotImplemented else not same
+
+    __hash__ = bytes.__hash__
+
+
 def get_entry(model: Model, name: str) -> bytes:
     """Return the value of a metadata entry; if several entries have this name, that of the last one.
 
@@ -61,7 +78,7 @@ def get_entry(model: Model, name: str) -> bytes:
     value = model.metadata_value(name)
     if value is None:
         raise _unknown(model, name)
-    return bytes(value)
+    return Octets(value)
 
 
 def set_entry(edit: ModelEdit, name: str, value: bytes) -> RewriteResult:

@@ -46,7 +46,7 @@ def report(
     ct.files.check_target(output)
     with reading(source) as model:
         made = ct.report_html(model, traces, skip=skip, on=listed(on), source_url=source_url, source_root=source_root)
-    ct.files.write(output, [made.html])
+    made.save(output)
     if made.notes:
         print_message(f"{', '.join(note.message for note in made.notes)}: see the page")
         raise Exit(1)
