@@ -14,8 +14,6 @@ from circletools.wording import Attributes, Tabular, one_of
 
 Verdict = Literal["resident", "not_resident", "not_known"]
 _verdict = one_of("verdict", get_args(Verdict))
-MEASURED_ARENA = 1 << 24
-"""The size in bytes of the arena in which TFLM was measured."""
 _Item = TypeVar("_Item")
 
 
@@ -207,8 +205,7 @@ class TargetFit(Tabular):
         """Whether the model runs on the target; unknown if nothing is refused but not everything was measured."""
         if self.obstacles or self.refused:
             return _verdict("not_resident")
-        is_larger = self.memory is not None and self.memory.arena_bytes > MEASURED_ARENA
-        return _verdict("not_known" if self.misfits or is_larger else "resident")
+        return _verdict("not_known" if self.misfits else "resident")
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the operators that are refused or were not measured."""

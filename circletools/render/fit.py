@@ -14,7 +14,6 @@ from circletools.cost.micro import MicroMemory
 from circletools.findings import fingerprint
 from circletools.fit.request import key_of
 from circletools.fit.verdicts import (
-    MEASURED_ARENA,
     Alike,
     Asked,
     Blamed,
@@ -113,7 +112,6 @@ def memory_text(target: str, memory: MicroMemory) -> str:
     least = "at least " if memory.unknown else ""
     unknown = f"; not counted: {', '.join(memory.unknown)}" if memory.unknown else ""
     unknown += "; `--with tflm` measures it" if unknown and "CUSTOM:" not in unknown else ""
-    unknown += f"; the largest arena tried was {MEASURED_ARENA:,}" if memory.arena_bytes > MEASURED_ARENA else ""
     return (
         f"{target}: arena {least}{memory.arena_bytes:,} bytes ({origin}{unknown}): {memory.activation_bytes:,} of "
         f"activations, {memory.persistent_bytes:,} that persist; flash {memory.flash_bytes:,} bytes for the model"

@@ -33,9 +33,9 @@ def loads(request: Request) -> Verdict:
 def placement(request: Request) -> Verdict:
     """Return the operators that run on the NPU and, for the others, the reason that Vela gives."""
     text = _compile(request)
-    if _NONE_LEFT.search(text):  # the refused operator is not needed: it only computes a shape that Vela knows
-        return Verdict("ok", "", (), "npu")
     operators = list(_reasons(text, "cpu"))
+    if _NONE_LEFT.search(text):  # what is refused only computes shapes that Vela knows, except for CALL_ONCE,
+        operators = [one for one in operators if one.code in {"", "CALL_ONCE"}]  # which it does not count, but keeps
     operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text) if not _MADE_UP.fullmatch(name)]
     return Verdict("ok", "", tuple(operators), "npu")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,8 @@ def test_what_is_on_the_processor_has_a_reason_or_just_a_name(ask: Ask) -> None:
         ),
         "npu",
     )
+    none_left = SAID.partition("CPU operators")[0] + "CPU operators = 0 (0.0%)"
+    assert ask("placement", none_left).operators == (Placed("cpu", "No outputs", code="CALL_ONCE"),)
 
 
 REASON = Placed("", "Unsupported opType", code="CUSTOM", tensor="a")
@@ -106,11 +109,8 @@ def test_a_refusal_names_the_operator_that_it_is_about(
 def test_what_the_compiler_prints_is_not_on_standard_output(
     end: int | BaseException, ask: Ask, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    if end:
-        with pytest.raises(RefusedError):
-            ask("loads", "of the compiler", end)
-    else:
-        assert ask("loads", "of the compiler") == Verdict("ok")
+    with pytest.raises(RefusedError) if end else nullcontext():
+        assert ask("loads", "of the compiler", end) == Verdict("ok")
     os.write(1, b"afterwards")
     assert capfd.readouterr().out == "afterwards"
 

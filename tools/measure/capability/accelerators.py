@@ -24,7 +24,7 @@ from circletools.runtimes.protocol import Request
 from tools.measure.capability.single import array
 
 CONFIGURATIONS = {"ethos-u55": "ethos-u55-128", "ethos-u65": "ethos-u65-256", "ethos-u85": "ethos-u85-256"}
-_ARENA_BYTES = 1 << 24
+_ARENA_BYTES = 1 << 30
 
 Place = tuple[int, int]
 
