@@ -46,7 +46,7 @@ def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
     name, data = os.fspath(path), read_bytes(path)
     try:
         if len(data) > _MOST_BYTES or max(line.count(b".") for line in data.split(b"\n")) > _MOST_DOTS:
-            raise ValueError(f"more than {_MOST_BYTES >> 20} MiB, or {_MOST_DOTS:,} dots in one line")
+            raise ValueError(f"the file exceeds {_MOST_BYTES >> 20} MiB, or a line has more than {_MOST_DOTS:,} dots")
         document = _toml(name)(data.decode())
         whole = document.get("tool", {}).get("circletools", {}) if Path(name).name == NAMES[1] else document
         table = whole.get("check", {})

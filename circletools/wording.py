@@ -155,9 +155,9 @@ class EnumName(str):
         else:
             is_known = not (is_type or isinstance(other, int))
         if not is_known:
-            known, what = self.known(True), str(getattr(other, "__name__", other))[:80]
-            shown = repr(what) if isinstance(other, str) else what
-            warn(f"{shown} is no {self.what}; {suggestion(known.get(other) or what, {*known.values()})}", direct=True)
+            all_, word = self.known(True), str(getattr(other, "__name__", other))[:80]
+            shown = repr(word) if isinstance(other, str) else word
+            warn(f"unknown {self.what} {shown}; {suggestion(all_.get(other) or word, {*all_.values()})}", direct=True)
 
 
 class MissingError(AttributeError):

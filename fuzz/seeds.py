@@ -196,7 +196,7 @@ def capabilities() -> list[bytes]:
 
 def baselines() -> list[bytes]:
     """Return what `fit --json` wrote."""
-    finding = {"code": "ADD", "reason": "onert-ruy has no ADD", "origin": ["add"]}
+    finding = {"code": "ADD", "reason": "onert-ruy does not support ADD", "origin": ["add"]}
     document = {
         "schema_version": 1,
         "file": "a",

@@ -101,7 +101,7 @@ def _taps(facts: Graph, subgraph: SubgraphAffinity, affinity: Affinity) -> list[
         if makes != reads:
             ours, theirs = (affinity.devices.get(device, "no device") for device in (makes, reads))
             name = text(facts.values.names[tensor])
-            message = f"{name} is produced on {ours}, and operator {reader} reads it on {theirs}"
+            message = f"{name!r} is produced on {ours}, and operator {reader} reads it on {theirs}"
             place = f"{facts.place()}.outputs[{slots[tensor]}]"
             found[tensor] = Finding("CROSS_DEVICE_TAP", "warning", place, message)
     return [found[tensor] for tensor in sorted(found, key=slots.__getitem__)]

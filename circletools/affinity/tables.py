@@ -108,7 +108,7 @@ def decode_affinity_tables(value_of: Callable[[str], bytes | memoryview | None])
     for index, subgraph in subgraphs.items():
         unknown = set(np.unique(subgraph.devices).tolist()) - names.keys() - {NONE}
         if unknown:
-            message = f"subgraph {index} names the missing device {min(unknown)}"
+            message = f"subgraph {index} refers to the missing device {min(unknown)}"
             raise TableFormatError(message, location=AFFINITY_TABLE, offset=0)
     return Affinity(names, subgraphs)
 

@@ -40,7 +40,7 @@ def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, not
     try:
         return read(model)
     except TableFormatError as error:
-        message = f"{model.source.name}: ignored the {what} table, which cannot be decoded: {error}"
+        message = f"{model.source.name}: the {what} table was ignored, because it cannot be decoded: {error}"
         notes.append(Finding("MALFORMED_TABLE", "info", "", message))
         return None
 

@@ -19,7 +19,7 @@ def check_editable(model: Model) -> None:
     broken = next(filter(is_dangling, check_model(model)), None)
     if broken is not None:
         raise EditError(
-            f"{broken.message}; new entries could make it valid",
+            f"{broken.message}; new objects could make this reference valid",
             location=broken.location,
             hint="`circletool check --structure-only` lists all such places",
         )

@@ -20,7 +20,7 @@ GENERAL = "change what the reason names"
 _PLACE = r"(?P<place>(?:input|output) \d+)"
 _LEFT, _SIGN = "(?P<left>.+)", "(?P<sign><=|>=|==|<|>)"
 _OF_ANOTHER = r"(?P<other>operator \d+), which reads the unpacked constant, is not supported"
-_IN_CONTEXT = r"reads an (?P<end>output|input) of (?P<other>operator \d+, \S+): .+"
+_IN_CONTEXT = r"it reads an (?P<end>output|input) of (?P<other>operator \d+, \S+): .+"
 _APART = {
     "output": "put another operator between it and {}, or replace one of the two",
     "input": "give it an input other than {}, or replace one of the two",
@@ -45,8 +45,8 @@ def is_consequence(reason: str) -> bool:
 
 @cache
 def _remedy(reason: str, code: str) -> str:
-    device, has_no, refused = reason.partition(" has no ")
-    if has_no and refused == code:
+    device, unsupported, refused = reason.partition(" does not support ")
+    if unsupported and refused == code:
         return f"replace {code} with operators that {device} supports"
     if context := re.fullmatch(_IN_CONTEXT, reason):
         return _APART[context["end"]].format(context["other"])

@@ -51,7 +51,7 @@ class Budget:
         if sum(repeated.values()) > self.most:
             raise ModelFormatError(
                 f"{what} total {count} bytes in a file of {self.size}",
-                hint="it describes far more data than it contains, so it is not read",
+                hint="the file describes far more data than it contains, so it is not read",
             )
         self._repeated = repeated
 

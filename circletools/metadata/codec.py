@@ -92,7 +92,7 @@ class TableReader:
 
     def header(self, version: int) -> int:
         """Read `[version][count]`, the header of circletools' own tables, and return the count."""
-        known, count = _PAIR.unpack(self.take(_PAIR.size, "shorter than its header (8 bytes)"))
+        known, count = _PAIR.unpack(self.take(_PAIR.size, "too short for its header (8 bytes)"))
         if known != version:
             raise self.error(f"version {known} is not known", 0, "use a newer version of circletools")
         return int(count)
@@ -105,7 +105,7 @@ class TableReader:
     def entries(self) -> Iterable[tuple[int, int, int]]:
         """Yield (id, count, offset) of each entry; the caller must read its data before the next entry."""
         if len(self.data) < _U4.size:
-            raise self.error("shorter than its entry count (4 bytes)", 0)
+            raise self.error("too short for its entry count (4 bytes)", 0)
         declared = int(_U4.unpack(self.take(_U4.size))[0])
         found = 0
         while self.position < len(self.data):

@@ -209,7 +209,7 @@ def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
         if kind != _SPARSE or segments is None or indices is None:
             return f"level {at} of sparsity has no segments or indices"
         if len(segments) != stored + 1 or (np.diff(segments) < 0).any() or int(segments[-1]) != len(indices):
-            return f"level {at} of sparsity: the segments do not divide {len(indices)} indices among {stored}"
+            return f"level {at} of sparsity: the segments do not divide {len(indices)} indices among {stored} entries"
         stored = len(indices)
     return stored
 

@@ -121,7 +121,7 @@ def archive_files(memory: memoryview) -> Iterator[tuple[Member, bytes]]:
     if recorded > start:
         raise ModelFormatError("the ZIP archive begins before the file", hint="some programs cannot read it")
     if END in comment:
-        raise ModelFormatError("the archive's comment contains a second end", hint="programs may use either of them")
+        raise ModelFormatError("the archive's comment contains a second end record", hint="programs may use either")
     place = start
     for name, entry in entries:
         method, flags = _U2.unpack_from(entry, 10)[0], _U2.unpack_from(entry, 8)[0]
@@ -147,7 +147,7 @@ def _sections(memory: memoryview) -> Iterator[Member]:
         raise ModelFormatError("the bundle is truncated")
     end = _U8.unpack_from(memory, _HEADER_END)[0]
     if not HEADER_BYTES + 8 <= end <= len(memory):
-        raise ModelFormatError(f"the header ends at byte {end} but the file at {len(memory)}", offset=_HEADER_END)
+        raise ModelFormatError(f"the header cannot end at {end} in a {len(memory)}-byte file", offset=_HEADER_END)
     wire, schema = Wire(memory[HEADER_BYTES:end]), load_schema("litertlm")
     root = Tables(wire, schema.tables[schema.root], np.array([wire.one(0, np.dtype("<u4"))], np.int64))
     metadata, _ = root.child("section_metadata", schema)

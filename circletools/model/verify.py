@@ -122,9 +122,8 @@ class _Bounds:
         data = np.isin(self.model.tensor_columns.buffers, np.flatnonzero(self.model.buffers.filled))
 
         def message(at: int) -> str:
-            return f"external buffer {values[at]} does not exist" + "; LiteRT refuses one along with data" * bool(
-                data[at]
-            )
+            refused = "; LiteRT refuses a tensor that also has data" * bool(data[at])
+            return f"external buffer {values[at]} does not exist{refused}"
 
         yield from findings_at(_INDEX, bad, indices.place, message)
 
@@ -192,7 +191,7 @@ def _check_sentinel(model: Model) -> Iterator[Finding]:
         return
     first = model.buffers.tables.take(slice(0, 1))
     if model.buffers.data.count[0] or any(first.scalars(name)[0] for name in ("offset", "size")):
-        message = "buffer 0 must be empty; it means no data"
+        message = "buffer 0 stands for no data, so it must be empty"
         yield Finding("SENTINEL_BUFFER_NOT_EMPTY", "warning", "buffers[0]", message)
 
 

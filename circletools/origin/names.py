@@ -113,7 +113,7 @@ def _merged_note(model: ModelGraph, named: SourcesByOperator) -> Iterator[Findin
     if found:
         names = [one if isinstance(one, str) else one.name for one in found[:3]]
         listed = ", ".join(names + ["..."] * (len(found) > 3))
-        message = f"{counted(len(found), 'source')} may each stand for several modules with equal names"
+        message = f"{counted(len(found), 'source')} may stand for several modules with equal names"
         message += f" ({listed}): record the conversion (docs/origins.md)"
         yield Finding("SOURCE_NAMES", "warning", "", message)
 

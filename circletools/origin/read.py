@@ -229,6 +229,6 @@ def _check_default_names(model: ModelGraph, origins: Origins) -> Freshness:
     if default and 2 * known >= len(table):  # otherwise a user chose the names
         for operator in sorted(table):
             if origins.sources[operator] != names[operator]:
-                reason = f"source {operator} is {origins.sources[operator]!r}, but the output is {names[operator]!r}"
+                reason = f"operator {operator} outputs {names[operator]!r}, not {origins.sources[operator]!r}"
                 return Freshness("stale", 0, operator, reason)
     return Freshness("unstamped")

@@ -84,7 +84,7 @@ def decode_op_table(data: bytes | memoryview, sources: Iterable[int] | None = No
         if operator in operators:
             raise reader.error(f"duplicate entry for operator {operator}", at)
         if known is not None and not ids <= known:
-            raise reader.error(f"operator {operator} names the missing source {min(ids - known)}", at + 8)
+            raise reader.error(f"operator {operator} refers to the missing source {min(ids - known)}", at + 8)
         operators[operator] = ids
     return operators
 

@@ -39,7 +39,7 @@ from circletools.parts.package import (
 )
 
 _SHOWN = 20  # the most findings of one kind
-_UNKNOWN = "is not in the source with these options, constants, inputs and outputs"
+_UNKNOWN = "is not in the original model with these options, constants, inputs and outputs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +179,14 @@ class _Parts:
         outputs = self._files.connections.source.outputs
         for slot, (name, expected) in enumerate(zip(outputs, self._expected, strict=True)):
             if self._known[name] != expected:
-                message = f"{name!r} differs from the source; split again"
+                message = f"{name!r} differs from the original model; split again"
                 yield Finding("OUTPUT_DIFFERS", "error", f"source.outputs[{slot}]", message)
 
     def _check_metadata(self, names: set[str], file: str, place: str) -> None:
         self.annotated |= AFFINITY_TABLE in names
         missing = ", ".join(sorted(self._entries - names))
         if missing:
-            message = f"{file} lacks the metadata {_listed(missing)}, which the source has and every part needs"
+            message = f"{file} lacks metadata that the original model has and every part needs: {_listed(missing)}"
             self.without.append(Finding("METADATA_MISSING", "warning", f"{place}.metadata", message))
 
 

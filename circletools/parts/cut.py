@@ -162,7 +162,7 @@ class Cutter:
 
     def _check_output(self, tensor: int, inputs: Sequence[int]) -> None:
         if tensor in inputs:
-            raise self._refusal("it would be both input and output", tensor, "leave it out of `from_=` or `to=`")
+            raise self._refusal("it would be an input and an output", tensor, "leave it out of `from_=` or `to=`")
         if self._reach.producer[tensor] < 0:
             raise self._refusal("no operator produces it", tensor, "use `to=` with the output of an operator")
 

@@ -168,12 +168,12 @@ def _nondeterminism(files: SplitFiles, worker: Worker, inputs: Runs, expected: R
                 f"({difference}), so values prove nothing about the split"
             )
             return Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)
-        for how, rewrite in (("compact", compact_parts), ("with metadata added", _with_metadata)):
+        for how, rewrite in (("as a compact file", compact_parts), ("with metadata added", _with_metadata)):
             write(written, rewrite(model))
             if (difference := changed(written)) is not None:
                 message = (
                     f"the values of the parts differ, but so do those of the unchanged model written {how} "
-                    f"({difference}): the result of {worker.runtime} depends on the file's layout, not on the split"
+                    f"({difference}): the results of {worker.runtime} depend on the file's layout, not on the split"
                 )
                 return Finding("LAYOUT_CHANGES_VALUES", "info", str(files.source), message)
     return None

@@ -170,8 +170,8 @@ def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
         if subgraph.left:
             number = counted(len(subgraph.left), "partition")
             first = f"the first has {numbered(subgraph.left[0].operators, 'operator')}"
-            kept = f"the plan keeps {number} of fewer than {min_size} operators; {first}"
-            message = f"{kept}: a rule fixes them, or no other device supports them or has room"
+            kept = f"the plan keeps {number} of fewer than {min_size} operators ({first})"
+            message = f"{kept}: rules fix these operators' devices, or no other device supports them or has room"
             yield Finding("PARTITION_TOO_SMALL", "warning", f"subgraphs[{index}]", message)
 
 

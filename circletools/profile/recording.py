@@ -57,7 +57,7 @@ def profile(
     """
     if on.partition(":")[0] not in PROFILERS:
         message = f"{on!r} is not a runtime, or has no operator profiler in its package"
-        raise UsageError(message, hint=f"profilers exist for {', '.join(PROFILERS)}; the CPU is 'litert:xnnpack'")
+        raise UsageError(message, hint=f"profilers exist for {', '.join(PROFILERS)}; litert:xnnpack uses the CPU")
     program, variant = named(on)
     sets = [[*read_inputs(inputs).values()]] if isinstance(inputs, str | os.PathLike) else inputs
     if runs < 1:

@@ -73,7 +73,7 @@ def difference_text(found: ModelDifference, before: Model, after: Model, *, full
         yield section
         yield from _section(shown, labels, alike, full)
         if len(shown) < len(groups):
-            yield f"  and {counted(len(groups) - len(shown), 'more kind')} of difference (--full shows them)"
+            yield f"  and {counted(len(groups) - len(shown), 'more kind')} of difference (--full shows all)"
         yield ""
     counts = Counter(change.difference.kind for change in found.changes)
     kinds = ", ".join(f"{counts[kind]} {kind}" for kind in _SIGNS if counts[kind])  # type: ignore[index]
@@ -114,7 +114,7 @@ def _section(groups: _Groups, labels: tuple[Labels, Labels], alike: int, full: b
         if more and alike == 1:
             lines[-1] = (lines[-1][0], f"{lines[-1][1]}  (and {more} more of this kind)")
         elif more:
-            lines.append(("", f"and {more} more of this kind (--full shows them)"))
+            lines.append(("", f"and {more} more of this kind (--full shows all)"))
     yield from table_text(lines, widest=_WIDEST_PATH)
 
 

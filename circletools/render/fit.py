@@ -90,7 +90,7 @@ def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
             for one in [obstacle.finding for obstacle in target.obstacles[1:] if obstacle.is_new]:
                 yield f"  {one.code} {one.location}: {one.message}"
             if target.obstacles and target.refused and not full:
-                yield f"  once loaded, it would still have {counted(target.refused, 'refused operator')} (--full)"
+                yield f"  once loaded, the model would have {counted(target.refused, 'refused operator')} (--full)"
             if full or not target.cause:
                 yield from _misfits_text(target.misfits, full)
                 yield from _sources_text(target, _MOST_ROWS if full else 2 * _MOST_REASONS)
@@ -272,7 +272,7 @@ def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> d
     subject = "model" if one.operator_index is None else "operator"
     table, program = ("accepts", "refuses") if one.table_takes else ("refuses", "accepts")
     words = f": {one.words}" if one.words else ""
-    text = f"the table of {target} {table} the {subject}, but the program {program} it ({asked.program}){words}."
+    text = f"the table of {target} {table} the {subject}, but the program {asked.program} {program} it{words}."
     return {
         "ruleId": "TABLE_DISAGREES",
         "level": "warning",

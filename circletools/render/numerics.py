@@ -44,10 +44,10 @@ def reduction_text(found: Reduction) -> Iterator[str]:
         f"operators of subgraph {found.subgraph}: {ranges(found.operators)} of {found.operator_count:,}, "
         f"{', '.join(found.codes[:8])}"
     )
-    left = counted(found.outputs, "output"), f"{counted(found.zeros, 'constant')} zero"
+    left = counted(found.outputs, "output"), f"{counted(found.zeros, 'constant')} set to zero"
     yield ", ".join((*left, counted(found.trials, "trial")))
     if found.still_fails is not None:
-        yield "weights and names are replaced; it " + ("still fails" if found.still_fails else "no longer fails")
+        yield f"weights and names are replaced; the model {'still' if found.still_fails else 'no longer'} fails"
 
 
 def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:

@@ -33,8 +33,8 @@ def requirements_text(found: Requirements) -> Iterator[str]:
             yield f"{title(one.runtime)} {lacking}"
     minimum = found.minimum
     declared = "none" if minimum.declared is None else minimum.declared
-    needed = "no TensorFlow release is known" if minimum.needed is None else minimum.needed
+    needed = "no known TensorFlow release suffices" if minimum.needed is None else f"needed: {minimum.needed}"
     more = " or older" if minimum.is_bound else ""
     more += " without the custom operators" if found.first is None and minimum.needed is not None else ""
     state = "correct" if minimum.state == "true" else minimum.state
-    yield f"min_runtime_version: {declared} ({state}; needed: {needed}{more})"
+    yield f"min_runtime_version: {declared} ({state}; {needed}{more})"

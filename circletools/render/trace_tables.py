@@ -223,9 +223,9 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     events = f"{counted(trace['events'], 'event')} in {milliseconds(trace['elapsed_ns'])} ms"
     signs = sorted(_INCOMPLETE & {one["code"] for one in document["diagnostics"]})
     whole = (
-        f"{'' if {'T003', 'T004'} & {*signs} else 'no loss known, '}incomplete ({', '.join(signs)})"
+        f"{'' if {'T003', 'T004'} & {*signs} else 'no known losses, '}incomplete ({', '.join(signs)})"
         if signs
-        else "no loss known"
+        else "no known losses"
     )
     yield f"{trace['name']}: {trace['encoding']}, {events}, {whole}"
     if drivers:

@@ -78,7 +78,7 @@ def _reshape(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
     shape, outer = was.shape(), element_count(was.shape()[:axis])
     able = [at for at in range(len(base)) if element_count(base[:at]) == outer and base[at] % batch.before == 0]
     exact = [at for size in (batch.before, shape[axis]) for at in able if base[at] == size]
-    refuse_unless(bool(able), f"{shown(shape)} to {shown(base)} loses the batch (dimension {axis})", 1)
+    refuse_unless(bool(able), f"reshaping {shown(shape)} to {shown(base)} loses the batch (dimension {axis})", 1)
     at = (exact or able)[0]
     if sizes[at] == -1:
         return

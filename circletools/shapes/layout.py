@@ -67,9 +67,8 @@ def unpack(call: Call) -> Sequence[Shape]:
     """One output for each index of the dimension."""
     shape = call.shape()
     axis, count = call.axis(call.option("axis"), len(shape)), call.option("num")
-    refuse_unless(
-        shape[axis] == count == call.results, f"dimension {axis} is {shape[axis]}, the number of outputs {count}"
-    )
+    fits = shape[axis] == count == call.results
+    refuse_unless(fits, f"size {shape[axis]} of dimension {axis} is not the number of outputs, {count}")
     return [without(shape, axis)] * count
 
 
@@ -88,7 +87,7 @@ def split(call: Call) -> Sequence[Shape]:
     shape, count = call.shape(1), call.option("num_splits")
     refuse_unless(count == call.results > 0, f"the number of outputs is {call.results}, but num_splits is {count}")
     axis = call.axis(call.number(0), len(shape))
-    refuse_unless(shape[axis] % count == 0, f"dimension {axis} is {shape[axis]}, the number of outputs {count}")
+    refuse_unless(shape[axis] % count == 0, f"size {shape[axis]} of dimension {axis} is not a multiple of {count}")
     return [(*shape[:axis], shape[axis] // count, *shape[axis + 1 :])] * count
 
 
@@ -174,23 +173,23 @@ def gather(call: Call) -> Sequence[Shape]:
     shape, indices = call.shape(), call.shape(1)
     axis, batch = call.axis(call.option("axis"), max(len(shape), 1)), call.option("batch_dims")
     batch += len(indices) if batch < 0 else 0
-    refuse_unless(batch <= axis and shape[:batch] == indices[:batch], f"indices {shown(indices)} in {shown(shape)}")
+    fits = batch <= axis and shape[:batch] == indices[:batch]
+    refuse_unless(fits, f"indices {shown(indices)} do not fit {shown(shape)}")
     return [(*shape[:axis], *indices[batch:], *shape[axis + 1 :])]
 
 
 def gather_nd(call: Call) -> Sequence[Shape]:
     """The slices that the last dimension of the indices selects."""
     shape, indices = call.shape(), call.shape(1)
-    refuse_unless(bool(indices) and indices[-1] <= len(shape), f"indices {shown(indices)} in {shown(shape)}")
+    refuse_unless(bool(indices) and indices[-1] <= len(shape), f"indices {shown(indices)} do not fit {shown(shape)}")
     return [indices[:-1] + shape[indices[-1] :]]
 
 
 def scatter_nd(call: Call) -> Sequence[Shape]:
     """The shape that the third input contains; the updates contain a slice for each index."""
     indices, updates, sizes = call.shape(), call.shape(1), tuple(call.numbers(2))
-    refuse_unless(
-        bool(indices) and updates == indices[:-1] + sizes[indices[-1] :], f"{shown(updates)} in {shown(sizes)}"
-    )
+    fits = bool(indices) and updates == indices[:-1] + sizes[indices[-1] :]
+    refuse_unless(fits, f"updates {shown(updates)} do not fit {shown(sizes)}")
     return [sizes]
 
 
@@ -203,8 +202,8 @@ def tile(call: Call) -> Sequence[Shape]:
 
 def broadcast_to(call: Call) -> Sequence[Shape]:
     """The shape that the second input contains, if the first broadcasts to it."""
-    wanted = tuple(call.numbers(1, 1))
-    refuse_unless(broadcast(call.shape(), wanted) == wanted, f"{shown(call.shape())} to {shown(wanted)}", 1)
+    shape, wanted = call.shape(), tuple(call.numbers(1, 1))
+    refuse_unless(broadcast(shape, wanted) == wanted, f"{shown(shape)} does not broadcast to {shown(wanted)}", 1)
     return [wanted]
 
 

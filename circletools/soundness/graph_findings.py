@@ -124,8 +124,8 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
     refused = set(both[np.isin(tables.union_codes(tables.field("builtin_options")), with_fields)].tolist())
 
     def message(row: int) -> str:
-        known = "LiteRT refuses that; " if row in refused else ""
-        return f"a tensor is both input and output of the operator; {known}{CORRECT}"
+        known = "LiteRT refuses the operator; " if row in refused else ""
+        return f"a tensor is both an input and an output of the operator; {known}{CORRECT}"
 
     yield from findings_at("IN_PLACE_OPERATOR", both, whole.operator, message)
 

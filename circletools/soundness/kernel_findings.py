@@ -36,7 +36,7 @@ _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 _PRODUCTS = ("CONV_2D", "FULLY_CONNECTED")
 _JOINING = ("CONCATENATION", "PACK")
 _NARROW = ("INT8", "UINT8", "INT16")
-_REFUSED = "LiteRT's kernel refuses that"
+_REFUSED = "LiteRT's kernel refuses the operator"
 _Wrong = tuple[str, NDArray[np.bool_], str]
 """The code of a finding, a mask of the operators that it is about, and its message."""
 _UNCLIPPED = (4, 5)  # TANH and SIGN_BIT; LiteRT reads other numbers as NONE
@@ -210,7 +210,7 @@ def _wrong_scales(
         message = f"the output of {name} needs scale {scale} and zero point {zero} for {kind}; {_REFUSED}"
         yield "INVALID_QUANTIZATION", wrong, message
     wrong = _is(whole, source, needs.get("equal", ())) & given.differ(source, made) & (name not in _JOINING)
-    yield "INVALID_QUANTIZATION", wrong, f"{name} has a different scale or zero point than its input; {_REFUSED}"
+    yield "INVALID_QUANTIZATION", wrong, f"the input and output of {name} differ in scale or zero point; {_REFUSED}"
 
 
 def _is(whole: Whole, tensors: Indices, kinds: Iterable[str]) -> NDArray[np.bool_]:

@@ -28,8 +28,8 @@ def name_findings(model: Model) -> Iterator[Finding]:
                     again.append(tensor)
         if again:
             differ = any(types[first + tensor] != types[first + seen[here[tensor]]] for tensor in again)
-            named = "same name as an earlier tensor" + " of another type" * differ
-            message = f"{named}: {_listed(again, 'tensor')}; onert and OpenVINO confuse them"
+            named = f"{_listed(again, 'tensor')} {'has' if len(again) == 1 else 'have'} the same name as"
+            message = f"{named} an earlier tensor{' of another type' * differ}; onert and OpenVINO confuse them"
             yield Finding("DUPLICATE_NAME", "info", f"subgraphs[{subgraph}].tensors[{again[0]}]", message)
 
 

@@ -49,7 +49,7 @@ def shape_findings(model: Model) -> Iterator[Finding]:
         ):
             name = graph.operators.code_names[operator]
             doubt = isinstance(error, DoubtfulError)
-            end = "a kernel may compute something different" if doubt else "LiteRT's kernel refuses that"
+            end = "a kernel may compute something different" if doubt else "LiteRT's kernel refuses the operator"
             message = f"{name} does not fit its inputs: {error.reason}; {end}"
             yield Finding("OPERATOR_SHAPES", "warning", graph.place(operator), message)
 

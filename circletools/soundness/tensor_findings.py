@@ -83,11 +83,11 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
     bits = _bits(model)
     expected = np.ceil(elements * bits / 8)
     large, fixed = np.flatnonzero(expected >= _LARGEST_BYTES), whole.is_input | whole.graph.values.is_variable
-    ends = ("; LiteRT computes the shape", "", "; LiteRT refuses that")
+    ends = ("; LiteRT computes the shape", "", "; LiteRT refuses the tensor")
 
     def size_of(row: int) -> str:
-        end = ends[max(2 * int(fixed[row]), int(whole.has_data[row]))]
-        return f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; the limit is 2 GiB{end}"
+        end, shape = ends[max(2 * int(fixed[row]), int(whole.has_data[row]))], columns.shapes.row(row).tolist()
+        return f"the shape {shape} takes {expected[row]:.4g} bytes; the limit is 2 GiB{end}"
 
     yield from findings_at("TENSOR_TOO_LARGE", large, whole.tensor, size_of)
     if not len(buffers):
@@ -107,7 +107,7 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
             expected[row] = np.ceil(stored * bits[row] / 8)
 
     def message(row: int) -> str:
-        size = f"{columns.shapes.row(row).tolist()} takes {expected[row]:.15g} bytes"
+        size = f"the shape {columns.shapes.row(row).tolist()} takes {expected[row]:.15g} bytes"
         return f"{size}, but buffer {indices[row]} has {actual[row]:.15g}; {CORRECT}"
 
     short = np.flatnonzero(compared & (actual < expected))

@@ -45,7 +45,7 @@ def central_directory(file: memoryview) -> tuple[int, list[tuple[bytes, bytes]],
     if recorded == ZIP64:
         raise EditError("the ZIP archive is a ZIP64 archive", hint="it cannot be changed")
     if counts != [0, 0, len(entries), len(entries)]:  # some programs then find other files
-        raise EditError("the ZIP archive is broken", hint="its end contradicts its directory")
+        raise EditError("the ZIP archive is broken", hint="its end record contradicts its directory")
     return start, entries, recorded, bytes(file[end + END_FIELDS.size :])
 
 

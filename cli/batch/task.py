@@ -85,7 +85,9 @@ def apply(task: Task) -> Outcome:
         except bounds.Exceeded as exceeded:
             status = fail(exceeded.error)
         except Exception as error:  # a bug in circletools, or memory ran out: the other files still run
-            status = fail(ct.InvalidInputError(f"{type(error).__name__}: {error}", hint="run it alone for details"))
+            status = fail(
+                ct.InvalidInputError(f"{type(error).__name__}: {error}", hint="try this file alone for details")
+            )
         finally:
             bounds.stop()
     errors = [text for kind, text in captured.messages if kind == "error"]
@@ -105,7 +107,7 @@ def apply(task: Task) -> Outcome:
 
 def lost(task: Task, reason: str) -> Outcome:
     """Return the outcome of a task whose process died. Its exit status is 3, although the file may be valid."""
-    error = str(ct.InvalidInputError(reason, location=task.file, hint="run it alone for details"))
+    error = str(ct.InvalidInputError(reason, location=task.file, hint="try this file alone for details"))
     return _finished(task, Outcome(3, b"", (("error", error),), error=error))
 
 

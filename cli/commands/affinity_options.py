@@ -58,7 +58,7 @@ COSTS = {
 """Options for the times of operators and copies."""
 PLANNING = {
     "devices": _option(
-        Any, "--devices", "Devices in order of preference; the last gets all other operators.", "A,B,C", parser=listed
+        Any, "--devices", "Devices in order of preference; the last gets the rest.", "A,B,C", parser=listed
     ),
     "capabilities": _repeated(
         "--capabilities", "Operators that a device supports: FILE.json or a built-in table", "[DEVICE=]TABLE"

@@ -19,7 +19,7 @@ from .parameters import FORMAT, first_executions, listed, refuse_mixing
 By = Literal["type", "operator", "source", "module"]
 Tables = Annotated[
     tuple[By, ...],
-    option("--by", "Show only this table; may be repeated. Default: all; type and operator in text without origins."),
+    option("--by", "Show only this table; may be repeated. Default: all (text without origins: type and operator)."),
 ]
 TimeForm = Annotated[Literal["text", "json", "csv", "collapsed", "speedscope"], FORMAT]
 ProfileForm = Annotated[Literal["text", "json", "collapsed", "speedscope"], FORMAT]
@@ -122,7 +122,7 @@ def profile(
         if len(programs) > 1:
             raise ct.UsageError("-o writes the trace of only one runtime", hint="run the command once for each")
         ct.files.check_target(output)
-        refuse_mixing("the answer", output, "name a file for the trace")
+        refuse_mixing("the tables", output, "name a file for the trace")
     with reading(model) as opened:
         found = [
             ct.profile(opened, program, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout, depth=depth)

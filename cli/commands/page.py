@@ -27,7 +27,7 @@ def report(
     on: Annotated[str | None, option("--on", "Targets of the model, as for fit --on.", "TARGETS")] = None,
     source_url: Annotated[
         str,
-        option("--source-url", "A URL with {file} and {line} to link source lines to.", "URL", show_default=False),
+        option("--source-url", "The URL of source lines, with {file} and {line}.", "URL", show_default=False),
     ] = "",
     source_root: Annotated[
         str, option("--source-root", "The folder to which {file} is relative.", "DIR", show_default=False)

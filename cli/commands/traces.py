@@ -102,7 +102,7 @@ def trace_compare(
     count = comparison.unpaired if isinstance(comparison, ct.types.ProfileComparison) else 0
     other = 2 * count > len(comparison.rows) - 1
     if other:
-        print_diagnostic("warning", f"operators that ran on one side only: {count}; was it another model or runtime?")
+        print_diagnostic("warning", f"operators on one side only: {count}; do the models or runtimes differ?")
     if _complain(*analyses) or comparison.regressed or other:
         raise Exit(1)
 

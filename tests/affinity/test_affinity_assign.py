@@ -156,7 +156,7 @@ def test_the_default_takes_what_is_left() -> None:
         (["op:MUL=npu"], EditError, "subgraphs\\[0\\].operators\\[0\\]: FULLY_CONNECTED is left without"),
         (["op:*=npu", "op:MUL=gpu"], UsageError, "op:MUL=gpu: device 'gpu'"),
         (["op:*=npu", "op:CONV_2D=cpu"], UsageError, "op:CONV_2D=cpu: op:CONV_2D matches no"),
-        (["index:0-3=npu", "index:3=cpu"], UsageError, "index:3 assigns cpu to .*operators\\[3\\], index:0-3 "),
+        (["index:0-3=npu", "index:3=cpu"], UsageError, "index:3 assigns cpu to .*operators\\[3\\], but index:0-3 "),
     ],
 )
 def test_bad_rules_are_named(settings: list[str], error: type[CircleToolsError], message: str) -> None:

@@ -298,7 +298,7 @@ def test_the_environment_of_onert_has_a_longest_value(monkeypatch: pytest.Monkey
 
 
 BAD_TABLES: list[tuple[bytes, str, int]] = [
-    (b"\1\0\0\0\0\0\0", "shorter than its header (8 bytes)", 0),
+    (b"\1\0\0\0\0\0\0", "too short for its header (8 bytes)", 0),
     (np.array([2, 0], "<u4").tobytes(), "version 2 is not known", 0),
     (np.array([1, 1, 0], "<u4").tobytes(), "a subgraph's entry is truncated", 8),
     (np.array([1, 1, 0, 1, 0], "<u4").tobytes(), "the ids are truncated (operators: 1)", 16),
@@ -319,7 +319,7 @@ def test_a_table_that_names_an_unknown_device_tells_the_lowest() -> None:
     data = annotated(DIAMOND, affinity(["cpu"], ([0, 7, 5, None, 0, 0], [0] * 6)))
     with open_model(data) as model, pytest.raises(TableFormatError) as caught:
         read_affinity(model)
-    assert caught.value.message.startswith("subgraph 0 names the missing device 5")
+    assert caught.value.message.startswith("subgraph 0 refers to the missing device 5")
     assert (caught.value.location, caught.value.offset) == (AFFINITY_TABLE, 0)
 
 

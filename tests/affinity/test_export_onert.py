@@ -58,7 +58,7 @@ def test_every_operator_runs_where_it_was_said(assignment: str, tmp_path: Path) 
         assert close(outcome, run_onert(run.path)), (run.path.name, outcome)
     expected = dict.fromkeys(CALLING, "onert runs (IF|WHILE) on a separate backend")
     if assignment == "odd":
-        expected["circle/output_twice"] = "the constants .* are both read on cpu and ruy"
+        expected["circle/output_twice"] = "the constants .* are each read on cpu and ruy"
     assert refused.keys() == expected.keys()
     assert all(re.match(reason, refused[name]) for name, reason in expected.items())
 
@@ -283,7 +283,7 @@ def test_constants_that_both_backends_read(shared: int, tmp_path: Path) -> None:
         assert exported(data, ["cpu", "ruy"]) == environment
         assert outcome.outputs == run_with(data, tmp_path, {"BACKENDS": "cpu"}).outputs
     else:
-        assert "the constants 'w0' and 'b0' are both read on cpu and ruy" in refusal(data, ["cpu", "ruy"])
+        assert "the constants 'w0' and 'b0' are each read on cpu and ruy" in refusal(data, ["cpu", "ruy"])
         assert (outcome.stage, "ShapeValidator failed" in outcome.message) == ("prepare", True)
 
 

@@ -77,7 +77,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
     ("part", with_affinity(named("a", "a"), ["cpu", "npu"]),
      "two operators are named 'a'; this one has device npu, the other cpu", at(1), None),
     ("part", with_affinity(named("a", "b"), ["cpu", None]),
-     "the operator has no device; circle-partitioner would take the default", at(1), "annotate-affinity"),
+     "the operator has no device; circle-partitioner would use the default", at(1), "annotate-affinity"),
     ("part", with_affinity(named(), []), "the affinity names no devices", None, None),
     ("model-explorer", with_affinity(named("b", "1", "1"), ["cpu"] * 3),
      "Model Explorer has no key for this operator: '1' is the name of a tensor, and no output of the operator has a "
@@ -87,13 +87,13 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
     ("onert", with_affinity(named("a", "b"), ["cpu", "npu"]), "onert has no backend 'npu'", at(1),
      "available: cpu, ruy; annotate-affinity"),
     ("onert", with_affinity(graph_of("TANH", "IF"), ["cpu", "cpu"]),
-     "onert runs IF on a separate backend, and has no setting for subgraphs that it calls", at(1),
+     "onert runs IF on a separate backend, and has no setting for its subgraphs", at(1),
      "onert would fail with this map"),
     ("onert", with_affinity(graph_of("CONV_2D", "TANH"), ["ruy", "ruy"]), f"ruy has no kernel for TANH {MEASURED}",
      at(1), "available: CONV_2D, FULLY_CONNECTED; annotate-affinity"),
     ("onert", with_affinity(graph_of("FULLY_CONNECTED", type_="INT8"), ["ruy"]),
      f"ruy computes only in FLOAT32; 'x' is INT8 {MEASURED}", at(0),
-     "ruy would fail or return wrong numbers; run it on cpu"),
+     "run it on cpu; ruy would fail or return wrong numbers"),
     ("onert", with_affinity(graph_of("CONV_2D", "CONV_2D", tap=True), ["ruy", "cpu"]),
      f"the output 't0' of {at(0)} (ruy) is read here on cpu, where it is zero if onert allocates the outputs "
      f"{MEASURED}", at(1), "run fix-outputs --detach-taps, then annotate-affinity for the operators that it adds"),
@@ -101,7 +101,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
      f"one map serves all subgraphs; {at(1)} has device ruy, but this one has cpu", at(1, 1),
      "put both on the same device"),
     ("onert", sharing(2),
-     "the constants 'k0' and 'k1' are both read on cpu and ruy; onert then fails or returns wrong numbers "
+     "the constants 'k0' and 'k1' are each read on cpu and ruy; onert then fails or returns wrong numbers "
      f"{MEASURED}", at(2), "put the operators that share constants on one device"),
 ]  # fmt: skip
 

@@ -104,7 +104,7 @@ def tapped(*outputs: int) -> bytes:
 
 def test_an_output_that_another_device_reads() -> None:
     def tap(slot: int, name: str, makes: str, reads: str, reader: int) -> Found:
-        message = f"{name} is produced on {makes}, and operator {reader} reads it on {reads}"
+        message = f"{name!r} is produced on {makes}, and operator {reader} reads it on {reads}"
         return ("CROSS_DEVICE_TAP", "warning", f"subgraphs[0].outputs[{slot}]", message)
 
     assert of([0, 1, 1], [0, 1, 1], tapped(3, 1)) == [tap(1, "b", "npu", "cpu", 1)]

@@ -47,7 +47,7 @@ def test_the_first_tensor_can_be_an_unpacked_constant() -> None:
     with open_model(build.to_bytes("tflite")) as model:
         assert [str(refusal) for refusal in why_not(table, graph_of(model, 0))] == [
             "operator 1, which reads the unpacked constant, is not supported",
-            "npu has no ADD",
+            "npu does not support ADD",
         ]
 
 

@@ -107,7 +107,7 @@ def test_what_is_alike_is_counted(tmp_path: Path) -> None:
     second = put(tmp_path / "b.circle", with_affinity(data, ("cpu", "npu"), default="npu"))
     short, full = (run("diff", first, second, *more).out.decode() for more in ((), ("--full",)))
     assert short.count(".device ") == 3
-    assert "and 38 more of this kind (--full shows them)" in short
+    assert "and 38 more of this kind (--full shows all)" in short
     assert full.count(".device ") == 41
     assert short.splitlines()[-1] == full.splitlines()[-1]
 

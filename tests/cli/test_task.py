@@ -61,8 +61,8 @@ def test_a_task_stands_beside_others_unless_it_says_so() -> None:
         (ct.InvalidInputError("bad", location="f"), 3, "f: bad"),
         (ct.EditError("no", hint="do"), 4, "f: no (do)"),
         (ct.OutputError("full", location="out"), 4, "f: out: full"),
-        (ValueError("x"), 3, "f: ValueError: x (run it alone for details)"),
-        (MemoryError(), 3, "f: MemoryError:  (run it alone for details)"),
+        (ValueError("x"), 3, "f: ValueError: x (try this file alone for details)"),
+        (MemoryError(), 3, "f: MemoryError:  (try this file alone for details)"),
     ],
 )
 def test_how_a_command_ends(error: Exception, status: int, said: str | None) -> None:
@@ -157,7 +157,7 @@ def test_the_directory_of_a_result_is_made(tmp_path: Path) -> None:
 
 
 def test_a_task_that_was_lost() -> None:
-    said = "f: it ended (run it alone for details)"
+    said = "f: it ended (try this file alone for details)"
     assert lost(Task(saying, "f", {}, "f"), "it ended") == Outcome(3, b"", (("error", said),), error=said)
     document = json.loads(lost(Task(saying, "f", {"form": "json"}, "f"), "it ended").out)
     assert document == {"file": "f", "schema_version": 1, "exit_status": 3, "error": said}

@@ -84,7 +84,7 @@ def test_tables_that_cannot_be_decoded_are_compared_as_bytes() -> None:
     assert [(one.difference.kind, one.difference.path) for one in found.changes] == [
         ("changed", "metadata[ONE_op_table]"), ("removed", "origins"),
     ]  # fmt: skip
-    assert "ignored the origins table, which cannot be decoded: ONE_op_table" in found.notes[0].message
+    assert "the origins table was ignored, because it cannot be decoded: ONE_op_table" in found.notes[0].message
 
 
 def test_stamps_that_cannot_be_decoded() -> None:

@@ -44,7 +44,7 @@ def misfit(operator: int, code: str, output: str, **more: Any) -> Misfit:
         "subgraph": 0,
         "operator": operator,
         "code": code,
-        "reason": f"npu has no {code}",
+        "reason": f"npu does not support {code}",
         "remedy": f"replace {code} with operators that npu supports",
         "measured": True,
         "origin": (output,),
@@ -259,7 +259,7 @@ def test_a_model_of_composites_alone(fitted: Any) -> None:
     taken = {COMPOSITE[0]: [{"options": {"name": ["odml.1", "odml.2"]}}]}
     assert fitted(build.to_bytes(), taken).operators == 1
     assert [one.reason for one in fitted(build.to_bytes(), {}).misfits] == [
-        f"odml.{called}: npu has no STABLEHLO_COMPOSITE" for called in (1, 2)
+        f"odml.{called}: npu does not support STABLEHLO_COMPOSITE" for called in (1, 2)
     ]
 
 

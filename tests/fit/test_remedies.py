@@ -120,8 +120,8 @@ def test_three_places() -> None:
 
 def test_an_operator_that_is_not_there() -> None:
     assert remedy_of(refused(), "ADD") == "replace ADD with operators that npu supports"
-    assert remedy_of(Refusal("a has no b has no CUSTOM:x; y"), "CUSTOM:x; y") == GENERAL
-    assert remedy_of(Refusal("npu has no CUSTOM:x; y"), "CUSTOM:x; y") == (
+    assert remedy_of(Refusal("a does not support b does not support CUSTOM:x; y"), "CUSTOM:x; y") == GENERAL
+    assert remedy_of(Refusal("npu does not support CUSTOM:x; y"), "CUSTOM:x; y") == (
         "replace CUSTOM:x; y with operators that npu supports"
     )
 
@@ -131,7 +131,7 @@ def test_what_is_not_known_is_not_guessed() -> None:
     assert remedy_of(Refusal("the moon is new; input 0 has an unknown dimension"), "ADD") == (
         "change what the reason names; fix the shape of input 0"
     )
-    assert remedy_of(Refusal("npu has no ADD", measured=False), "ADD") == NOT_MEASURED
+    assert remedy_of(Refusal("npu does not support ADD", measured=False), "ADD") == NOT_MEASURED
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_for_the_sake_of_another_operator() -> None:
     words = "operator 12, which reads the unpacked constant, is not supported"
     assert remedy_of(Refusal(words), "DEQUANTIZE") == "change operator 12"
     assert is_consequence(words)
-    assert not is_consequence("npu has no ADD")
+    assert not is_consequence("npu does not support ADD")
 
 
 def of(element: str, *shape: int, kind: str = "computed", data: tuple[int, ...] | None = None) -> Operand:

@@ -76,7 +76,7 @@ def test_what_is_new_and_what_is_gone(tmp_path: Path, table: str) -> None:
 
 
 def test_each_finding_counts_once(tmp_path: Path, table: str) -> None:
-    finding = {"code": "NEG", "reason": "npu has no NEG", "origin": ["(noname)"]}
+    finding = {"code": "NEG", "reason": "npu does not support NEG", "origin": ["(noname)"]}
     old = write(tmp_path, {"schema_version": 1, "targets": [{"target": "npu", "findings": [finding] * 2}]})
     build = Build()
     graph = build.graph()

@@ -76,7 +76,7 @@ def test_the_view(browser: Browser, npu: str, tmp_path: Path) -> None:
     browser.open(page)
     tab(browser, "fit")
     shown = browser.text("#panel-fit")
-    assert "npu has no SOFTMAX" in shown
+    assert "npu does not support SOFTMAX" in shown
     assert "replace SOFTMAX with operators that npu supports" in shown
     browser.click_on("#panel-fit button.link")
     assert "SOFTMAX" in details(browser)

@@ -363,7 +363,7 @@ def test_a_buffer_out_of_range_is_refused_before_an_edit(beyond: int) -> None:
     with open_model(packed(changed, b"TFL3")) as model, pytest.raises(EditError) as caught:
         ModelEdit(model)
     assert caught.value.location == "subgraphs[0].tensors[3].buffer"
-    assert "could make it valid" in str(caught.value)
+    assert "could make this reference valid" in str(caught.value)
 
 
 def test_titles_are_distinct() -> None:

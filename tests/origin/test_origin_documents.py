@@ -211,7 +211,7 @@ def test_what_is_wrong_with_the_tables_of_a_model() -> None:
     assert [one[0] for one in found(OP_TABLE, b"\1")] == ["MALFORMED_ORIGIN_TABLE"]
     ((code, _, place, message),) = found(OP_TABLE, encode_op_table({0: {7}}))
     assert (code, place) == ("UNKNOWN_SOURCE_ID", f"metadata {OP_TABLE}")
-    assert message == f"operator 0 names the missing source 7 at byte 12{advice}"
+    assert message == f"operator 0 refers to the missing source 7 at byte 12{advice}"
     assert [one[0] for one in found(SOURCE_TABLE, encode_source_table({}))] == ["UNKNOWN_SOURCE_ID"]
     assert [one[0] for one in found(EXACT_TABLE, u32s(1))] == ["MALFORMED_ORIGIN_TABLE"]
     assert [one[0] for one in found("other", b"\1")] == ["PARTIAL_OP_TABLE"]

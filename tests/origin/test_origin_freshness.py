@@ -297,7 +297,7 @@ def test_one_table_alone() -> None:
     )
     assert (origins_of(source_only).sources, origins_of(source_only).operators) == ({4: "a"}, ({},))
     op_only = edited(bytes_of("circle/mlp"), lambda edit: edit.set_metadata(OP, encode_op_table({0: {1}})))
-    with pytest.raises(TableFormatError, match="names the missing source 1 at byte 12"):
+    with pytest.raises(TableFormatError, match="refers to the missing source 1 at byte 12"):
         origins_of(op_only)
 
 

@@ -31,12 +31,12 @@ def tabled(data: bytes, sources: dict[int, str], operators: dict[int, set[int]],
 
 BY_DEFAULT: list[tuple[tuple[str, ...], tuple[int, ...], tuple[int, str] | None]] = [
     (("t0", "t1", "t2", "t3"), (0, 1, 2, 3), None),
-    (("t0", "t1", "x", "y"), (0, 1, 2, 3), (2, "source 2 is 'x', but the output is 't2'")),
+    (("t0", "t1", "x", "y"), (0, 1, 2, 3), (2, "operator 2 outputs 't2', not 'x'")),
     (("t0", "x", "y", "z"), (0, 1, 2, 3), None),  # most names are somebody's own
-    (("t1", "t0", "y", "z"), (0, 1, 2, 3), (0, "source 0 is 't1', but the output is 't0'")),
+    (("t1", "t0", "y", "z"), (0, 1, 2, 3), (0, "operator 0 outputs 't0', not 't1'")),
     (("x", "t1", "t2", "t3"), (1, 2, 3), None),  # what the table does not say is not looked at
-    (("x", "t1", "t3", "y"), (1, 2), (2, "source 2 is 't3', but the output is 't2'")),
-    (("x", "y", "t2", "y"), (1, 2), (1, "source 1 is 'y', but the output is 't1'")),
+    (("x", "t1", "t3", "y"), (1, 2), (2, "operator 2 outputs 't2', not 't3'")),
+    (("x", "y", "t2", "y"), (1, 2), (1, "operator 1 outputs 't1', not 'y'")),
 ]
 
 

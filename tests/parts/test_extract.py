@@ -61,7 +61,7 @@ def test_what_a_part_has(
         ({"from_": ("a", "x"), "to": ("h",)}, ct.EditError, "'x': the outputs do not need it as an input"),
         ({"from_": ("h",)}, ct.EditError, "'h': none of the outputs depends on these inputs"),
         ({"from_": ("k",), "to": ("d",)}, ct.EditError, "'k': it is a constant"),
-        ({"from_": ("a",), "to": ("a",)}, ct.EditError, "'a': it would be both input and output"),
+        ({"from_": ("a",), "to": ("a",)}, ct.EditError, "'a': it would be an input and an output"),
         ({"to": ("x",)}, ct.EditError, "'x': no operator produces it"),
         ({"to": ("k",)}, ct.EditError, "'k': no operator produces it"),
         ({"to": ("hh",)}, ct.UsageError, "no tensor is called 'hh' .did you mean 'h'"),

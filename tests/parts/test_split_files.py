@@ -138,10 +138,10 @@ def test_other_values_are_told_unless_the_source_written_anew_has_others_too(tmp
         assert ran(files, wrong | {how: lambda *_: "no"})[0] == [in_parts, together]
     for how in ("compact", "with metadata"):
         found, runs = ran(files, wrong | {how: lambda x, y: [0, -x - y]})
-        words = "with metadata added" if how != "compact" else how
+        words = "with metadata added" if how != "compact" else "as a compact file"
         message = (
             f"the values of the parts differ, but so do those of the unchanged model written {words} (output 0: 1 of "
-            "1 values differ): the result of onert depends on the file's layout, not on the split"
+            "1 values differ): the results of onert depend on the file's layout, not on the split"
         )
         assert found == [Finding("LAYOUT_CHANGES_VALUES", "info", str(files.source), message)]
         assert runs == [WHOLE, *PARTS, PACKAGE, *(ANEW[:2] if how == "compact" else ANEW)]

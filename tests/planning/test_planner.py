@@ -240,7 +240,7 @@ def test_operators_that_nobody_asked_about_count_as_refused_and_are_told(tmp_pat
     assert "4 operators" in note.message
     assert "subgraphs[0].operators[2]" in note.message
     assert plan.assignment.why(0, 2) == "default; not npu: not measured: LOGISTIC was not tested"
-    assert plan.assignment.why(0, 0) == "default; not npu: npu has no FULLY_CONNECTED"
+    assert plan.assignment.why(0, 0) == "default; not npu: npu does not support FULLY_CONNECTED"
 
 
 def test_an_operator_on_a_device_that_does_not_take_it_is_noted() -> None:

@@ -71,7 +71,7 @@ def test_those_that_are_alike_are_counted() -> None:
     assert text_of(*alike[:4]) == [f"~ a[{index}].b  {index} -> (absent)" for index in range(4)]
     assert text_of(*alike) == [
         *(f"~ a[{index}].b  {index} -> (absent)" for index in range(3)),
-        "and 2 more of this kind (--full shows them)",
+        "and 2 more of this kind (--full shows all)",
     ]
     assert len(text_of(*alike, full=True)) == 5
     assert len(text_of(*alike[:3], *(one._replace(kind="removed") for one in alike[:3]))) == 6

@@ -115,7 +115,7 @@ def test_what_explains_the_model_stands_alone() -> None:
     target = replace(target, obstacles=(Obstacle(old, False), Obstacle(new, True)))
     assert list(ct.render.fit_text(found(target)))[4:] == [
         "  NO_BUFFERS model: new",
-        "  once loaded, it would still have 4 refused operators (--full)",
+        "  once loaded, the model would have 4 refused operators (--full)",
     ]
 
 
@@ -287,14 +287,14 @@ def test_programs_as_sarif() -> None:
         (one["message"]["text"], one["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]) for one in others
     ] == [
         (
-            "the table of npu accepts the operator, but the program refuses it (vela:ethos-u55-128): no ADD.",
+            "the table of npu accepts the operator, but the program vela:ethos-u55-128 refuses it: no ADD.",
             "subgraphs[0].operators[3]",
         ),
         (
-            "the table of npu refuses the operator, but the program accepts it (vela:ethos-u55-128).",
+            "the table of npu refuses the operator, but the program vela:ethos-u55-128 accepts it.",
             "subgraphs[1].operators[4]",
         ),
-        ("the table of npu accepts the model, but the program refuses it (litert:gpu).", "model"),
+        ("the table of npu accepts the model, but the program litert:gpu refuses it.", "model"),
     ]
 
 

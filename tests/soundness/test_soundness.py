@@ -120,17 +120,17 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "in place": (
         lambda graph: graph.operator("NEG", [3], [3]),
         [("IN_PLACE_OPERATOR", W, "operators[2]"), ("PRODUCED_TWICE", W, "operators[2]")],
-        "a tensor is both input and output of the operator",
+        "a tensor is both an input and an output of the operator",
     ),
     "in place, and nobody else": (
         lambda graph: graph.operator("NEG", [4], [graph.tensor("own")]),
         [("IN_PLACE_OPERATOR", W, "operators[2]")],
-        "a tensor is both input and output of the operator",
+        "a tensor is both an input and an output of the operator",
     ),
     "left out on both sides": (
         lambda graph: graph.operator(Code("CUSTOM", custom="mine"), [-1], [-1]),
         [("IN_PLACE_OPERATOR", W, "operators[2]")],
-        "a tensor is both input and output of the operator",
+        "a tensor is both an input and an output of the operator",
     ),
     "left out": (
         lambda graph: graph.operator("NEG", [0], [-1]),
@@ -158,11 +158,11 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "large": (
         tensor(0, shape=[1 << 29]),
         [("TENSOR_TOO_LARGE", W, "tensors[0]")],
-        "[536870912] takes 2.147e+09 bytes",
+        "the shape [536870912] takes 2.147e+09 bytes",
     ),
-    "short": (short, [("CONSTANT_TOO_SHORT", W, "tensors[2]")], "[2, 2] takes 16 bytes, but buffer 1 has 15"),
+    "short": (short, [("CONSTANT_TOO_SHORT", W, "tensors[2]")], "shape [2, 2] takes 16 bytes, but buffer 1 has 15"),
     "short outside": (outside, [("CONSTANT_TOO_SHORT", W, "tensors[2]")], "takes 16 bytes, but buffer 1 has 15"),
-    "long": (long, [("CONSTANT_TOO_LONG", INFO, "tensors[2]")], "[2, 2] takes 16 bytes, but buffer 1 has 17"),
+    "long": (long, [("CONSTANT_TOO_LONG", INFO, "tensors[2]")], "shape [2, 2] takes 16 bytes, but buffer 1 has 17"),
     "variable with data": (
         tensor(2, is_variable=True),
         [("INVALID_VARIABLE", W, "tensors[2]")],
@@ -258,7 +258,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("NO_OPERATOR_CODES", INFO, "model")],
         "there is no list of operator codes",
     ),
-    "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "as an earlier tensor: tensor 1;"),
+    "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "tensor 1 has the same name as an"),
     "unused tensor": (
         lambda graph: graph.tensor("left"),
         [("NOT_USED", INFO, "tensors[4]")],

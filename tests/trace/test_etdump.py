@@ -173,7 +173,7 @@ def test_broken_dumps() -> None:
     for start, end in ((5, 4), (0, 1 << 62)):
         with pytest.raises(InvalidInputError, match="an event ends before it starts or far too late") as caught:
             read([instruction("OPERATOR_CALL", 0, start, end)])
-        assert caught.value.hint == "was its clock running?"
+        assert caught.value.hint == "was the clock running?"
     assert read([instruction("OPERATOR_CALL", 0, 0, (1 << 62) - 1)]).runs[0].duration_ns == (1 << 62) - 1
     whole = DUMP.read_bytes()
     with pytest.raises(InvalidInputError, match="the dump is corrupt or truncated: ") as caught:

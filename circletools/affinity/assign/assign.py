@@ -151,7 +151,7 @@ def _unassigned(model: ModelGraph, subgraph: int, operator: int, refused: Refusa
     code = model.graphs[subgraph].operators.code_names[operator]
     said = "no rule matches it" + (f", and no table supports it: {refused}" if refused else "")
     place = f"subgraphs[{subgraph}].operators[{operator}]"
-    hint = "`default=DEVICE` takes the remaining operators"
+    hint = "`default=DEVICE` assigns the remaining operators"
     return EditError(f"{code} is left without a device: {said}", location=place, hint=hint)
 
 

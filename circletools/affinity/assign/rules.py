@@ -66,7 +66,7 @@ def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = Fa
                     row[operator] = entry
                 elif other.says != entry.says and _rank(other) == _rank(entry):
                     raise UsageError(
-                        f"{entry.selector} assigns {entry.says} to subgraphs[{subgraph}].operators[{operator}], "
+                        f"{entry.selector} assigns {entry.says} to subgraphs[{subgraph}].operators[{operator}], but "
                         f"{other.selector} ({other.place}) assigns {other.says}",
                         location=entry.place,
                         hint="the more specific rule applies: index, then name, origin, op; a name precedes a glob",

@@ -281,7 +281,7 @@ class _Reader:
         entries = self._typed(form[key], list, f"{place}.{key}", "a list")
         more = entries[-1:] == [_MORE]
         if more and len(entries) == 1:
-            self._fail(f"{place}.{key}[0]", "repeats nothing: no place precedes it")
+            self._fail(f"{place}.{key}[0]", "repeats nothing: no entry precedes it")
         found = []
         for index, entry in enumerate(entries[: len(entries) - more]):
             at = f"{place}.{key}[{index}]"

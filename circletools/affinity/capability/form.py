@@ -191,7 +191,7 @@ def in_context(
         found = np.flatnonzero(then[readers] & (others >= 0) & (others != readers))
         indices, at = np.unique(readers[found], return_index=True)
         for index, other in zip(indices.tolist(), others[found[at]].tolist(), strict=True):
-            words = f"reads {what} of operator {other}, {facts.operators.code_names[other]}: {rule.reason}"
+            words = f"it reads {what} of operator {other}, {facts.operators.code_names[other]}: {rule.reason}"
             yield index, words, rule
 
 

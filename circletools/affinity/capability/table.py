@@ -135,7 +135,7 @@ class Capability(Attributes):
         if nearest == []:
             return None
         if self._asked(traits):
-            return Refusal("; ".join(nearest) if nearest else f"{self.device} has no {traits.code}")
+            return Refusal("; ".join(nearest) if nearest else f"{self.device} does not support {traits.code}")
         asked = (*self.forms(traits.code), *(self.measured or {}).get(traits.code, ()))
         return Refusal(untried(_nearest(asked, traits) or nearest or [], traits.code), measured=False)
 

@@ -92,7 +92,7 @@ def _check_operator(graph: Graph, operator: int, device: str) -> None:
         hint = f"available: {', '.join(BACKENDS)}; {ANNOTATE}"
         raise EditError(f"onert has no backend {device!r}", location=place, hint=hint)
     if name in _BUILTIN_CODES:
-        message = f"onert runs {name} on a separate backend, and has no setting for subgraphs that it calls"
+        message = f"onert runs {name} on a separate backend, and has no setting for its subgraphs"
         raise EditError(message, location=place, hint="onert would fail with this map")
     if device != "ruy":
         return
@@ -103,7 +103,7 @@ def _check_operator(graph: Graph, operator: int, device: str) -> None:
         kind = graph.values.types[tensor] if tensor >= 0 else "FLOAT32"
         if kind != "FLOAT32":
             message = f"ruy computes only in FLOAT32; {graph.values.name(tensor)!r} is {kind} ({_MEASURED})"
-            raise EditError(message, location=place, hint="ruy would fail or return wrong numbers; run it on cpu")
+            raise EditError(message, location=place, hint="run it on cpu; ruy would fail or return wrong numbers")
 
 
 def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -> None:
@@ -134,7 +134,7 @@ def _check_constants(graph: Graph, devices: Sequence[str], read: Sequence[Flow])
                 shared.append(graph.values.name(tensor))
         if len(shared) > 1:
             raise EditError(
-                f"the constants {shared[0]!r} and {shared[1]!r} are both read on {' and '.join(BACKENDS)}; onert "
+                f"the constants {shared[0]!r} and {shared[1]!r} are each read on {' and '.join(BACKENDS)}; onert "
                 f"then fails or returns wrong numbers ({_MEASURED})",
                 location=graph.place(operator),
                 hint="put the operators that share constants on one device",
@@ -147,7 +147,7 @@ def part_file(model: ModelGraph, affinity: Affinity) -> PartFile:
     circle-partitioner names an operator after its first output and partitions only the first subgraph; subgraphs that
     an IF or WHILE calls run on the caller's device. Raises EditError if operators of the same name differ in device.
     """
-    devices = every_device_of(model.graphs[0], affinity, "circle-partitioner would take the default")
+    devices = every_device_of(model.graphs[0], affinity, "circle-partitioner would use the default")
     rules: dict[str, tuple[str, int]] = {}
     for index, (device, name) in enumerate(zip(devices, model.graphs[0].operators.first_result_names, strict=True)):
         if not name:

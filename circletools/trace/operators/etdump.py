@@ -78,7 +78,7 @@ def _events(data: bytes) -> Iterator[_Event]:
     timed, rows = held.child("profile_event", schema)
     starts, ends = timed.scalars("start_time"), timed.scalars("end_time")
     if ((ends < starts) | (ends >= _LATEST)).any():
-        raise InvalidInputError("an event ends before it starts or far too late", hint="was its clock running?")
+        raise InvalidInputError("an event ends before it starts or far too late", hint="was the clock running?")
     ids = timed.scalars("delegate_debug_id_int")
     columns = (
         np.repeat(np.arange(len(runs)), of_run.count)[rows].tolist(),

@@ -204,7 +204,7 @@ def _baselines() -> list[Attack]:
         document = {"schema_version": 1, "targets": targets}
         return _document("baseline", name, says, lambda: json.dumps(document).encode(), status)
 
-    finding = {"code": "ADD", "reason": "onert-ruy has no ADD", "origin": ["x"]}
+    finding = {"code": "ADD", "reason": "onert-ruy does not support ADD", "origin": ["x"]}
     return [
         baseline("target-scalar", "a target that is a number", 7),
         baseline("target-list", "a name that is a list", {"target": ["onert-ruy"], "findings": []}),
