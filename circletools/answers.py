@@ -1,4 +1,4 @@
-"""Explain names and items that objects, classes and modules lack, by what to write instead."""
+"""Suggest what to write instead of a name or item that an object, class or module lacks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def answer(fault: str, value: Any, key: object) -> str:
 
 
 def _instead_of(name: str, value: Any) -> str:
-    """Return what to write instead of a name; in an edit, without the statement that would start another."""
+    """Return what to write instead of a name; in an edit, without the statement that would start another edit."""
     hint = _found(name, value)
     inner = re.search(r"with ct\.edit\(model\) as edit: (.*); edit\.save\(target\)", hint)
     return f"write {inner[1]}" if inner and type(value).__name__ == "ModelEdit" else hint
@@ -74,12 +74,12 @@ def _found(name: str, value: Any) -> str:
 
 
 def _noted(name: str, value: Any) -> str:
-    """Return what stands for a name of another library; empty if nothing does."""
+    """Return this library's counterpart of a name of another library; empty if there is none."""
     kinds, wanted = _kinds(value), meanings(name)
     rows = ((on, names, noted) for on, names, noted in foreign()["instead"] if kinds & {*on.split()})
     noted = next((noted for _, names, noted in rows if wanted in map(meanings, names.split())), "")
     first = value[0] if isinstance(value, Sequence) and value else None
-    if type(first) is tuple:  # names with indices
+    if type(first) is tuple:  # pairs of a name and an index
         noted = noted.replace("{one.name: one for one in items}", "dict(items)")
     return str(noted) if hasattr(first, "name") else str(noted).replace("{one.name:", "{one.key:")
 
@@ -92,7 +92,7 @@ def _kinds(value: Any) -> set[str]:
 
 
 def _distance(wanted: frozenset[str], have: frozenset[str], optional: frozenset[str]) -> float:
-    """Return how many extra words a name has; infinite if it lacks a wanted word in any spelling."""
+    """Return how many extra words a name has; infinite if a wanted word is missing in all its spellings."""
     lacking = wanted - have
     starts = {word[:1] for word in have}
     misspelt = [one for one in lacking if one[0] in starts and get_close_matches(one, have, 1, 0.8)]
@@ -218,7 +218,7 @@ def wrong_index(items: Sequence[object], index: Any) -> str:
 
 
 def by_name(items: Sequence[object], name: str | None = None) -> str:
-    """Return how to find an item by its name in code, or a near one; empty if items have no names."""
+    """Return code that finds an item by its name, or by the nearest one; empty if items have no names."""
     first = items[0] if items else None
     key = next((key for key in ("name", "key", "code") if hasattr(first, key)), "")
     shown, fault, others = "name", "by its", ""

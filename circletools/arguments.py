@@ -75,7 +75,7 @@ def taken(call: Callable[..., Any]) -> list[str]:
 
 
 def kinds_of(hint: Any) -> tuple[Any, ...]:
-    """Return the members of a union, or else only the annotation."""
+    """Return the members of a union, or only the annotation if it is not one."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
@@ -92,7 +92,7 @@ def declared(call: Callable[..., Any]) -> tuple[inspect.Signature, Mapping[str, 
     signature = inspect.signature(call)
     try:
         hints = get_type_hints(call)
-    except NameError:  # one of them is imported for type checkers only
+    except NameError:  # an annotation names something imported for type checkers only
         known = {one.__name__: one for one in (int, str, bool, bytes)}
         hints = {
             name: known[text] for name, text in call.__annotations__.items() if isinstance(known.get(text), type)

@@ -122,7 +122,7 @@ def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:
 
 
 def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins: Origins | None) -> Iterator[Finding]:
-    """Yield a finding, at the first operator concerned, for each reason that a program does not load the model."""
+    """Yield a finding, at the first operator concerned, for each reason why a program does not load the model."""
     with runtimes.Worker(name, timeout_s) as worker:
         verdict = runtimes.located(worker.called(path), operators_of(model))
         program = " ".join(filter(None, (name, worker.version, _ENDS.get(verdict.status))))

@@ -1,4 +1,4 @@
-"""Show a wrong call as it was probably meant: with its own arguments, and what makes those that do not fit."""
+"""Rewrite a wrong call as it was probably meant: keep arguments that fit, and suggest code for the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from circletools.arguments import classes_in, declared, fits, in_range, kinds_of
 from circletools.wording import nearest
 
 _LONGEST = 80  # the most characters of an argument that are repeated; longer ones are named after their parameter
-_OWN = {"model", "edit", "before", "after", "other"}  # parameters whose values users have
+_OWN = {"model", "edit", "before", "after", "other"}  # parameters for which users already have a value
 _SURE = object()
 _Named = dict[str, Any]
 
@@ -69,11 +69,11 @@ def corrected(
 def _sorted_out(
     call: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
 ) -> tuple[_Named, _Named, list[Any], _Named]:
-    """Return arguments by parameter, those that do not fit theirs, those without one, and unknown keywords."""
+    """Return arguments that fit their parameter, arguments that do not, surplus arguments, and unknown keywords."""
     (signature, hints), names = declared(call), taken(call)
     ordered = [name for name in names if signature.parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY]
     if ordered[:1] == ["subgraph"] and given and (not fits(given[0], int) or len(given) + len(named) == 1):
-        given = (0, *given)  # the methods of an edit have it first, and users forget it
+        given = (0, *given)  # `subgraph` comes first in the methods of an edit, and users forget it
     held, unknown = dict(zip(ordered, given, strict=False)), _Named()
     fields = {one for hint in hints.values() if (kind := _request_of(hint)) for one in taken(kind)} - {*names}
     for word, value in named.items():
@@ -118,7 +118,7 @@ def _request_of(hint: Any) -> type | None:
 
 
 def _meant(values: list[Any], unknown: _Named, hint: Any, place: str) -> str:
-    """Return code for what was meant by values without a place; empty if that is not known."""
+    """Return code for the argument that misplaced values probably stand for; empty if unknown."""
     if (kind := _request_of(hint)) and (values or unknown):
         return _request(kind, values, unknown)
     if not values:
@@ -132,7 +132,7 @@ def _meant(values: list[Any], unknown: _Named, hint: Any, place: str) -> str:
 
 
 def _request(kind: type, values: list[Any], unknown: _Named) -> str:
-    """Return code for a request made of values without a name, and of fields, or else for any of that class."""
+    """Return code for a request with these unnamed values and named fields, or for any request if none fits."""
     made, hints, found = maker_of(kind), declared(kind)[1], dict[str, str]()
     if len(values) == 1 and isinstance(values[0], Mapping) and {*values[0]} <= {*taken(kind)}:
         values, unknown = [], dict(values[0])
@@ -152,14 +152,14 @@ def _request(kind: type, values: list[Any], unknown: _Named) -> str:
 
 
 def _placed(kind: type, values: list[Any]) -> _Named:
-    """Return values by the fields of a class that they fit, in order; paths and those of its parents come last."""
+    """Assign values, in order, to fields of a class that they fit; path fields and inherited fields come last."""
     hints = declared(kind)[1]
     fields = iter(sorted(taken(kind), key=lambda one: (one not in kind.__annotations__, "Path" in str(hints[one]))))
     return {name: one for one in values if (name := next((own for own in fields if fits(one, hints[own])), ""))}
 
 
 def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Yield code for what a value may mean, with what it makes, or _SURE if that fits, None if there is nothing."""
+    """Yield code that a value may stand for, with its result; or _SURE if it fits, None if it does not apply."""
     name, made, variable = place.rpartition(".")[2], maker_of(hint), _variable(type(value))
     shown, is_file, is_model = _shown(value, name), isinstance(value, str | os.PathLike), _is_model(value)
     classes = next((one.__name__ for one in classes_in(hint)), "")
@@ -221,7 +221,7 @@ def _plain_ways(value: Any, items: list[Any], place: str, is_path: bool) -> Iter
 
 
 def _shown(value: Any, name: str) -> str:
-    """Return code for a plain value; for others, and for a long one, a name."""
+    """Return code for a plain value, or a name for any other or long value."""
     value = os.fspath(value) if isinstance(value, os.PathLike) else value
     value = value.item() if isinstance(value, np.generic) else value
     try:
@@ -260,7 +260,7 @@ def _is_model(value: Any) -> bool:
 
 
 def _variable(kind: type) -> str:
-    """Return the usual name of an object of a class."""
+    """Return the usual name of a variable for an object of a class."""
     return "edit" if kind.__name__ == "ModelEdit" else kind.__name__.lower()
 
 
@@ -289,7 +289,7 @@ def form_of(title: str, call: Any) -> str:
 
 
 def _placeholder(one: inspect.Parameter, hint: Any) -> str:
-    """Return what stands for a missing argument: the parameter's name, an example, or what makes such an object."""
+    """Return code for a missing argument: the parameter's name, an example, or an expression that makes it."""
     if one.name in _OWN:
         return one.name if classes_in(hint) else "path"
     is_plain = hint is int or one.kind is one.KEYWORD_ONLY
@@ -303,7 +303,7 @@ def plain_name(name: str) -> str:
 
 @cache
 def foreign() -> Any:
-    """Return words and names of other libraries with their counterparts in this one."""
+    """Return words and names from other libraries, with their counterparts in this one."""
     return json.loads(Path(__file__).with_name("foreign.json").read_bytes())
 
 

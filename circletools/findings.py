@@ -59,7 +59,7 @@ def finding_of(fields: Mapping[str, Any]) -> Finding:
 
 
 def against(findings: Sequence[Finding], earlier: Sequence[Finding]) -> tuple[tuple[bool, ...], int]:
-    """Return whether each finding is new since an earlier run, and how many earlier findings are gone.
+    """Return whether each finding is new since an earlier run, and the number of earlier findings that are gone.
 
     Findings are equal if code, severity, location and message are equal except for numbers; of equal findings, only
     the count is compared.

@@ -99,7 +99,7 @@ class CallWarning(UserWarning):
 
 
 def warn(message: str, direct: bool = False) -> None:
-    """Warn at the line of a user's program that led here or, with `direct`, that compared with == or != itself."""
+    """Warn at the line of a user's program that led here; with `direct`, only if that line itself uses == or !=."""
     try:
         frame, level = import_module("inspect").currentframe(), 1
     except ImportError:  # the interpreter is shutting down
@@ -112,7 +112,7 @@ def warn(message: str, direct: bool = False) -> None:
 
 
 class EnumName(str):
-    """A name from a list of names. `==` warns about a string, number or type that equals none of them."""
+    """A name from a list of names. `==` with a string, number or type that is none of them warns."""
 
     __slots__ = ("known", "what")
     known: Callable[[bool], Mapping[object, str]]
@@ -120,7 +120,7 @@ class EnumName(str):
 
     @classmethod
     def of(cls, name: str, what: str, known: Callable[[bool], Mapping[object, str]]) -> EnumName:
-        """Return a name, with a noun for it and a function of all names by name or number, True: in every format."""
+        """Return a name of a `what`; `known` returns all names, by name or number (True: those of every format)."""
         made = cls(name)
         made.what, made.known = what, known
         return made
@@ -254,7 +254,7 @@ class Attributes:
 
 @cache
 def _answering(kind: Any) -> dict[str, Mapping[type, Callable[[Any], object]]]:
-    """Return the fields of a dataclass with dicts, tuples of anything but numbers, or one of a few words."""
+    """Return the fields of a dataclass that hold dicts, tuples of anything but numbers, or one of a few words."""
     found: dict[str, Mapping[type, Callable[[Any], object]]] = {}
     for one in fields(kind):
         hint = str(one.type)

@@ -76,7 +76,7 @@ _Version = Annotated[
 
 
 def _options(version: _Version = False) -> None:
-    """Take the options in front of the command."""
+    """Process the options in front of the command."""
 
 
 def _command_line() -> Any:

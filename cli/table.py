@@ -32,7 +32,7 @@ class Row(NamedTuple):
     sides: bool = False
     """Whether -- separates the arguments; in other commands, -- ends the options."""
     allowance: int = 1
-    """How many times the usual time and memory it may take; 0, for commands that run models, is without limit."""
+    """The factor for the usual limits on its time and memory; 0, for commands that run models, means no limits."""
 
     @property
     def function(self) -> Command:

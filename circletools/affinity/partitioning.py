@@ -30,8 +30,8 @@ from circletools.wording import counted
 def assign_by_cost(chooser: Chooser, given: Constraints, tables: Sequence[CostTable], sizing: Sizing) -> Assignment:
     """Assign devices to the operators without a rule so that the total time is minimal.
 
-    Rules and earlier devices take precedence; a device that refuses an operator or has no time for it is excluded.
-    Operators that no device can run go to the default. Raises the errors of `assign` and `solve`.
+    Rules and earlier devices take precedence; devices that refuse an operator, or whose time for it is unknown, are
+    excluded. Operators that no device can run go to the default. Raises the errors of `assign` and `solve`.
     """
     return _assign(chooser, given, tables, sizing, "least total time")
 
@@ -137,7 +137,7 @@ def _open_times(
 class SubgraphPartitioning:
     """The device number of each operator, and the partitions in an order in which they can run.
 
-    `moved` holds the reasons why operators left their assigned devices, `left` the partitions still too small.
+    `moved` holds the reasons why operators left their assigned devices, `left` the partitions that remain too small.
     """
 
     numbers: list[int]

@@ -111,7 +111,6 @@ class Problem:
     names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        """Return the number of units."""
         return len(self.graph)
 
     @property
@@ -147,7 +146,7 @@ class Problem:
         return np.bincount(what.producers[made], what.sizes_bytes[made], minlength=len(self)).astype(np.float64)
 
     def weight(self, measure: str, units: Iterable[int], device: int) -> float:
-        """Return the number of operators, bytes or us of a partition; an unknown time counts as 0.
+        """Return the size of a partition in operators, bytes or us (`measure`); an unknown time counts as 0.
 
         Its bytes are those of the constants it reads, each counted once, and of the tensors it produces.
         """
@@ -191,7 +190,7 @@ class Sizing:
 
     Partitions of fewer than `min_size` operators move to `fallback` (by default the last device), or to another
     device that is known to accept all their operators and has enough memory within `caps` (bytes, by device number);
-    if there is none, they stay. `units` has an item per subgraph; if empty, every operator is a unit.
+    if there is no such device, they stay. `units` has an item per subgraph; if empty, every operator is a unit.
     `seconds` is the total time in which the integer program may search for devices or partitions.
     """
 

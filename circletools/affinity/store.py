@@ -37,7 +37,7 @@ class Planned(Protocol):
 
 
 def annotate(edit: ModelEdit, what: Affinity | Planned) -> RewriteResult:
-    """Write an affinity, or that of a plan, as metadata entries, replacing an existing one."""
+    """Write an affinity, or that of a plan, as metadata entries; an existing affinity is replaced."""
     affinity = what if isinstance(what, Affinity) else what.to_affinity()
     entries = {
         DEVICE_TABLE: encode_names(affinity.devices),

@@ -44,7 +44,6 @@ class SubgraphAffinity(Attributes):
     partitions: Ids
 
     def __eq__(self, other: object) -> bool:
-        """Compare by value."""
         if not isinstance(other, SubgraphAffinity):
             return False
         return np.array_equal(self.devices, other.devices) and np.array_equal(self.partitions, other.partitions)

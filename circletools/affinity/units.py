@@ -20,7 +20,7 @@ from circletools.graph.algorithms import Dag, UnionFind, dag_from_edges, strong_
 from circletools.graph.graph import Graph
 
 Join = Literal["connected", "shared", "any"]
-"""The units that may form one partition: connected units; also readers of the same constant or input; any units."""
+"""Which units may share a partition: connected ones; also readers of the same constant or input; or any units."""
 
 _CODES = {"QUANTIZE", "DEQUANTIZE"}
 

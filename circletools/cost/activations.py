@@ -19,7 +19,7 @@ from circletools.errors import ModelFormatError
 from circletools.graph.algorithms import Indices
 from circletools.graph.graph import Graph
 
-_LARGEST = 1 << 40  # bytes; only a hostile shape needs more
+_LARGEST = 1 << 40  # a limit in bytes; only a hostile shape needs more
 MOST_PLANNED = 20_000
 """The largest number of values that are planned: planning time grows with the square of the number."""
 
@@ -71,7 +71,7 @@ def activations(graph: Graph, alignment: int = 16) -> Activations:
 
 
 def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
-    """Return the first and last operator at which each value is live; if it never is, the last precedes the first."""
+    """Return the first and last operator at which each value is live; last precedes first if it is never live."""
     graph.check_values()
     count = len(graph.values)
     if max(graph.inputs.max(initial=-1), graph.outputs.max(initial=-1)) >= count:

@@ -116,7 +116,7 @@ def _columns(graph: Graph, counted: set[int]) -> _Columns:
 class _Part(NamedTuple):
     """One of the equal parts of an operator's costs, added to all rows of `keys`; `first` marks the first part.
 
-    `source` and `module` each hold two numbers: the index of the part's source or module, and their count.
+    `source` and `module` each hold two numbers: the index of the part's source or module, and how many there are.
     """
 
     first: bool

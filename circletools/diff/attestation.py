@@ -12,7 +12,7 @@ from circletools.wording import Attributes
 
 @dataclass(frozen=True, slots=True)
 class PartChange(Attributes):
-    """The path of a part that changed, and its digests; a digest is None if that model lacks the part."""
+    """The path of a part that changed, and its digests; a digest is None if the model lacks the part."""
 
     part: str
     before: str | None
@@ -21,7 +21,7 @@ class PartChange(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Attestation(Attributes):
-    """A statement that two models are equal except for `changes`, with their digests and the count of equal parts."""
+    """States that two models are equal except for `changes`; holds their digests and the number of equal parts."""
 
     format: str
     before: str

@@ -100,7 +100,7 @@ def _members(model: Model, behind: memoryview) -> _Members | None:
     try:
         for file, record in archive_files(memory):
             charge(file.end - file.start)
-            crc = zlib.crc32(memory[file.start : file.end])  # that in its record may be false
+            crc = zlib.crc32(memory[file.start : file.end])  # the CRC in its record may be false
             found[file.name] = {"bytes": file.end - file.start, "crc32": f"{crc:08x}"}
             if (method := memory[file.head + 8 : file.head + 10]) != record[10:12]:
                 found[file.name]["method"] = int.from_bytes(method, "little")

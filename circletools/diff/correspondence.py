@@ -117,13 +117,13 @@ class InstanceKeys:
 
 
 def instance_keys(before: Model, after: Model) -> tuple[InstanceKeys, InstanceKeys] | None:
-    """Return the keys of both models; None unless both have up-to-date origins."""
+    """Return the keys of both models, or None unless both models have up-to-date origins."""
     sides = model_graph(before), model_graph(after)
     old, new = map(current_origins, sides)
     if old is None or new is None:
         return None
     names = Interning()
-    names.keys([()])  # gives it number 0
+    names.keys([()])  # gives the empty key number 0
     return _keys(sides[0], old, names, 0), _keys(sides[1], new, names, 1)
 
 
@@ -206,7 +206,7 @@ def nested(alignments: Sequence[Alignment]) -> Nested:
 
 
 class _Numbers:
-    """Indices of aligned lists in one numbering. Indices below `least` stay; those past the end grow.
+    """Numbers the elements of aligned lists jointly. Indices below `least` stay; invalid ones follow all others.
 
     For both sides, `splits` holds the position among all elements at which each owner's list starts.
     """

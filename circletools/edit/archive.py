@@ -1,7 +1,7 @@
 """The ZIP archive of files (labels, vocabularies) that TFLite metadata appends to the flatbuffer.
 
-Offsets relative to the start of the file are adjusted when the archive moves. Others, such as those relative to the
-start of the archive, stay unchanged as long as readers can infer that start from the position of the central
+Offsets relative to the start of the file are adjusted when the archive moves. Other offsets, such as those relative
+to the start of the archive, stay unchanged as long as readers can infer that start from the position of the central
 directory; the TFLite task library (minizip) and unzip refuse an archive that seems to start before the file.
 
 Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.

@@ -1,4 +1,4 @@
-"""Find the subgraphs that a target must run, and those that belong to an operator which the target refuses."""
+"""Find the subgraphs that a target must run, and those that belong to an operator that the target refuses."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ from circletools.runtimes.programs import PROGRAMS, named
 class Judge:
     """The program that decides for a target; the names of its variants begin with `variant`.
 
-    `device` is its name for the target. `places_each`: it reports where each operator runs, even if it refuses the
-    model as a whole. `runs`: the table was measured by running operators, so a model must run too. `explains`: it
-    gives one reason for all refused operators of a code, and may leave out others that it would accept.
+    `device` is its name for the target. `places_each`: the program reports where each operator runs, even if it
+    refuses the model as a whole. `runs`: the table was measured by running operators, so a model must run too.
+    `explains`: it gives one reason for all refused operators of a code, which may include some that it would accept.
     """
 
     program: str
@@ -60,7 +60,7 @@ def program_of(target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
-    """A program's answer about a model, with operators identified; None if the program does not read the format."""
+    """A program's verdict on a model, with operators identified; None if the program does not read the format."""
 
     program: str
     version: str

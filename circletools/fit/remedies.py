@@ -61,7 +61,7 @@ def _remedy(reason: str, code: str) -> str:
 
 def _of_condition(condition: str) -> tuple[str, str]:
     """Return the remedy for one condition, with @ in place of the tensor, and the tensor."""
-    for words in (condition.rpartition(": ")[2], condition):  # the program's own message may precede it
+    for words in (condition.rpartition(": ")[2], condition):  # a message of the program may precede the condition
         for pattern, remedy in _REMEDIES:
             found = re.fullmatch(pattern, words)
             if found:

@@ -18,12 +18,12 @@ from circletools.storage.documents import naming_files, of_model, read_baseline
 from circletools.wording import Attributes
 
 Key = tuple[str, str, tuple[str, ...]]
-"""What identifies a finding in different runs: the operator code, the reason (without indices) and the origin."""
+"""The identity of a finding across runs: the operator code, the reason (without indices) and the origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The findings about a target from an earlier run: the number of each kind of misfit, and the obstacles."""
+    """The findings about a target in an earlier run: the number of misfits of each kind, and the obstacles."""
 
     misfits: Mapping[Key, int] = field(default_factory=dict)
     obstacles: tuple[Finding, ...] = ()

@@ -25,7 +25,7 @@ from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
 REPEATS, REPEATED_BYTES = 2, 8 << 20  # limit of repeated reads: this many times the file size, plus this many bytes
 OBJECT_BYTES = 256  # bytes charged for each repeated reference to a table, which may become a Python object
-SUBGRAPH_BYTES = 32 << 10  # and for each repeated reference to a subgraph, which is processed again
+SUBGRAPH_BYTES = 32 << 10  # bytes charged for each repeated reference to a subgraph, which is processed again
 
 
 class Budget:
@@ -138,11 +138,11 @@ class Wire:
         self.budget: Budget = Budget(self.size)
 
     def gather(self, positions: Positions, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Read one value of `dtype` at each position, aligned or not. Raises ModelFormatError outside the file."""
+        """Read one value of `dtype` at each position, aligned or not. Raises ModelFormatError past the file's end."""
         width = dtype.itemsize
         if positions.size == 0:
             return np.zeros(positions.shape, dtype)
-        bits = int(np.bitwise_or.reduce(positions, axis=None))  # negative if any position is
+        bits = int(np.bitwise_or.reduce(positions, axis=None))  # negative if any position is negative
         if bits < 0 or positions.max() > self.limit - width:
             bad = (positions < 0) | (positions > self.limit - width)
             raise ModelFormatError(f"a {width}-byte value lies outside the flatbuffer", offset=int(positions[bad][0]))
@@ -245,7 +245,6 @@ class Tables:
             raise ModelFormatError(f"the vtable of a {table_type.name} ends outside the file", offset=int(at[bad][0]))
 
     def __len__(self) -> int:
-        """Return the number of tables."""
         return len(self.at)
 
     def take(self, rows: NDArray[Any] | slice) -> Tables:
@@ -335,7 +334,7 @@ class Tables:
 
 
 def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any], what: str = "vectors") -> Vectors:
-    """Read the vector headers at these positions (0: no vector). Raises ModelFormatError outside the file."""
+    """Read the vector headers at these positions (0: no vector). Raises ModelFormatError past the file's end."""
     count = wire.gather_present(positions, OFFSET).astype(np.int64)
     start = np.where(positions != 0, positions + 4, 0)
     bad = start + count * dtype.itemsize > wire.limit

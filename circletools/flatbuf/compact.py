@@ -72,7 +72,7 @@ class _Group:
     """Tables of one type with the same fields: their `rows` in the type's tables; the first one's new position."""
 
     rows: NDArray[np.int64]
-    fields: list[tuple[Field, int]]  # each with its offset in the table
+    fields: list[tuple[Field, int]]  # each field with its offset in the table
     size: int
     alignment: int
     start: int = 0
@@ -89,7 +89,7 @@ class _Leaf:
     count: int
     start: int
     length: int
-    alignment: int  # of the first element
+    alignment: int  # the position of the first element
     text: bool
     data: bytes | None = None
 

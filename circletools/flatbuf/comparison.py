@@ -101,7 +101,7 @@ class Comparison:
             if rule is not None:
                 yield from rule(pairs)
             elif item.deprecated and item.kind != "scalar":
-                continue  # it may lead anywhere: no program reads it, nor does the walk
+                continue  # may lead anywhere: no program follows it, nor does the walk
             elif item.kind in ("table", "union"):
                 yield from self._children(pairs, item)
             elif item.kind == "vector" and item.target is not None:
@@ -224,7 +224,7 @@ class Comparison:
     def elements(
         self, pairs: Pairs, name: str, before: Elements, after: Elements, owners: tuple[Rows, Rows] | None = None
     ) -> Iterator[Difference]:
-        """Match the elements of vectors of tables in the same rows and yield the differences."""
+        """Match the elements of two vectors of tables in each pair of rows; yield the differences."""
         if not before[0].size:
             return
         place = pairs.place

@@ -18,7 +18,7 @@ DIGEST_BYTES = 16
 
 
 def digest(*parts: bytes | memoryview) -> bytes:
-    """Return BLAKE2b (16 bytes) of the parts, each preceded by its length."""
+    """Return the 16-byte BLAKE2b hash of the parts, each preceded by its length."""
     state = blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         state.update(len(part).to_bytes(8, "little"))

@@ -1,8 +1,8 @@
 """Fields outside the schema, which are copied if they cannot be references.
 
-A field of at least four bytes could be a reference. It is not one if its bytes, read as an offset, lead outside the
-file, to a misaligned position, into the middle of another object, or to bytes that form neither a table nor a vector.
-A field that is not a reference does not depend on its position, so it can be copied.
+A field of at least four bytes could be a reference. It cannot be one if its bytes, read as an offset, lead outside
+the file, to a misaligned position, into the middle of another object, or to bytes that form neither a table nor a
+vector. A field that is not a reference does not depend on its position, so it can be copied.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_ALIGNMENT = 16
 class Carried:
     """The bytes of a table from its first unknown field to the end of its last unknown field.
 
-    `slots` maps each unknown field to its offset in the bytes, which begin `phase` past a multiple of `alignment`.
+    `slots` maps each unknown field to its offset in these bytes, which start `phase` past a multiple of `alignment`.
     """
 
     data: bytes
@@ -40,7 +40,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The fields of one vtable: (slot, offset, end) of unknown ones, (offset, end) of known ones; its size."""
+    """The fields of one vtable: (slot, offset, end) of unknown, (offset, end) of known ones; the table's size."""
 
     unknown: tuple[tuple[int, int, int], ...]
     known: tuple[tuple[int, int], ...]

@@ -26,7 +26,7 @@ from circletools.flatbuf.verify import check_header
 from circletools.wording import warn
 
 FileOffsets: TypeAlias = Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]]
-# The value of a field of a new table: an int is the position of an existing object; bytes are a raw scalar, a string
+# The value of a field of a new table: an int is the position of an existing object, bytes are a raw scalar, a string
 # or a vector of scalars, depending on the field; a list is a vector of tables, and a tuple is a vector of strings.
 References: TypeAlias = "list[int | NewTable]"
 Value: TypeAlias = "int | bytes | NewTable | References | tuple[bytes, ...]"

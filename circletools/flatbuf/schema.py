@@ -242,7 +242,7 @@ def keys_with_role(*kinds: RoleKind) -> frozenset[Key]:
 
 @cache
 def types_below(schema: Schema, kinds: frozenset[RoleKind]) -> Mapping[str, frozenset[str]]:
-    """Return, for each table type, the types with such fields that it reaches (including itself)."""
+    """For each table type, return the types with fields of these kinds that it reaches (possibly itself)."""
     below: dict[str, frozenset[str]] = {}
     for name in reversed(schema.order):  # a type comes before those that it refers to
         table_type = schema.tables[name]

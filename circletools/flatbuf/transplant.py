@@ -115,7 +115,7 @@ class _Writer:
         return self.size
 
     def pad(self, length: int, alignment: int, phase: int = 0) -> None:
-        """Pad so that `length` bytes in front of the output begin `phase` past a multiple of `alignment`."""
+        """Pad so that `length` bytes in front of the output begin `phase` bytes past a multiple of `alignment`."""
         missing = -(self.size + length + phase) % alignment
         if missing:
             self.put(bytes(missing))

@@ -218,7 +218,7 @@ class _Walk:
         if total * OFFSET.itemsize > max(self.wire.size, OFFSET.itemsize * MAX_TABLES):
             raise ModelFormatError(f"vectors overlap: {total} elements do not fit in the file", location=field.name)
         positions = vectors.element_positions()
-        # Unlike the offset in a field, that in an element is not checked itself; its target table is.
+        # Unlike the offset in a field, the offset in an element is not checked, only the table at its target.
         at_elements = positions + self.wire.gather(positions, OFFSET)
         visits, parents = np.repeat(weights, vectors.count), np.repeat(edges.parent_rows[first], vectors.count)
         elements = places_in_rows(vectors.count)

@@ -158,7 +158,6 @@ class Dag:
     share: float = 1.0
 
     def __len__(self) -> int:
-        """Return the number of operators."""
         return len(self.successors)
 
     @property

@@ -75,7 +75,6 @@ class Operators:
     subgraphs: Sequence[int]
 
     def __len__(self) -> int:
-        """Return the number of operators."""
         return int(self.rows.stop - self.rows.start)
 
     @property
@@ -134,7 +133,6 @@ class Values:
     place: str
 
     def __len__(self) -> int:
-        """Return the number of values."""
         return int(self.rows.stop - self.rows.start)
 
     @property

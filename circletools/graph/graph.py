@@ -40,8 +40,8 @@ class Graph:
     """The operators of subgraph `index` of a model, 0..len-1, and its values, 0..len(values)-1.
 
     `inputs` and `outputs` are the indices of the graph's input and output values, as in the file: they may be -1 or
-    out of range, as may those in slots; methods that need existing values raise ModelFormatError. `callees` lists the
-    subgraphs that each operator's options name, in the order of the option fields; -1 means none.
+    out of range, as may the values in slots; methods that need existing values raise ModelFormatError. `callees`
+    lists the subgraphs that each operator's options name, in the order of the option fields; -1 means none.
     """
 
     model: Model
@@ -79,7 +79,6 @@ class Graph:
         return len(self) / max(len(self.model.operator_columns.tables), 1)
 
     def __len__(self) -> int:
-        """Return the number of operators."""
         return len(self.operators)
 
     def place(self, operator: int | None = None) -> str:
@@ -272,7 +271,6 @@ class ModelGraph:
     source: Model
 
     def __len__(self) -> int:
-        """Return the number of graphs."""
         return len(self.source.subgraph_tables)
 
     @property

@@ -77,7 +77,7 @@ class Reach:
         ]
 
     def seen_outside(self, operators: Iterable[int]) -> list[int]:
-        """Return these operators' results that are graph outputs, or that other operators or no operators read."""
+        """Return these operators' results that are graph outputs, read by other operators, or not read at all."""
         chosen, ends, readers = set(operators), set(self.graph.outputs.tolist()), self.graph.readers
         made = dict.fromkeys(self.made_by(sorted(chosen)))
         return [

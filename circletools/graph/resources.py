@@ -212,7 +212,7 @@ def _known_here(names: Iterable[Reference]) -> set[Resource]:
 def _initializers(uses: Uses) -> tuple[list[int], set[Resource]]:
     """Return the operators that only set initial values, and the resources that other operators write.
 
-    An initializer that reads resources written by other operators depends on their values, and cannot be copied.
+    An initialiser that reads resources written by other operators depends on their values, and cannot be copied.
     """
     chosen = dict.fromkeys(uses.initialisers)
     reading: dict[Resource, list[int]] = defaultdict(list)

@@ -26,7 +26,7 @@ from circletools.wording import suggestion
 
 Kind = Literal["index", "name", "origin", "op"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""From the most specific to the most general."""
+"""The kinds of selectors, from the most specific to the most general."""
 
 Ranges = tuple[tuple[int, int], ...]
 _LONGEST_GLOB = 10_000  # matching takes time quadratic in the length

@@ -179,7 +179,7 @@ def shortened(value: Any) -> Any:
 
 
 def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
-    """Return a model's origins, or else its operators' names, and a state that says which of the two it is."""
+    """Return a model's origins, or the names of its operators instead, and a description of which and why."""
     state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
     try:
         found = origins_in(model)
@@ -189,7 +189,7 @@ def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
         state |= {"state": "malformed", "reason": short(str(error))}
     try:
         return origins_by_output(model, range(len(model))), state
-    except ModelFormatError:  # an operator's output does not exist; there is a finding about it
+    except ModelFormatError:  # an operator's output tensor does not exist; there is a finding about it
         return Origins({}, ({},) * len(model)), state
 
 

@@ -1,7 +1,7 @@
 """TFLITE_METADATA: a flatbuffer that describes a model, its inputs and its outputs to applications.
 
 tflite-support and MediaPipe read it; files such as labels are in a ZIP archive appended to the model. This module
-converts it to and from a JSON document. Schema: tensorflow_lite_support/metadata/metadata_schema.fbs.
+converts the flatbuffer to and from a JSON document. Schema: tensorflow_lite_support/metadata/metadata_schema.fbs.
 """
 
 from __future__ import annotations

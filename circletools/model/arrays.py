@@ -15,7 +15,7 @@ from circletools.model.sizes import MOST_DIMENSIONS, element_count
 from circletools.model.views import Tensor
 from circletools.wording import TensorIndex, refuse_index
 
-_MOST_DENSE = 1 << 31  # in elements: a small file can describe a sparse tensor of any size
+_MOST_DENSE = 1 << 31  # the most elements: a small file can describe a sparse tensor of any size
 DTYPES = {
     "BOOL": "?",
     "INT8": "i1",
@@ -42,7 +42,7 @@ _FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # num
 
 
 class ReadOnly(np.ndarray[Any, np.dtype[Any]]):
-    """Numbers in a file, whose errors show how to change them; results of computations are plain arrays."""
+    """Numbers in a file. Errors show how to change the numbers; results of computations are plain arrays."""
 
     if not TYPE_CHECKING:
 
@@ -184,7 +184,7 @@ _DENSE, _SPARSE = 0, 1
 
 
 def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
-    """Return how many elements of a sparse tensor are stored according to its sparsity, or an error in the sparsity.
+    """Return how many elements of a sparse tensor its sparsity says are stored, or a description of an error in it.
 
     The levels are processed in storage order: a dense level multiplies the number by its size; a sparse level has one
     element per index, and its segments divide the indices into groups.

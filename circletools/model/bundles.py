@@ -1,8 +1,9 @@
 """Models in bundles: `.task` of MediaPipe (a ZIP archive of uncompressed files), `.litertlm` of LiteRT-LM (sections).
 
-A member's name follows the bundle's, as in `face.task!face_detector.tflite`: it is a file in the archive, or a
-section's number or `model_type`. A member is mapped in place; nothing is ever decompressed. Formats: APPNOTE.TXT of
-PKWARE, 4.3.7; schema/litertlm.json, for a header that begins at byte 32 and whose end is stored at byte 24.
+A member's name follows the bundle's, as in `face.task!face_detector.tflite`. It is the name of a file in the archive,
+or the number or `model_type` of a section. A member is mapped in place; nothing is ever decompressed. Formats:
+APPNOTE.TXT of PKWARE, 4.3.7; schema/litertlm.json, for a header that begins at byte 32 and whose end is stored at
+byte 24.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def _elements(model: Model, level: Level, item: Field) -> tuple[Tables, Rows]:
 
 
 def _subgraphs(level: Level, children: Tables, counts: Rows) -> Rows | None:
-    """Return the subgraph of each table: a SubGraph's is itself, a signature's is the one it refers to."""
+    """Return each table's subgraph: for a SubGraph, its own index; for a signature, the subgraph it refers to."""
     if children.type.name == "SubGraph":
         return np.arange(len(children))
     if children.type.name == "SignatureDef":

@@ -106,14 +106,12 @@ class Model(ModelColumns, metaclass=AnsweringType):
         return load_schema(name)
 
     def __repr__(self) -> str:
-        """Show the file, its format and size."""
         return f"<Model {self.source.name!r} {self.format}, {self.wire.size} bytes>"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>{self.subgraphs._repr_html_()}"
 
     def __enter__(self) -> Model:
-        """Return self."""
         return self
 
     def __exit__(
@@ -201,9 +199,9 @@ def _models_in(source: Source) -> str:
 
 
 def open_model(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Model:
-    """Open a model: a path (mapped, `-` is standard input), `BUNDLE!MEMBER`, bytes, or a binary file object.
+    """Open a model: a path (`-`: standard input), `BUNDLE!MEMBER`, bytes, or a binary file object. Maps files.
 
-    Use the model as a context manager. Raises InvalidInputError if it cannot be read or is not a model.
+    Use the model as a context manager. Raises InvalidInputError if the source cannot be read or is not a model.
     """
     opened = (open_member(os.fspath(source)) if isinstance(source, str | os.PathLike) else None) or open_source(
         source

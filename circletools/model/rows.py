@@ -74,7 +74,6 @@ class Rows(Attributes, Sequence[_Row]):
         index, count = refuse_words(Sequence.index), refuse_words(Sequence.count)
 
     def __repr__(self) -> str:
-        """Show the first items and the number of items."""
         shown = [*map(repr, islice(self, _SHOWN)), *(["…"] if len(self) > _SHOWN else [])]
         return f"<{counted(len(self), 'item')}: {', '.join(shown)}>"
 
@@ -119,7 +118,7 @@ class Subgraph(Attributes):
         return Rows(len(rows), lru_cache(_RECENT)(lambda index: self._operator(index, rows[index])))
 
     def code_indices(self) -> list[int]:
-        """Return the index into the operator code list of each operator."""
+        """Return each operator's index into the operator code list."""
         columns = self.columns.operator_columns
         rows = columns.rows_of(self.index)
         return list(columns.code_indices[rows.start : rows.stop].tolist())
@@ -163,7 +162,6 @@ class Subgraph(Attributes):
         return attach(view, self)
 
     def __repr__(self) -> str:
-        """Show the index, the name, and the numbers of operators and tensors."""
         sizes = f"{counted(len(self.operators), 'operator')}, {counted(len(self.tensors), 'tensor')}"
         return f"<Subgraph {self.index} {self.name!r}: {sizes}>"
 

@@ -113,7 +113,7 @@ class _Bounds:
             yield from _check(indices, limit)
 
     def _check_identifiers(self, indices: Indices) -> Iterator[Finding]:
-        """Check that the external buffers whose ids tensors contain exist."""
+        """Check that tensors refer only to external buffers that exist."""
         values = indices.values
         if not values.any():
             return

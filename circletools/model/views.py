@@ -109,7 +109,6 @@ class Operator(_Placed):
     outputs: tuple[int, ...]
 
     def __repr__(self) -> str:
-        """Show the index, the code and the tensor indices."""
         return f"<Operator {self.index} {self.code.name} {list(self.inputs)} -> {list(self.outputs)}>"
 
     @property
@@ -145,7 +144,6 @@ class Tensor(_Placed):
     is_variable: bool
 
     def __repr__(self) -> str:
-        """Show the index, the name, the type and the shape."""
         return f"<Tensor {self.index} {self.name!r} {self.type}[{','.join(map(str, self.open_shape))}]>"
 
     @property

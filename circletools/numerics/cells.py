@@ -141,7 +141,7 @@ class Judge:
     def _fed(self, task: Task, given: Known) -> tuple[Known, Known]:
         """Return the inputs of a region of the second model, and its expected outputs. Raises NotRunError.
 
-        If the inputs cannot represent the reference's values, the reference runs with those that they can represent.
+        If the inputs cannot represent the reference's values, the reference runs again with the values that they get.
         """
         fed, again = Known(), Known()
         for tensor, partner in zip(task.own.inputs, task.fed, strict=True):
@@ -217,7 +217,7 @@ class Judge:
         return kernels[0] == kernels[1] and all(self.second.form(at) == self.first.form(to) for at, to in ends)
 
     def _sensitivity(self, task: Task, given: Known, output: int, *, is_one: bool) -> tuple[Difference, Array] | None:
-        """Return how much an output of the reference changes with small changes of its inputs and constants.
+        """Return how much an output of the reference changes when inputs and constants change slightly.
 
         Also return which values change between finite, infinite and NaN, as at a pole. Raises NotRunError if values
         differ without any change: LiteRT's INT16 kernels, for example, read beyond an INT32 bias.
@@ -264,7 +264,7 @@ class Judge:
         return near
 
     def _input_steps(self, task: Task, *, dynamic: bool) -> dict[int, float]:
-        """Return the float inputs of the reference that the other model rounds, and the step; 0 if kernels round."""
+        """Return the step of each float input of the reference that the other model rounds; 0 if kernels round it."""
         graph, reach, found = self.second.graph, self.second.reach, dict[int, float]()
         rounding = {
             reach.operands[at][0]: self.second.form(reach.results[at][0]).scale

@@ -23,9 +23,9 @@ class CompareRequest(Attributes):
 
     `inputs` are files, one for each run: `.npz` with arrays named after signatures, tensors or positions, or the raw
     bytes of a model's only input. Without files, each of `runs` runs gets random inputs from `seed`, which increases
-    by one each time; a model with state keeps it from run to run. `signature` is the key of a signature; the default
-    is the main subgraph. The thresholds `min_snr_db`, `max_abs`, and `max_steps` (of the quantization) replace the
-    allowance for rounding. No program may take longer than `timeout_s` seconds to answer a request.
+    by one each time; a model with state keeps its state from run to run. `signature` is the key of a signature; the
+    default is the main subgraph. The thresholds `min_snr_db`, `max_abs`, and `max_steps` (of the quantization)
+    replace the allowance for rounding. No program may take longer than `timeout_s` seconds to answer a request.
     """
 
     on: tuple[str, ...] = ("litert:reference", "litert:xnnpack")
@@ -39,7 +39,7 @@ class CompareRequest(Attributes):
     timeout_s: float = 600.0
 
     def check(self, models: int) -> None:
-        """Raise UsageError if the request cannot be compared."""
+        """Raise UsageError if the request lacks programs to compare, or runs."""
         if len(self.on) < 3 - models:
             raise UsageError("nothing to compare", hint="name two programs in `on=`, the reference first")
         if self.runs < 1:
@@ -61,7 +61,7 @@ class CompareRequest(Attributes):
 
 
 def more_runs(first: list[Array], request: CompareRequest) -> Runs:
-    """Return the inputs of all runs; each run's are generated like those of the first."""
+    """Return the inputs of all runs; those of each run are generated like those of the first."""
     made = [
         [make_input(request.seed + run, place, array.dtype, array.shape) for place, array in enumerate(first)]
         for run in range(1, request.runs)

@@ -56,9 +56,9 @@ class Difference:
 
     `unequal` of `size` values differ, by at most `max_abs`, and by `rms` in the root mean square. `max_steps` is
     `max_abs` in quantization steps, or None without quantization. `snr_db` is the ratio of signal to difference in
-    decibels, or None if nothing differs or there is no signal; `cosine` is the cosine of the angle between the two. A
-    pair of different values of which at least one is not finite counts only in `non_finite`; the largest FLOAT32
-    number counts as infinite.
+    decibels, or None if nothing differs or there is no signal; `cosine` is the cosine of the angle between the values
+    and the expected ones. A pair of different values of which at least one is not finite counts only in `non_finite`;
+    the largest FLOAT32 number counts as infinite.
     """
 
     size: int
@@ -159,7 +159,7 @@ class Column(Attributes):
 
     `failure` is the reason why it does not run the whole model. `exposing_changes` describes how its outputs change
     when tensors inside the model become outputs too; empty if they do not change. `outputs` holds the largest
-    difference of each output of the model from the reference, or None if sizes differ or only one is finite.
+    difference of each output of the model from the reference, or None if sizes differ or only one value is finite.
     """
 
     program: str
@@ -205,7 +205,7 @@ class Comparison(Tabular):
         return next((row for row in wrong if row.cells[column].own), wrong[0] if wrong else None)
 
     def first_not_run(self, column: int = 0) -> OperatorCells | None:
-        """Return the first operator that a program, given only that operator, does not run or crashes on."""
+        """Return the first operator that a program does not run, or crashes on, when given only that operator."""
         return next((row for row in self.operators if row.cells[column].verdict == "not_run"), None)
 
     @property

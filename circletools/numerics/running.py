@@ -244,7 +244,7 @@ def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, 
 
 
 def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
-    """Return an operator with the producers of its inputs that have no partner, or the reason why there is none."""
+    """Return an operator and the producers of its unpaired inputs, or the reason why it cannot be compared."""
     chosen, pending = {operator}, [operator]
     while pending:
         for tensor in subject.reach.given([pending.pop()]):

@@ -51,7 +51,7 @@ class Subject:
 
     @cached_property
     def real(self) -> Subject:
-        """The same model, but it computes with real numbers."""
+        """The same model, computing with real numbers."""
         return replace(self, is_real=True)
 
     @cached_property

@@ -128,7 +128,7 @@ def _nodes(name: str) -> Sequence[AnySource]:
     # A name below another node is one of its inputs: `dense/MatMul/ReadVariableOp` is the weights of `dense/MatMul`.
     if len(parts) > 1:
         top, kept = "", set[str]()
-        for path in sorted(f"{part}/" for part in parts):  # what is below a path follows it
+        for path in sorted(f"{part}/" for part in parts):  # names below a path follow it
             top = top if top and path.startswith(top) else path
             kept.add(top[:-1])
         parts = [part for part in parts if part in kept]

@@ -38,13 +38,14 @@ def own_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[list
     """Return the sources `named` in operators' outputs, without those that come only from a shared constant.
 
     The first source is the operator's own. Any other source must be connected, through operators that share it, to an
-    operator whose own it is, if any; its class must differ from the others', unless no earlier operator has it.
+    operator whose own source it is, if any. Its class must differ from the other sources' classes, unless no earlier
+    operator has it.
     """
     pairs = [(row, source) for row, own in enumerate(named) for source in own]
     number = {pair: at for at, pair in enumerate(pairs)}
     born = {source: row for row, source in reversed(pairs)}
     givers = graph.producer[graph.uses.values]
-    sets = [*map(frozenset, named), frozenset()]  # the last for -1: no operator produces the value
+    sets = [*map(frozenset, named), frozenset()]  # the last set is for -1: no operator produces the value
     edges = [
         (number[giver, source], number[reader, source])
         for giver, reader in set(zip(givers.tolist(), graph.uses.operators.tolist(), strict=True))
@@ -97,7 +98,7 @@ def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[A
 def _of_one_module(
     graph: Graph, listed: list[list[Source]], calls: Mapping[Module, Calls], several: Collection[Module]
 ) -> set[Source]:
-    """Return the sources of a single module: each of their operators is in its only call, or fused next to it.
+    """Return the sources that stand for one module: all their operators are in its only call, or fused next to it.
 
     If modules of different classes have the same name, such as `0` in an encoder and a decoder, the class decides:
     connected operators of a class belong to one module.

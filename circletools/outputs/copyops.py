@@ -2,9 +2,9 @@
 
 `tools/measure/copyops.py` measures the table in LiteRT and onert; docs/copy-operators.md explains the table and the
 results on whole models. RESHAPE is preferred, because onert folds the leading dimensions of some results into one,
-and then refuses a TRANSPOSE of the rank in the file. For LiteRT alone, TRANSPOSE is preferred, because it lets a user
-resize every dimension, but RESHAPE only the first. A tensor without dimensions in the file is reshaped to the result
-of a SHAPE operator: it may have dimensions at run time, and Arm's Vela rejects empty operands (a scalar's shape).
+and then refuses a TRANSPOSE of the rank in the file. For LiteRT alone, TRANSPOSE is preferred: with RESHAPE, a user
+can resize only the first dimension. A tensor without dimensions in the file is reshaped to the result of a SHAPE
+operator: it may have dimensions at run time, and Arm's Vela rejects empty operands (a scalar's shape).
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def choose_copy_operator(
 ) -> CopyOperator:
     """Return the operator with which to copy an output.
 
-    The operator copies exactly in the runtimes given by `runtime`, if they support such tensors. Raises EditError,
-    with the output and the alternatives, if there is no such operator or the requested one is not exact.
+    The operator copies exactly in the runtimes given by `runtime`, if they support tensors like this output. Raises
+    EditError, with the output and the alternatives, if there is no such operator or the requested one is not exact.
     """
     traits = _traits(model, output)
     candidates, place = _candidates(model, output, traits, runtime)
@@ -92,7 +92,7 @@ def choose_copy_operator(
 def _candidates(
     model: ModelGraph, output: AliasedOutput, traits: _Traits, runtime: CopyRuntime
 ) -> tuple[tuple[str, ...], str]:
-    """Return the candidate operators, the preferred one first, and a phrase for what rules out the others."""
+    """Return the candidate operators, the preferred one first, and a phrase that says why others are excluded."""
     if traits.rank_unknown and _dynamic_shapes_crash(model, output):
         return (), " in a model with IF"
     if traits.rank_unknown:
@@ -107,7 +107,7 @@ def _candidates(
 
 
 def _judges(form: str, runtime: CopyRuntime, traits: _Traits) -> tuple[str, ...]:
-    """Return the runtimes that decide: those requested that support such tensors, or else any that do."""
+    """Return the runtimes that decide: the requested ones that support tensors like this, or else any that do."""
     able = _able(traits)
     asked = _asked(form, runtime)
     return tuple(judge for judge in able if judge in asked) or able
@@ -118,7 +118,7 @@ def _asked(form: str, runtime: CopyRuntime) -> tuple[str, ...]:
 
 
 def _able(traits: _Traits) -> tuple[str, ...]:
-    """Return the runtimes that support such tensors as inputs and outputs, or all runtimes if none does."""
+    """Return the runtimes that support tensors like this as inputs and outputs, or all runtimes if none does."""
     able = [one for one in _TITLES if not {_outcome(code, one, traits) for code in _ORDER} & {"load", "unfed"}]
     return tuple(able or _TITLES)
 
@@ -148,7 +148,7 @@ def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal
 
 
 def _dynamic_shapes_crash(model: ModelGraph, output: AliasedOutput) -> bool:
-    """Return whether onert may crash on a dynamic shape: it can in models with IF if it allocates the outputs."""
+    """Return whether onert may crash on a dynamic shape, as in a model with IF when it allocates the outputs."""
     return model.format == "circle" and output.subgraph not in model.entries and bool(_branches(model))
 
 

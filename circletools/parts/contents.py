@@ -114,7 +114,7 @@ def _by_row(indices: Indices) -> list[list[int]]:
 
 
 def _altered(inner: Sequence[tuple[Way, _Inner]], new: NewIndices) -> dict[str, Value]:
-    """Return the changed tables that contain these indices, keyed by the field that leads to it."""
+    """Return the changed tables that contain these indices, keyed by the field that leads to each."""
     found: dict[str, Value] = {}
     for name, table_type, at in {way[0][0]: way[0] for way, _ in inner}.values():
         inside = [(way[1:], one) for way, one in inner if way[0][0] == name]

@@ -48,7 +48,7 @@ Moves = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A model that passed `check_editable`, and the positions of the tables of each type in its file."""
+    """Writes excerpts of a model that passed `check_editable`; `at` holds the positions of its tables, by type."""
 
     model: Model
     references: References

@@ -229,7 +229,7 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
 def attribute_to(
     model: ModelGraph | None, trace: OperatorTrace, origins: Origins | None, depth: int | None = None
 ) -> Attribution:
-    """Return what `attribute` does, but for given origins (None: every operator is its own source), without notes."""
+    """Do the same as `attribute`, without notes, for these origins (None: every operator is its own source)."""
     named, every = origins is None, trace
     if model is None:
         origins, joined = NOTHING_KNOWN, Join(None, trace)

@@ -6,9 +6,9 @@ Other work on a machine can only add time, so the fastest executions are nearest
 slowest quarter of four or more recordings is omitted. The error is estimated in two ways: one is the variation among
 recordings (those of each side, those of a history of the same model, and, if recordings alternate, their pairs); the
 other is the variation between the fastest executions in five parts of each recording, because successive executions
-tend to be slow together (the method of batch means), plus the variation between processes, as in memory placement:
-an assumed one, or more if the recordings show it. Either estimate
-can make a change significant; each uses part of the significance level.
+tend to be slow together (the method of batch means), plus the variation between processes, such as that of memory
+placement: an assumed value, or a larger one if the recordings show it. Either estimate can make a change significant;
+each uses part of the significance level.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def compare_profiles(
 
 
 def _present(key: _Key | None, time: ComparedTime, times: Sequence[Sequence[_Times]]) -> ComparedTime:
-    """Return the time; if only one side has the operator, its verdict states this, unless it is `slower`."""
+    """Return the time; if only one side has the operator, the verdict states this, unless it is `slower`."""
     before, after = (any(key in some for some in side) for side in times[:2])
     verdict: Verdict = "only after" if after else "only before"
     return time if (before and after) or time.regressed else replace(time, verdict=verdict)

@@ -65,8 +65,8 @@ class Reduction(Attributes):
 def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest) -> Reduction:
     """Write to `target` the smallest part of a model that still fails; return a description of the part.
 
-    Raises EditError if the model does not fail, or not every time; UsageError for an invalid request or a program
-    that is not installed; InvalidInputError for an unreadable log; ModelFormatError for a broken model.
+    Raises EditError if the model does not fail every time; UsageError for an invalid request or a program that is not
+    installed; InvalidInputError for an unreadable log; ModelFormatError for a broken model.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.reduce(model, "small.tflite", ct.ReduceRequest(while_refused="litert-gpu"))

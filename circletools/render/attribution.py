@@ -16,7 +16,7 @@ from circletools.render.table import places_json, shorter, table_csv, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
 
 EVERY = ("type", "operator", "source", "module")
-"""The tables."""
+"""All tables, in order."""
 
 TOP = 10
 """The default number of rows of each table in the text."""
@@ -154,7 +154,7 @@ def attribution_csv(attribution: Attribution, by: str = "operator") -> str:
 def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = None) -> int | None:
     """Return the multiply-accumulates of operators in an execution, or None if they are unknown for any of them.
 
-    The number of runs of an operator is measured; those without a time, in groups, ran `runs` times each.
+    The number of runs of an operator is measured; operators without a time, in groups, ran `runs` times each.
     """
     rows = {(row.subgraph, row.index): row for row in attribution.operators}
     found = 0

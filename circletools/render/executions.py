@@ -70,7 +70,7 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
 
 
 def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[str, str]]:
-    """Yield the time of a run, of its operators, and their rate."""
+    """Yield the time of a run, the time of its operators, and their rate."""
     each, outside, spread = attribution.medians_ns or attribution.total_ns / attribution.executions, "", ""
     percentiles = [milliseconds(time) for time in attribution.whole.range_ns[3:]]
     if steady is not None:
@@ -106,7 +106,7 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
 
 
 class Rank(NamedTuple):
-    """A place in the order, from 1; `shared` is the first place whose time cannot be distinguished from this one."""
+    """A place in the order, from 1; `shared` is the first place whose time cannot be told from this one's."""
 
     place: int
     shared: int
@@ -116,8 +116,8 @@ def ranks(times: Sequence[Time], tick_ns: int, work: Sequence[int] | None = None
     """Return the rank of each time; the longest time comes first.
 
     Times are compared by `typical_ns`. Times that share a rank differ from the longest of them by less than a third
-    of a clock step, or less than a tenth; the one with the most `work` comes first, because work is the same in every
-    trace. Averages, and operators that do not run in most executions, are ranked by their totals.
+    of a clock step, or by less than a tenth; the one with the most `work` comes first, because work is the same in
+    every trace. Averages, and operators that do not run in most executions, are ranked by their totals.
     """
     groups: list[list[int]] = []
     for at in sorted(range(len(times)), key=lambda at: _key(times[at])):

@@ -84,7 +84,7 @@ def headline_text(file: str, found: Judgement, error: str | None = None) -> Iter
 
 
 def judgement_json(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
-    """Return the JSON of `check`. With a baseline, new findings are marked. `error` says why it has no findings."""
+    """Return the JSON of `check`. With a baseline, new findings are marked. `error` says why there are none."""
     document = {"file": file, "schema_version": SCHEMA_VERSION, "verdict": verdict(found.new, error), "error": error}
     if found.fixed is None:
         return document | {"findings": [asdict(finding) for finding in found.new]}
@@ -152,7 +152,7 @@ def statistics_text(counts: Tally) -> Iterator[str]:
 
 
 def summary_text(counts: Tally, models: int, failed: int) -> str:
-    """Return the number of findings of each severity, and of models; `failed` of them could not be read."""
+    """Return the numbers of findings, by severity, and of models, of which `failed` could not be read."""
     known = counts.get(_KNOWN, 0)
     of_severity: Counter[str] = Counter()
     for (severity, _), count in counts.items():

@@ -70,7 +70,7 @@ class _Merged:
 def sarif_run(
     command: str, file: str, codes: Iterable[str], results: Iterable[Mapping[str, Any]], error: str | None = None
 ) -> dict[str, Any]:
-    """Return the run of one model; `codes` are those of the results, `error` is why the file could not be read."""
+    """Return the run of one model; `codes` are those of the results, `error` says why the file could not be read."""
     notifications = []
     if error is not None:
         broken = Finding("UNREADABLE_MODEL", "error", "model", error)
@@ -121,7 +121,7 @@ def _artifact(file: str) -> dict[str, str]:
 
 
 def host_path(file: str) -> str:
-    """Return the path of a file as code hosts expect it: relative to the current directory, if it is inside."""
+    """Return the path of a file as code hosts expect it: relative to the current directory, if the file is inside."""
     with suppress(ValueError):  # on another drive
         path = os.path.relpath(file).replace(os.sep, "/")
         return file if path.startswith("../") else path

@@ -22,7 +22,7 @@ By = Literal["bucket", "function"]
 def trace_json(
     analysis: Analysis, by: By | None = None, *, per_execution: bool = False, stream: bool = False
 ) -> Document:
-    """Return the JSON document of `trace-stats`; with `by`, either only the functions or everything else.
+    """Return the JSON document of `trace-stats`; with `by`, it has only the functions, or everything else.
 
     With `stream`, runs and executions are single-use iterators, since a long trace has thousands of them.
     """
@@ -66,12 +66,12 @@ def trace_json(
 
 
 def _models_json(analysis: Analysis) -> list[Document]:
-    """Return the times of runs and of their executions by the name of the run; those of runs cut short are apart."""
+    """Return the times of runs and of their executions, by name of run; runs cut short are listed separately."""
     groups: dict[tuple[str, bool], list[int]] = {}
     for run in analysis.runs:
         groups.setdefault((run.name, run.partial), []).append(run.index)
     elapsed = np.sum([own for _, own in analysis.run_clock.each()], axis=0)
-    number = np.zeros(len(analysis.runs) + 1, np.int64)  # of each run's group from 1; executions outside runs: 0
+    number = np.zeros(len(analysis.runs) + 1, np.int64)  # each run's group, from 1; 0 outside runs
     for at, chosen in enumerate(groups.values(), 1):
         number[chosen] = at
     of = number[(analysis.executions.segments - 1) // len(APP_PHASES)]
@@ -100,7 +100,7 @@ def _run_json(summary: summaries.RunSummary) -> Document:
 
 
 def _summary_json(summary: summaries.ExecutionSummary | None, alike: bool = True) -> Document:
-    """Return the times of executions; if several and `alike`, add the first one's and the others'."""
+    """Return the times of executions; if several are `alike`, add the first time and the median of the others."""
     if summary is None:
         return {"count": 0}
     document: Document = {name: getattr(summary.times, name) for name in summary.times.__slots__}

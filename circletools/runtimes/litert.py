@@ -91,18 +91,15 @@ class Running:
         self._outputs = [detail["index"] for detail in interpreter.get_output_details()]
 
     def feed(self, inputs: Sequence[Array]) -> None:
-        """Copy the inputs to the runtime."""
         for place, value in zip(self._places, inputs, strict=True):
             # The Python binding misreads a string array without dimensions.
             is_text = value.dtype == object and not value.ndim
             self._interpreter.set_tensor(place, value.astype("S") if is_text else value)
 
     def run(self) -> None:
-        """Run once."""
         self._interpreter.invoke()
 
     def fetch(self) -> list[Array]:
-        """Copy the outputs from the runtime."""
         return [self._interpreter.get_tensor(place) for place in self._outputs]
 
 

@@ -149,18 +149,15 @@ class Running:
         self._buffers = None if allocate else bind_outputs(session)
 
     def feed(self, inputs: Sequence[Array]) -> None:
-        """Copy the inputs to the runtime."""
         for buffer, value in zip(self._bound, inputs, strict=True):
             if value.nbytes > len(buffer):
                 raise RefusedError(f"an input has {value.nbytes} bytes, but had {len(buffer)} in the first run")
             ctypes.memmove(buffer, np.ascontiguousarray(value).ctypes.data, value.nbytes)
 
     def run(self) -> None:
-        """Run once."""
         self._session("run")
 
     def fetch(self) -> list[Array]:
-        """Copy the outputs from the runtime."""
         if self._buffers is None:
             return _allocated(self._session)
         found = results(self._session, self._buffers)

@@ -48,7 +48,7 @@ def placement(request: Request) -> Verdict:
 def profile(request: Request) -> Recorded:
     """Run a model with OpenVINO's counters; return a table for each run, like benchmark_app's detailed counters.
 
-    The CPU's counters are means over all runs so far, in whole microseconds; the table has the times of its run.
+    The CPU's counters are means over all runs so far, in whole microseconds; each table has the times of its own run.
     """
     begun, make = perf_counter(), partial(make_input, request.seed)
     given = request.inputs[0] if request.inputs else None
@@ -87,19 +87,16 @@ class Running:
         self.asked = self._compiled.create_infer_request()
 
     def feed(self, inputs: Sequence[Array]) -> None:
-        """Copy the inputs to the runtime."""
         for place, value in enumerate(inputs):
             self.asked.set_input_tensor(place, openvino.Tensor(value))
 
     def run(self) -> None:
-        """Run once."""
         try:
             self.asked.infer(share_outputs=True)
         except RuntimeError as error:
             raise RefusedError(_short(error)) from error
 
     def fetch(self) -> list[Array]:
-        """Copy the outputs from the runtime."""
         count = len(self._compiled.outputs)
         return [np.array(self.asked.get_output_tensor(place).data) for place in range(count)]
 

@@ -52,12 +52,10 @@ class Running:
         self._outputs = range(len(list(_details(self._interpreter.get_output_details))))
 
     def feed(self, inputs: Sequence[Array]) -> None:
-        """Copy the inputs to the runtime."""
         for place, value in enumerate(inputs):
             self._interpreter.set_input(value, place)
 
     def run(self) -> None:
-        """Run once."""
         since = mark()
         try:
             self._interpreter.invoke()
@@ -65,7 +63,6 @@ class Running:
             raise RefusedError(" ".join(f"{printed(since)} {error}".split())) from error
 
     def fetch(self) -> list[Array]:
-        """Copy the outputs from the runtime."""
         return [np.array(self._interpreter.get_output(place)) for place in self._outputs]
 
 

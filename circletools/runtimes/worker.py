@@ -78,7 +78,6 @@ class Worker:
         self._room = _ROOM_BYTES
 
     def __enter__(self) -> Worker:
-        """Return the worker itself."""
         return self
 
     def __exit__(

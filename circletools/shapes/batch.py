@@ -128,7 +128,7 @@ def _number(call: Call, slot: int, at: int | None, batch: Batch) -> Iterator[Pat
 
 
 def _whole(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
-    """Yield a replacement for the end of a slice that covered the whole batch before."""
+    """Yield a replacement for the end of a slice that covered the whole old batch."""
     axis = batch.axis(was.shape(), call.shape())
     if axis is None or call.values[1] is None or call.values[2] is None:
         return

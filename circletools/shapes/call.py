@@ -20,7 +20,7 @@ Value = NDArray[Any]
 class RefusedError(Exception):
     """The operator refuses these shapes. `slot` is the input whose constant causes this, if there is one.
 
-    The operator may accept an input with `times` as many elements.
+    The operator may accept an input with `times` times as many elements.
     """
 
     def __init__(self, reason: str, slot: int | None = None, times: int = 0) -> None:
@@ -54,7 +54,6 @@ class Call:
     results: int
 
     def __len__(self) -> int:
-        """Return the number of inputs."""
         return len(self.shapes)
 
     def shape(self, slot: int = 0, rank: int | None = None) -> Shape:

@@ -41,7 +41,7 @@ class Shapes:
     shapes: dict[Place, Shape | None] = field(default_factory=dict)
     values: dict[Place, Value] = field(default_factory=dict)
     options: dict[Place, list[int]] = field(default_factory=dict)
-    """The new_shape of operators."""
+    """The new value of the option `new_shape`, by operator."""
     patched: dict[Place, tuple[Patch, set[int]]] = field(default_factory=dict)
 
 

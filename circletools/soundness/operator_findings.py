@@ -34,7 +34,7 @@ _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
 }  # fmt: skip
-"""The letters for types in the table. Another type is refused where each letter that no other tensor has would be."""
+"""The letters for types in the table. Any other type is refused if each letter that no tensor has would be."""
 
 
 @cache

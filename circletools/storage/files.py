@@ -21,7 +21,7 @@ from circletools.wording import did_you_mean
 Progress = Callable[[int, int], None]
 """Called with the number of bytes written so far, and the total number."""
 
-_MOST_NAMES = 1000  # of a folder that are compared with a wrong one
+_MOST_NAMES = 1000  # the most names of a folder that are compared with a wrong name
 _LINKS = 40  # the most symbolic links that Linux follows
 
 
@@ -166,7 +166,6 @@ class Range:
             raise UsageError("the model is closed", location=self.source.name, hint="save it before closing it")
 
     def __len__(self) -> int:
-        """Return the number of bytes."""
         return self.end - self.start
 
 
@@ -185,7 +184,7 @@ def write(
     source: Source | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Write `parts` to `target`, whole or not at all (how: see `replacing`).
+    """Write `parts` to `target`, whole or not at all; see `replacing`.
 
     `source` is the file from which the parts were made: a new file gets its mode bits, and nothing is written if it
     has changed since it was opened (InvalidInputError). A symbolic link is followed; `-`, pipes, devices and names

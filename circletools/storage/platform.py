@@ -76,7 +76,7 @@ def keep_mode(descriptor: int, path: Path, mode: int) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file or directory is on disk. Does nothing on Windows: it needs an open file. Raises OSError."""
+    """Wait until a file or directory is on disk; do nothing on Windows, which needs an open file. Raises OSError."""
     if os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY)

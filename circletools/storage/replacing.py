@@ -79,7 +79,7 @@ def replace(
     *,
     like: os.stat_result | None = None,
 ) -> None:
-    """Put the file that `fill` writes at `path`.
+    """Write a file with `fill`, and put it at `path`.
 
     An existing file is replaced only once the new one is on the disk (fsync); the new one gets its mode bits and, if
     permitted, its owner; a new file gets the mode bits of `like`. `fill(file, replaces)` may be called a second time,
@@ -158,7 +158,7 @@ def _open(temporary: Path, mode: int, named: bool) -> int | None:
 def _link(descriptor: int, temporary: Path) -> bool:
     """Give the nameless file a name; return False if that is not allowed or /proc is missing."""
     try:
-        # Passing a folder has no other effect than that Python uses the call that follows links.
+        # Passing a folder only makes Python use the call that follows links.
         os.link(f"/proc/self/fd/{descriptor}", temporary, src_dir_fd=descriptor, follow_symlinks=True)
     except OSError:
         return False

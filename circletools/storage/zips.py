@@ -74,7 +74,7 @@ def moved(record: bytes, place: int, by: int) -> bytes:
 
 
 def end_place(file: memoryview) -> int | None:
-    """Return the position of the end record whose comment ends the file, or else of the last one, as zipfile does."""
+    """Return the position of the end record whose comment ends the file, or else of the last one (as in zipfile)."""
     first = max(len(file) - END_FIELDS.size - _COMMENT_BYTES, 0)
     tail = bytes(file[first:])
     last = place = tail.rfind(END, 0, max(len(tail) - END_FIELDS.size + len(END), 0))

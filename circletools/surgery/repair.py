@@ -1,4 +1,4 @@
-"""Apply the remedies of findings that have exactly one; `codes.json` marks these findings.
+"""Apply the remedies of findings that have exactly one remedy; `codes.json` marks these findings.
 
 Findings that make a program refuse the model are always repaired; others only on request.
 """

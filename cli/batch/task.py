@@ -49,7 +49,7 @@ class Task:
 
     @property
     def words(self) -> list[str]:
-        """Return the file and all strings in the options, of which some name files."""
+        """Return the file and all strings in the options, some of which name files."""
         values = (value if isinstance(value, list | tuple) else [value] for value in self.options.values())
         return [self.file, *(str(word) for one in values for word in one if isinstance(word, str | Path))]
 

@@ -52,12 +52,10 @@ class ThisProcess:
 
     @property
     def free(self) -> bool:
-        """Return whether another task can be started."""
         return not self._next
 
     @property
     def busy(self) -> bool:
-        """Return whether there is an outcome to wait for."""
         return bool(self._next)
 
     def start(self, number: int, task: Task) -> None:
@@ -116,12 +114,10 @@ class Processes:
 
     @property
     def free(self) -> bool:
-        """Return whether another task can be started."""
         return len(self._busy) < self._count
 
     @property
     def busy(self) -> bool:
-        """Return whether there is an outcome to wait for."""
         return bool(self._busy)
 
     def start(self, number: int, task: Task) -> None:

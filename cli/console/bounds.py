@@ -1,7 +1,7 @@
 """Stop a command that needs more processor time or memory than its input justifies.
 
-The library charges what it reads and computes to budgets. This is the last defence, for what they do not cover: a
-timer looks at the whole process, so no command can forget it.
+The library charges what it reads and computes to budgets. This is the last defence, for anything that the budgets do
+not cover: a timer checks the whole process, so it applies to every command.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VARIABLE = "CIRCLETOOL_LIMITS"
 _TICK, _PAUSE = 0.025, 1.0
 _LIBRARIES = 64 << 20  # mapped bytes beyond these are data in other files
 _MOST_FILES = 10_000
-_UNPACKED = 10  # times the size of compressed traces, as is usual
+_UNPACKED = 10  # the usual ratio of a trace's size to its compressed size
 _STATM = Path("/proc/self/statm")
 
 
@@ -47,19 +47,19 @@ class Exceeded(BaseException):
 
 
 def enable() -> None:
-    """Let `watch` have an effect: in processes of the program, but not in those that only call its commands."""
+    """Let `watch` take effect. The program's own processes call this; others that only run its commands do not."""
     global _enabled  # noqa: PLW0603 - a property of the process, as the timer is
     _enabled = True
 
 
 def allow(times: int) -> None:
-    """Multiply the limits and what the user has set, in child processes too; 0 lifts them."""
+    """Multiply the limits, and the user's factor, by `times`, also in child processes; 0 lifts the limits."""
     if times != 1:
         os.environ[VARIABLE] = str(times * _times())
 
 
 def watch(words: Iterable[str]) -> None:
-    """Start to watch this process. `words` are arguments; those that name files, or contain such a name, set limits.
+    """Start to watch this process. `words` are arguments; the files that they name set the limits.
 
     Nothing is watched if the size of an input is unknown, outside the main thread, or without timers (on Windows).
     """
@@ -122,8 +122,8 @@ def _times() -> int:
 def _size(word: str) -> int | None:
     """Return the size of what an argument names: PATH, --option=PATH, name=PATH or PATH!member.
 
-    A directory has the size of its files, a compressed file several times its own. 0 if there is no such file; None
-    if the size is unknown: of standard input, a pipe or a directory with very many files.
+    A directory has the size of its files, a compressed file several times its own. 0 Returns 0 if there is no such
+    file, and None if the size is unknown: for standard input, a pipe, or a directory with very many files.
     """
     if word == "-":
         return None

@@ -18,7 +18,7 @@ from circletools.graph.selectors import Chooser
 from circletools.wording import ranges, suggestion
 
 Refusals = Mapping[str, Sequence[Sequence[Refusal | None]]]
-"""Each operator's refusal, or None, by device with a capability table, subgraph and operator index."""
+"""For each device with a capability table: its refusal of each operator, or None, by subgraph and operator index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The device number of each operator of each subgraph (an index into `devices`), and the basis of each choice.
+    """For each operator of each subgraph, its device (an index into `devices`) and the basis of the choice.
 
     `decided_by` holds the rule, the earlier device or the default; it is None if a capability table decided. If a
     solver chose the devices, `placed` holds its solution and `least_us` a lower bound on the time of any choice, by
@@ -78,7 +78,7 @@ class Assignment:
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
     def refused(self) -> Refusals:
-        """Return each device's refusal of each operator, by subgraph, or None if the device accepts it."""
+        """Return each device's refusals by subgraph and operator; None for an operator that the device accepts."""
         return {
             device: [
                 [self.refusal(self.devices.index(device), subgraph, operator) for operator in range(len(row))]
@@ -156,7 +156,7 @@ def _unassigned(model: ModelGraph, subgraph: int, operator: int, refused: Refusa
 
 
 def colocated(assignment: Assignment, units: Sequence[Units]) -> Assignment:
-    """Return the assignment with each unit on one device: that of a rule, or the first that accepts the whole unit.
+    """Return the assignment with each unit on one device: that of a rule, or the first to accept the whole unit.
 
     Raises EditError if rules put a unit on two devices, or if no device accepts a whole unit.
     """

@@ -22,7 +22,7 @@ def read_words(path: str | os.PathLike[str]) -> str:
 
 
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
-    """Return the JSON object of a document and its location; `holds` and `see` are used in error messages.
+    """Return the JSON object of a document and the object's location; error messages quote `holds` and `see`.
 
     Raises InvalidInputError if the document is not an object, has another version, or has keys other than `keys`.
     """
@@ -100,9 +100,9 @@ def _check_keys(entry: Object, known: set[str], place: str) -> None:
 #     CONV_2D=npu
 #
 # The grammar is that of ONE's compiler/crew/src/PConfigIni.cpp: a line is `key=value` up to the first `=`, quotes are
-# kept, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. This parser rejects input
-# that ONE ignores (a line without `=`, an unknown section or key, a duplicate rule for a name). ONE treats spaces
-# around `=` and `,` as part of a name and refuses the file if no such name exists; this parser then removes them.
+# kept, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. This parser rejects what ONE
+# ignores (a line without `=`, an unknown section or key, a duplicate rule for a name). ONE treats spaces around `=`
+# and `,` as part of a name. If no such name exists, ONE refuses the file; this parser removes the spaces.
 
 
 Rules = Mapping[str, tuple[str, int]]
@@ -112,7 +112,7 @@ _DEFAULT = "_"
 _KEYS = ("backends", "default", "comply")
 _SECTIONS = ("partition", "OPCODE", "OPNAME")
 _ESCAPES = re.compile(r"(?<!\\)\\+;")  # ONE removes escapes until none are left
-_SHOWN = 60  # the number of characters of a line that a message shows
+_SHOWN = 60  # the most characters of a line that a message shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def format_part(part: PartFile) -> str:
 
 
 def _escaped(key: str) -> str:
-    """Return a key with escapes. Raises EditError if it cannot be expressed."""
+    """Return a key with escapes. Raises EditError if the grammar cannot express the key."""
     if key in ("", _DEFAULT) or key[0] in "[#" or re.search("[=\r\n\0]", key) or "\\;" in key:
         raise EditError(f"a .part file cannot express an operator named {key!r}", hint="rename its output tensor")
     return f"\\{key}" if key[0] == ";" else key

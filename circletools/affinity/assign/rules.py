@@ -143,9 +143,9 @@ class RuleSet:
         return RuleSet(self.rules + other.rules, default, devices, self.notes + other.notes)
 
     def matching(self, chooser: Chooser, *, allow_unmatched: bool) -> RuleSet:
-        """Return the rules that match something in a model; each of the first few rules removed gets a note.
+        """Return the rules that match something in a model, with notes on the first few rules that do not.
 
-        A rule without `may_miss` is kept unless `allow_unmatched`; `assign` reports it as an error.
+        Unless `allow_unmatched`, rules without `may_miss` are kept even if unmatched; `assign` then raises an error.
         """
         kept, notes = [], list[Finding]()
         for rule in self.rules:
@@ -161,7 +161,7 @@ class RuleSet:
 
 
 def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
-    """Return the rule, or an error if nothing matches; spaces around its name are removed if it matches only then."""
+    """Return the rule, or an error if nothing matches; the rule loses spaces around its name if only that matches."""
     try:
         chooser.choose(rule.selector)
     except UsageError as error:

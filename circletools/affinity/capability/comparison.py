@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\^(-?\d{1,3}))?")
 _SIMPLE, _INDEXED = "(scale|zero_point|rank|size|shape|axis|external)", r"(dim|value|span)(-?\d{1,3})?"
 _TENSOR = re.compile(rf"(input|output)(s|\d{{1,3}})\.(?:{_SIMPLE}|{_INDEXED})")
 _LEAST, _MOST = "least", "most"
-_MOST_BITS = 1000  # of a number that fits a float
+_MOST_BITS = 1000  # the most bits of an integer that is converted to a float
 
 
 class TensorTerm(NamedTuple):

@@ -15,7 +15,7 @@ from circletools.affinity.capability.traits import TensorTraits
 from circletools.graph.graph import Graph
 
 _LARGEST_SHOWN = 1 << 31
-"""Values greater than this stand for strings."""
+"""Larger values stand for strings."""
 
 Kind = Literal["", "computed", "constant"]
 

@@ -29,8 +29,8 @@ from circletools.model.model import Model
 from circletools.wording import Attributes, counted
 
 ANY = "*"
-_MOST_TRIED = 400_000  # two seconds
-_MOST_SHOWN = 100  # unmet conditions on tensors; an operator may have thousands
+_MOST_TRIED = 400_000  # takes about two seconds
+_MOST_SHOWN = 100  # the most unmet conditions on tensors that are shown; an operator may have thousands
 _OF_KIND = re.compile(r".* (constant, not (?!.*constant).*computed|computed, not (?!.*computed).*constant)")
 _UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
 
@@ -40,9 +40,9 @@ class Refusal(Attributes):
     """The reason why a device refuses an operator, in words.
 
     `measured` is false if the device was never tested with such an operator, and so may accept it; callers that need
-    a yes or no count it as refused. If the reason is the program's own message, `conditions` are the unmet conditions
-    in the table; `remedy` is a change that helps, if the table has one. If `wrong`, the device runs the operator,
-    but computes wrong values.
+    a yes or no count the operator as refused. If the reason is a message of the device's program, `conditions` are
+    the unmet conditions in the table; `remedy` is a change that helps, if the table has one. `wrong` means that the
+    device runs the operator, but computes wrong values.
     """
 
     reason: str
@@ -144,7 +144,7 @@ class Capability(Attributes):
         if self.measured is None:
             return True
         if any(not mismatches(form, operator, any_empty=True) for form in self.forms(operator.code)):
-            return False  # all but the rank matches, which the file does not state
+            return False  # everything matches except the rank, which the file does not state
         forms = (*self.measured.get(operator.code, ()), *self.measured.get(ANY, ()))
         return any(not mismatches(form, operator) for form in forms)
 
@@ -250,7 +250,7 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
     broken = _nearest(rule.needs, operator)
     if broken == []:
         return None
-    conditions = "; ".join(broken or ()) if len(rule.needs) == 1 or not rule.reason else ""  # any of several would do
+    conditions = "; ".join(broken or ()) if len(rule.needs) == 1 or not rule.reason else ""  # any form would suffice
     if not rule.known or _is_unseen(broken, operator):
         return Refusal(untried(broken or [], rule.reason), measured=False)
     shown = re.sub(r", not [^;]+", "", conditions) if "must be one of" in rule.reason else conditions

@@ -30,8 +30,8 @@ Key = tuple[int, int, bytes, bytes]
 class TensorTraits:
     """A tensor's properties, as tables describe them. `quantization` is empty for types that have none.
 
-    A constant has data in the file, or is unpacked from such a tensor. `dynamic` states which dimensions are unknown:
-    none (0), only the first one (1), or others (2).
+    A constant has data in the file, or is unpacked from another constant. `dynamic` states which dimensions are
+    unknown: none (0), only the first one (1), or others (2).
     """
 
     type: str
@@ -77,7 +77,6 @@ class SubgraphTraits:
         self._setting_of = self._read_terms(terms)
 
     def __len__(self) -> int:
-        """Return the number of operators."""
         return len(self._facts)
 
     def _checked(self, slots: Slots) -> Slots:
@@ -92,9 +91,9 @@ class SubgraphTraits:
         return [index for index, name in enumerate(self._names) if name in codes]
 
     def kinds(self) -> tuple[NDArray[np.int64], list[int]]:
-        """Return the kind of each operator, given the constants marked so far, and the first operator of each kind.
+        """Return the current kind of each operator, and the first operator of each kind.
 
-        No table distinguishes operators of the same kind.
+        No table distinguishes operators of the same kind. Tensors that `make_constant` marked count as constants.
         """
         number = self._alike() if self._unpacks else self._once.alike
         if number is None:

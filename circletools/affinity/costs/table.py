@@ -104,7 +104,7 @@ def evaluate(
 ) -> Estimate:
     """Return the cost if operators run on the devices `numbers`; `launched` lists the device of each partition.
 
-    The cost is the sum of all times, one copy for each tensor and other device that reads it, and all launches.
+    It is the sum of all times, of one copy of each tensor to each other device that reads it, and of all launches.
     """
     devices = np.asarray(numbers, np.int64)
     times = problem.times_us[np.arange(len(devices)), devices]
@@ -180,7 +180,7 @@ def contents(facts: Graph) -> Contents:
     fixed = ~computed[read] | once[read]
     buffers = facts.values.buffers
     data = np.array([len(buffer.data) for buffer in facts.values.model_buffers], np.float64)
-    if facts.folded:  # these results count as buffers too
+    if facts.folded:  # the results of these operators count as buffers too
         buffers = np.where(once, len(data) + np.arange(len(once)), buffers)
         data = np.concatenate([data, facts.values.bytes])
     constants = np.unique(np.stack([readers[fixed], buffers[read[fixed]]], axis=1), axis=0)

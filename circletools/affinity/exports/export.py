@@ -30,11 +30,12 @@ from circletools.wording import Attributes
 #
 # All statements about onert were measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
 # tests/affinity/test_export_onert.py repeats them. An affinity that onert would ignore, reject or execute incorrectly
-# is refused. Operators that depend only on constants (DEQUANTIZE of weights) need no device: onert runs ruy's on cpu.
+# is refused. Operators that depend only on constants (DEQUANTIZE of weights) need no device: onert runs ruy's ones on
+# cpu.
 
 
 BACKENDS = ("cpu", "ruy")
-"""The published package's backends for ordinary operators; the first must come first in BACKENDS."""
+"""The published package's backends for ordinary operators; the first must come first in the variable BACKENDS."""
 
 VARIABLE_BYTES = 131_071
 """The longest NAME=value that Linux passes to a program (MAX_ARG_STRLEN without the final NUL)."""
@@ -145,7 +146,7 @@ def part_file(model: ModelGraph, affinity: Affinity) -> PartFile:
     """Return a rule for each operator of subgraph 0, by name; the default is the most common device.
 
     circle-partitioner names an operator after its first output and partitions only the first subgraph; subgraphs that
-    an IF or WHILE calls run on the caller's device. Raises EditError if operators of the same name differ in device.
+    an IF or WHILE calls run on the caller's device. Raises EditError if operators of one name have different devices.
     """
     devices = every_device_of(model.graphs[0], affinity, "circle-partitioner would use the default")
     rules: dict[str, tuple[str, int]] = {}

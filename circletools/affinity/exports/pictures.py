@@ -1,4 +1,4 @@
-"""The affinity by name, for all exports, and exports as a Graphviz picture and as node data for Model Explorer.
+"""The affinity by name for all exports; exports as a Graphviz picture and as node data for Model Explorer.
 
 Model Explorer looks a key up first among the names of all tensors of a graph, then among the ids of its nodes; the id
 of an operator is its index. Its TFLite adapter names a graph after the subgraph, or `main` if it is an unnamed first
@@ -64,7 +64,7 @@ def every_device_of(graph: Graph, affinity: Affinity, why: str) -> list[str]:
 
 
 def flows(facts: Graph) -> list[Flow]:
-    """Return the tensors passed from producer to reader, by reader. Raises ModelFormatError for a missing tensor."""
+    """Return the tensors passed from producers, ordered by reader. Raises ModelFormatError for a missing tensor."""
     producers = facts.producer.tolist()
     pairs = dict.fromkeys(zip(*(each.tolist() for each in facts.uses), strict=True))
     return [Flow(tensor, producers[tensor], reader) for reader, tensor in pairs if producers[tensor] >= 0]
@@ -155,7 +155,7 @@ def model_explorer_data(model: ModelGraph, affinity: Affinity) -> dict[str, Any]
 
 
 def graph_ids(model: ModelGraph) -> dict[str, int]:
-    """Return the subgraph of each graph id. Raises EditError if a graph has no unique name."""
+    """Return the subgraph index for each graph id. Raises EditError if a graph has no unique name."""
     if model.format == "circle":
         return {"main": 0}
     names = [subgraph.name for subgraph in model.graphs]
@@ -190,7 +190,7 @@ def by_key(graph: Graph, results: Mapping[int, dict[str, Any]]) -> dict[str, dic
     keyed = {}
     for index, result in results.items():
         key = str(index)
-        if key.encode() in tensors:  # the key would refer to that tensor
+        if key.encode() in tensors:  # the key would refer to the tensor instead
             own = next((name for name in map(text, outputs[index]) if _is_own(name, tensors)), None)
             if own is None:
                 why = f"{key!r} is the name of a tensor, and no output of the operator has a unique name"

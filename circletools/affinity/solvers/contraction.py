@@ -33,7 +33,7 @@ from circletools.graph.algorithms import UnionFind
 
 
 class Detours:
-    """For each group: the first place on the path that it reaches, and the last that reaches it (or its own)."""
+    """For each group: the first place on the path that it reaches, and the last that reaches it, its own included."""
 
     def __init__(self, graph: GroupGraph) -> None:
         """Choose the path to keep."""
@@ -73,7 +73,7 @@ class Detours:
         return self._devices[first] != self._own[source] or self._stretch_end[first] < last
 
     def join(self, group: int, other: int) -> None:
-        """Merge the data of another group into that of the merged group."""
+        """Combine the data of `group` and `other`, which have been merged, under `group`."""
         self._first[group] = min(self._first[group], self._first[other])
         self._last[group] = max(self._last[group], self._last[other])
 
@@ -204,7 +204,7 @@ class Contraction:
         return list(found)
 
     def _join(self, first: int, last: int, *, stays: int) -> int:
-        """Merge two groups into one in the place of `stays`, which is still in the order; return its number."""
+        """Merge two groups into one in the place of `stays`, which is still in the order; return the merged group."""
         label, other = min(first, last), max(first, last)
         for rows in (self._successors, self._predecessors):
             # The longer row absorbs the other, so that no item moves more than log(n) times.

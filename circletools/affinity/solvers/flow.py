@@ -157,7 +157,7 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
 
 
 def _bounded(tails: Indices, heads: Indices, costs: Floats, count: int) -> Floats:
-    """Return the costs, with those of arcs at a terminal clipped to the most that matters, for small integer steps.
+    """Return the costs; arcs at a terminal are clipped to the most that matters, so that integer steps stay small.
 
     A clipped capacity still exceeds the sum of the vertex's other arcs, so the cut is the same.
     """
@@ -250,7 +250,7 @@ _MANY = 20_000
 """Larger problems with more than two devices use a single start, because each start takes seconds."""
 _SHARE = 0.5
 _HALVINGS, _RANGE = 16, 1e-15
-"""The tolerance of the search for the logarithm of a price, relative to the highest price; the error is 0.05 %."""
+"""The number of bisection steps and the range of prices, relative to the highest; the error of a price is 0.05 %."""
 _BETTER = 1 - 1e-9
 
 

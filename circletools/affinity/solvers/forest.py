@@ -11,7 +11,7 @@ from circletools.affinity.solvers.groups import group_successors, members_of
 from circletools.graph.algorithms import Dag, UnionFind, strong_components
 
 _AROUND = 200
-"""The number of operators visited in the search for a detour."""
+"""The maximum number of operators visited in the search for a detour."""
 
 
 class Forest:
@@ -56,7 +56,7 @@ class Forest:
 
 
 def ways_around(graph: Dag, devices: Indices, forest: Forest) -> Iterator[tuple[list[int], int, int]]:
-    """Yield edges that join two operators although a path between them uses another device, with these operators."""
+    """Yield the edges that join two operators although another device lies between, and the two operators."""
     home = forest.home
     for operator in graph.order:
         # `via` is the first operator of another device on the path.

@@ -16,7 +16,7 @@ from circletools.wording import Index, warn
 
 
 class DeviceIndex(Index):
-    """The index of a device in its plan. `==` warns about a string."""
+    """The index of a device in its plan. Comparing it with a string causes a warning."""
 
     of = "plan.devices"
     __hash__ = int.__hash__
@@ -64,7 +64,6 @@ class GroupGraph:
     devices: list[int]
 
     def __len__(self) -> int:
-        """Return the number of groups."""
         return len(self.devices)
 
 
@@ -98,7 +97,7 @@ def working(graph: Dag) -> tuple[list[int], Dag]:
 
 
 def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
-    """Return the sets of two or more operators with the same label that may share a partition unconnected."""
+    """Return the sets of two or more operators with the same label that may share a partition even if unconnected."""
     found: list[list[int]] = []
     for row in graph.beside:
         rows: dict[int, list[int]] = {}
@@ -109,7 +108,7 @@ def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
 
 
 def connected(graph: Dag, labels: Sequence[int]) -> Groups:
-    """Return the groups of operators with the same label that are connected, or may share a partition unconnected.
+    """Return groups of operators with the same label that are connected, or may share a partition even if not.
 
     Edges are undirected here. Groups are in the order of their lowest operators.
     """

@@ -140,7 +140,7 @@ class PartitionProgram:
                 self._add_sides(path)
 
     def _add_limits(self) -> None:
-        """Add the limits on all partitions of a device together."""
+        """Add the limits on the sum over all partitions of a device."""
         problem, program = self._problem, self._program
         for device, limit in problem.limits:
             x, f = self._x[:, device], self._f[:, self.counted.index(device)]
@@ -240,7 +240,8 @@ class PartitionProgram:
     def _add_apart(self, units: Indices, first: int, last: int, between: Indices) -> None:
         """Let edges among units join two of them only if all units on paths between the two are on the same device.
 
-        Otherwise the units form at least two partitions, so a forest among those on the device has two fewer edges.
+        Otherwise the units form at least two partitions, so a forest on the device has at least two edges fewer than
+        units.
         """
         between, inner = np.setdiff1d(between, units), np.setdiff1d(units, (first, last))
         for at, device in enumerate(self.counted):

@@ -2,14 +2,14 @@
 
 1. Connected operators on the same device form one partition unless a path leaves it and returns. Such a path needs a
 cycle in the graph of these sets, so the operators on each such cycle are solved as a separate problem.
-2. In each problem, edges are contracted in post order, as in XLA (MarkForCompilation): each operator, after all that
-   it feeds, is merged with them wherever no cycle results. The same is done in execution order, with edges within a
-   level first (all operators of a level have the same number of device changes before them). The result with the
-   fewest partitions is kept.
+2. In each problem, edges are contracted in post order, as in XLA (MarkForCompilation): each operator, after all
+   operators that it feeds, is merged with these wherever no cycle results. The same is done in execution order, with
+   edges within a level first (all operators of a level have the same number of device changes before them). The
+   result with the fewest partitions is kept.
 3. Ruin and recreate (G. Schrimpf et al., Record breaking optimization results using the ruin and recreate principle,
    2000): a random share of the partitions (a tenth in large graphs) is broken up, edges are contracted in another
-   order, and results that are no worse are kept. This ends when a path proves that the number is minimal, or when the
-   effort allowed for the model is spent.
+   order, and results that are no worse are kept. This ends when a path proves that the number of partitions is
+   minimal, or when the effort allowed for the model is spent.
 
 Operators that may share a partition without being connected (`beside`) are merged after operators that feed each
 other. docs/decisions/014 gives the measured gain of each step.
@@ -113,7 +113,7 @@ def _orders(graph: GroupGraph, level: Sequence[int]) -> Iterator[list[tuple[int,
 def _ruin_and_recreate(
     graph: GroupGraph, detours: Detours, home: list[int], pairs: Sequence[tuple[int, int]], orders: int
 ) -> list[int]:
-    """Return the partition of each operator after this many random orders, each after breaking up partitions."""
+    """Return the partition of each operator after `orders` trials, each with broken partitions and a random order."""
     if not orders:
         return home
     edges = [*((source, target) for source, row in enumerate(graph.successors) for target in row), *pairs]

@@ -201,9 +201,9 @@ def within_memory(problem: Problem, candidate: Candidate) -> tuple[Candidate | N
 def order_of(
     problem: Problem, rows: Sequence[Sequence[int]], devices: Sequence[int], caps: Mapping[int, int]
 ) -> tuple[list[int] | None, bool]:
-    """Return an order of the rows of units, each run without interruption, in which they fit.
+    """Return an order in which the rows of units, each run without interruption, fit into memory.
 
-    Units on no device have device -1. The second result is whether the answer, even if it is None, is certain.
+    Units on no device have device -1. The second result is whether the first, even if it is None, is certain.
     """
     moments = _Moments(problem, devices, caps)
     if not moments.has_room:

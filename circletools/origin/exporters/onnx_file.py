@@ -1,8 +1,8 @@
 """Find origins in the ONNX file that a model was converted from.
 
 Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by surviving names, and by
-weights that the same number of both read. The others are matched if they lie between the same matched neighbours: one
-to one if their numbers of a kind are equal, otherwise each with all candidates.
+weights that equally many nodes and operators read. The others are matched if they lie between the same matched
+neighbours: one to one if there are equally many of a kind, otherwise each operator with all candidates.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _places(graph: Graph, labels: Mapping[int, int]) -> list[Hashable]:
 
 
 def _pair(nodes: Graph, operators: Graph, own: Sequence[int], made: Sequence[int], found: list[set[int]]) -> None:
-    """Assign each operator its node if their order determines it, otherwise all nodes."""
+    """Assign each operator its node if the order of both determines it, otherwise all nodes."""
     ordered = len(own) == len(made) and all(map(_is_chain, (nodes, operators), (own, made)))
     for at, operator in enumerate(made):
         found[operator].update(own[at : at + 1] if ordered else own)

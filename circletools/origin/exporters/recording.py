@@ -95,7 +95,7 @@ def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
 
 
 def _whole_stacks(guard: Guard) -> AbstractContextManager[None]:
-    """Make torch.export keep the stack frames of all functions from the first `forward` on.
+    """Make torch.export keep the stack frames of all functions, starting with the first `forward`.
 
     By default, it omits the frames of helper functions, and of code passed to `python -c`.
     """

@@ -92,7 +92,7 @@ class _Nodes:
         return sorted(set(chain.from_iterable(equal)))
 
     def computed(self, ends: Sequence[int], made: Container[int], *, inner: bool) -> set[int]:
-        """Return the nodes that compute `ends` from operators' results; with `inner`, only those without an input."""
+        """Return the nodes that compute `ends` from operators' results; with `inner`, only those fed by no input."""
         found: set[int] = set()
         pending, seen = list(ends), set(ends)
         while pending:
@@ -107,7 +107,7 @@ class _Nodes:
         return found
 
     def laid_out(self, own: Sequence[int], size: int, made: Container[int]) -> set[int]:
-        """Return an operator's tags of layout changes: the last one of its size, and those on the way to it."""
+        """Return an operator's tags of layout changes: the last one of `size` elements, and those that lead to it."""
         fitting = (tag for tag in reversed(own) if elements_of(self.nodes[tag]) in (None, size))
         found: set[int] = set()
         pending = list(filter(self._only_passes, fitting))[:1]
@@ -172,7 +172,7 @@ def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
 def _in_front(
     main: Graph, kept: list[list[int]], inner: Container[int], tags: Sequence[Sequence[int]], nodes: _Nodes
 ) -> list[list[int]]:
-    """If operators share a last tag, remove it from the first if its parameters are those of an earlier call."""
+    """Of operators with the same last tag, remove the tag from the first if it holds an earlier call's parameters."""
     codes = main.operators.code_names
     several = {own[-1] for index, own in enumerate(tags) if index in inner and codes[index] not in LAYOUT_CODES}
     taken = _parameter_sizes(nodes)
@@ -191,7 +191,7 @@ def _in_front(
 
 
 def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]]:
-    """Add nodes whose parameters were folded into later operators, such as a norm's into a linear layer."""
+    """Add nodes whose parameters were folded into later operators, such as those of a norm into a linear layer."""
     codes, results, readers = main.operators.code_names, main.results.lists(), main.readers
     sizes = [_constant_sizes(main, operator) for operator in range(len(main))]
     own: dict[str, dict[int, None]] = {}
@@ -220,7 +220,7 @@ def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]
 
 
 def _took_in(code: str, sizes: set[int], missing: set[int], wanted: set[int]) -> bool:
-    """Return whether an operator can hold the missing parameters of a call; only an ADD can absorb just a bias."""
+    """Return whether an operator can hold the missing parameters of a call; only an ADD can absorb a bias alone."""
     if missing == wanted:
         return max(sizes, default=1) > 1
     return code == "ADD" and any(size % one == 0 for size in sizes for one in missing if one > 1)

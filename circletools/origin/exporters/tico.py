@@ -40,7 +40,7 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
 
     convert, serializer = "tico.utils.convert", "tico.serialize.circle_serializer"
     dynamo = guard.attribute(_DYNAMO, optional=_DYNAMO)
-    optimizer = guard.attribute("tico.circle.export", optional="tico.circle")  # none before 0.2
+    optimizer = guard.attribute("tico.circle.export", optional="tico.circle")  # absent before 0.2
     with (
         # torch.export mistakes code passed to `python -c` for its own.
         guard.patched(dynamo, "uninteresting_files", lambda files: lambda: files() - {"<string>"}, "lines"),
@@ -184,8 +184,8 @@ def name_moved(
         FULLY_CONNECTED "a" -> MUL "b", "a" also read elsewhere  FULLY_CONNECTED "a", FULLY_CONNECTED "b"
         ADD "a" -> TRANSPOSE "b"                                 ADD "b"
 
-    An operator without an origin gets those on the chain from its name's value to the first operator with its code.
-    One into which an activation was fused has the activation's name, and so its origin.
+    An operator without an origin gets the origins on the chain from its name's value to the first operator with its
+    code. An operator into which an activation was fused has the activation's name, and so its origin.
     """
     named = {name: index for index, name in enumerate(before.operators.first_result_names)}
     names, codes = after.operators.first_result_names, before.operators.code_names

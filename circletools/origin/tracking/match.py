@@ -122,7 +122,7 @@ class Search:
         self.fresh = deque(self._beside_the_unpaired())
 
     def _beside_the_unpaired(self) -> list[tuple[int, int]]:
-        """Return the pairs that have a neighbour without a partner in both models."""
+        """Return the pairs that, in both models, have a neighbour without a partner."""
         old, new = (np.logical_or(*view.beside(self.start.unpaired(side))) for side, view in enumerate(self.views))
         news = np.flatnonzero(new & ~self.start.unpaired(1))
         news = news[old[self.start.to_before[news]]]
@@ -150,7 +150,8 @@ class Search:
     def fits(self, old: int, new: int) -> bool:
         """Return whether two operators can correspond.
 
-        They can if their codes and numbers of computed inputs agree and neither has a constant of another operator.
+        They can if their codes, input counts and known sizes agree and, if both hold significant constants, share
+        one.
         """
         if self.codes[0][old] != self.codes[1][new] or self.moving[0][old] != self.moving[1][new]:
             return False

@@ -52,7 +52,7 @@ def _operators_by_name(side: Side) -> dict[bytes, int]:
 
 
 def _places(views: Views, named: Pairs, sizes: list[Indices]) -> tuple[Indices, Indices]:
-    """Return, for each operator of AFTER, the amount of evidence from neighbours and size, and how much agrees."""
+    """For each operator of AFTER, return how much evidence neighbours and size give, and how much of it agrees."""
     was, now = views
     news = np.flatnonzero(~named.unpaired(1)[now.reader])  # AFTER's slots with a counterpart, and BEFORE's
     starts, partner = np.searchsorted(was.reader, np.arange(len(was) + 1)), named.to_before[now.reader[news]]

@@ -157,7 +157,7 @@ class Tracking(Attributes):
 
     @property
     def without_origin(self) -> list[tuple[int, int]]:
-        """Subgraph and index of the operators without a known origin."""
+        """The subgraph and index of each operator without a known origin."""
         return [(row.subgraph, row.index) for row in self.rows if row.index not in self.grounds[row.subgraph]]
 
     @property
@@ -229,7 +229,7 @@ def _carried_along(before: ModelGraph, after: ModelGraph) -> bool:
 
 
 def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, same: bool) -> dict[int, Grounds]:
-    """Return the sources of the operators found; if a source is found twice, the more confident one counts."""
+    """Return the sources of the operators found; if a source is found twice, the higher confidence counts."""
     best: dict[int, Grounds] = {}
     for row, one in found.items():
         grounds = one if same else Grounds(one.evidence, 0.0)

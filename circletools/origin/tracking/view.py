@@ -40,7 +40,6 @@ class Side:
     constants: Constants
 
     def __len__(self) -> int:
-        """Return the number of operators."""
         return len(self.graph)
 
     @property
@@ -264,7 +263,7 @@ Views = tuple[View, View]
 
 
 def look(side: Side, hidden: Mask) -> View:
-    """Return the view of a side without the `hidden` operators; each stands for its main input."""
+    """Return the view of a side without the `hidden` operators; the output of each stands for its main input."""
     value = np.arange(len(side.graph.values))
     operators, made = side.graph.definitions
     through = hidden[operators] & (side.main[operators] != NONE)

@@ -80,7 +80,6 @@ class ExecutionColumns(Columns):
     ends: Numbers
 
     def __len__(self) -> int:
-        """Return the number of executions."""
         return len(self.numbers)
 
     def __iter__(self) -> Iterator[Execution]:

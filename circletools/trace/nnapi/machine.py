@@ -44,7 +44,7 @@ class _Walk:
 class Machine:
     """Follows threads; `feed` processes events and returns the state that each event ends.
 
-    After that, `breaks` lists state changes caused by other threads: index of the event, time, thread, state.
+    After `feed`, `breaks` lists state changes caused by other threads: index of the event, time, thread, state.
     `unmatched` holds, for each thread with unmatched end events, the place of the first one and their number.
     `processes` holds the process of each thread; `place` formats the place of an event.
     """

@@ -20,7 +20,7 @@ from circletools.trace.nnapi.machine import Machine
 from circletools.trace.sources.names import Columns, Numbers, by_thread, sums
 
 _MOST_PIECES = 1 << 20  # pieces processed at a time
-_MOST_CUT = 1 << 24  # pieces in one batch: two seconds
+_MOST_CUT = 1 << 24  # pieces in one batch, which take two seconds
 _LIMIT = 1 << 62
 
 
@@ -96,7 +96,7 @@ _NOTHING = np.zeros((2, 0), np.int64)
 def pieces(
     intervals: Intervals, starts: Numbers, segments: Numbers, name: str
 ) -> Iterable[tuple[Intervals, Numbers]]:
-    """Yield the intervals, cut where segments start, with the segment of each piece; the first has no lower bound.
+    """Yield the intervals, cut where segments start, with the segment of each piece; the first segment has no start.
 
     Raises InvalidInputError, with `name` as its location, if there are too many pieces.
     """
@@ -126,7 +126,7 @@ def pieces(
 
 
 def totals(intervals: Intervals, segments: Numbers) -> tuple[Numbers, Numbers]:
-    """Return ascending numbers that combine segment and context code, with times; `intervals` must not be empty."""
+    """Return ascending numbers, each for a segment and context, and their times; `intervals` must not be empty."""
     low, width = int(segments.min()), int(intervals.codes.max()) + 1
     keys, times = sums((segments - low) * width + intervals.codes, intervals.ends - intervals.starts)
     return (low + keys // width) << _CODE_BITS | keys % width, times
@@ -179,7 +179,6 @@ class Tables(Mapping[int, Table]):
         return iter(self._rows)
 
     def __len__(self) -> int:
-        """Return the number of segments."""
         return len(self._rows)
 
     @property

@@ -2,8 +2,8 @@
 
 The events of a method's run are in the order in which they end. An instruction that calls an operator has an event
 `native_call_<operator>` and, around it, `OPERATOR_CALL`; one that calls a delegate has events of the delegate's own
-operators, and `DELEGATE_CALL` around them. Times are in nanoseconds if ExecuTorch's clock counts them, as it does on
-computers. A delegate may use a different clock.
+operators, and `DELEGATE_CALL` around them. Times are in nanoseconds if ExecuTorch's clock counts nanoseconds, as it
+does on desktop systems. A delegate may use a different clock.
 """
 
 from __future__ import annotations

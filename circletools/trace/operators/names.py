@@ -1,10 +1,11 @@
 """Match a runtime's name for an operator with the operator code in the model.
 
-names.json lists the names that differ from the code's in more than spelling, with the codes whose work they do. Those
-of `onert` come from runtime/onert/core/src/loader/BaseLoader.h (the operation that each code becomes) and `name()` in
-runtime/onert/core/src/ir/operation/ (its name, also `Squre`). Those of `openvino` are layer types; `Reorder` belongs
-to no code. Those of `xnnpack` are rows like `Convolution (NHWC, F32) IGEMM` (kind, layout and types, kernel), seen in
-LiteRT 2.3.0, whose delegate defines its operators in tflite/delegates/xnnpack/xnnpack_delegate.cc.
+names.json maps runtimes' names that differ from the code's in more than spelling to the codes that they stand for.
+Those of `onert` come from runtime/onert/core/src/loader/BaseLoader.h (the operation that each code becomes) and
+`name()` in runtime/onert/core/src/ir/operation/ (its name, also `Squre`). Those of `openvino` are layer types;
+`Reorder` belongs to no code. Those of `xnnpack` are rows like `Convolution (NHWC, F32) IGEMM` (kind, layout and
+types, kernel), seen in LiteRT 2.3.0, whose delegate defines its operators in
+tflite/delegates/xnnpack/xnnpack_delegate.cc.
 """
 
 from __future__ import annotations

@@ -47,10 +47,10 @@ class Whole(Attributes):
 
     `elapsed_ns` holds the time of each execution; for averages, `mean_ns` is the mean of `runs` without warm-up,
     `first_ns` the first time, and `range_ns` the minimum, maximum, standard deviation and, if known, 5th percentile,
-    median and 95th percentile. `memory_bytes` is the peak memory of the process or, if `memory_added`, what it added;
-    `initial_memory_bytes` is the same figure after initialization. `parts` holds names and times of parts of
-    initialization, `model_bytes` the size of the file `model`, and `delegates` what a log states about delegates.
-    `others` holds rows that are not operators: name, mean time, and calls a run (0 if not in every run).
+    median and 95th percentile. `memory_bytes` is the peak memory of the process or, if `memory_added`, the memory
+    that the run added; `initial_memory_bytes` is the same figure after initialization. `parts` holds names and times
+    of parts of initialization, `model_bytes` the size of the file `model`, and `delegates` what a log states about
+    delegates. `others` holds rows that are not operators: name, mean time, and calls per run (0 if not in every run).
     """
 
     initialization_ns: int | None = None
@@ -127,7 +127,7 @@ def only_executions(trace: OperatorTrace, kept: Mapping[int, int]) -> OperatorTr
 
 
 def warm_up(trace: OperatorTrace) -> int:
-    """Return the number of initial executions that are slower than chance explains, compared with the second half.
+    """Return the number of initial executions that are slower than the second half, by more than chance explains.
 
     These must be slower by a tenth and by five times the spread. Four executions are needed; at least half are kept.
     """
@@ -174,7 +174,7 @@ def nothing_found(what: str) -> InvalidInputError:
 
 
 def nanoseconds(text: str, unit: Literal["microseconds", "milliseconds"], location: str | None = None) -> int:
-    """Return a time that is written in another unit. Raises InvalidInputError with this location."""
+    """Return a time, written in the given unit, in nanoseconds. Raises InvalidInputError with this location."""
     match = _DECIMAL.fullmatch(text)
     if match is None:
         raise InvalidInputError(f"{text[:40]!r} is not a time in {unit}", location=location)

@@ -58,7 +58,6 @@ class Batch:
     names: list[bytes]
 
     def __len__(self) -> int:
-        """Return the number of events."""
         return len(self.times)
 
 

@@ -210,7 +210,7 @@ class _Reader:
         return _Lines(index, starts[index], self.ends[index], bars, self.bytes[bars - 1] == ord(_B)), others
 
     def _in_one_column(self, starts: Numbers) -> Numbers:
-        """Return each line's bar if it has ` B|` or ` E|` in the column of the first mark, or else -1."""
+        """Return each line's bar if the line has ` B|` or ` E|` in the column of the first mark, or else -1."""
         first = self.data.find(_WRITES)
         if first < 0:
             return np.full(len(starts), -1)
