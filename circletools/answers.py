@@ -106,7 +106,7 @@ _Way = tuple[str, frozenset[str], frozenset[str], float]
 
 
 def _ways(value: Any, name: str) -> Iterator[_Way]:
-    """Yield candidates: an expression, its words, those that may be missing, and its distance from the object."""
+    """Yield candidates: an expression, its words, the optional ones among these, and its distance from the object."""
     is_value = not inspect.ismodule(value) and not isinstance(value, type)
     own = frozenset() if inspect.ismodule(value) else meanings(type(value).__name__)
     counts = re.search(r"length$|^(num|n|count)_|_count$", name, re.IGNORECASE)

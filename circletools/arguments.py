@@ -62,7 +62,7 @@ def _fault(call: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str,
 
 
 def in_range(name: str, value: Any) -> Any:
-    """Return a parameter's value, or the nearest in its range; a percentage becomes a fraction."""
+    """Return a parameter's value, or the nearest one in the parameter's range; a percentage becomes a fraction."""
     lowest, highest = _RANGES.get(name, (-inf, inf))
     if not isinstance(value, int | float) or lowest <= value <= highest:
         return value

@@ -1,7 +1,7 @@
 """The registry of findings: meaning, severity, remedy and an example of each code.
 
 `codes.json` holds the texts by subject. `Finding` refuses codes that are not listed there. The tables of
-docs/findings.md, `--explain`, `--select`, `--ignore` and the SARIF rules are generated from this file.
+docs/findings.md, `--explain`, `--select`, `--ignore` and the SARIF rules are generated from `codes.json`.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def warn(message: str, direct: bool = False) -> None:
 
 
 class EnumName(str):
-    """A name from a list of names. `==` with a string, number or type that is none of them warns."""
+    """A name from a list. Comparing it with a string, number or type that the list lacks causes a warning."""
 
     __slots__ = ("known", "what")
     known: Callable[[bool], Mapping[object, str]]

@@ -261,7 +261,7 @@ _SCRATCH: Mapping[str, Callable[[Slots], list[int]]] = {
 
 
 def _persistent(graphs: tuple[Graph, ...]) -> tuple[int, int, set[str]]:
-    """Return the bytes of persistent structures, the number of those bytes allocated last, and the unknown codes."""
+    """Return the bytes of persistent structures, how many of these are allocated last, and the unknown codes."""
     table = _table()
     total, unknown = table["model"] + table["subgraph"] * (len(graphs) - 1), set()
     for graph in graphs:

@@ -1,4 +1,4 @@
-"""The summary of a difference: counts of changed operators, by module, of changed tensors, and of other changes."""
+"""The summary of a difference: counts of changed operators, changed tensors and other changes."""
 
 from __future__ import annotations
 

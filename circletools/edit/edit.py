@@ -226,7 +226,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     ) -> int:
         """Append an operator and return its index.
 
-        `options` holds an options table's name and fields; the operator gets the origins and devices of those in
+        `options` holds an options table's name and fields; the operator takes on the origins and devices of
         `inherits`.
         """
         members.check_index("operator code", code, len(self._codes))

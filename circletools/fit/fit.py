@@ -245,7 +245,7 @@ def computed_bytes(facts: Graph) -> NDArray[np.float64]:
 
 
 def _cuts(subgraphs: Sequence[tuple[Graph, _Refusals]]) -> Cuts:
-    """Return the tensors that pass between delegated groups, formed as in LiteRT, and the other operators."""
+    """Return the tensors that pass between other operators and delegated groups, which are formed as in LiteRT."""
     partitions, tensors, size_bytes = 0, 0, 0
     for facts, refused in subgraphs:
         elsewhere = np.array([refusal is not None for refusal in refused], np.bool_)

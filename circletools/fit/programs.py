@@ -21,7 +21,7 @@ class Judge:
 
     `device` is its name for the target. `places_each`: the program reports where each operator runs, even if it
     refuses the model as a whole. `runs`: the table was measured by running operators, so a model must run too.
-    `explains`: it gives one reason for all refused operators of a code, which may include some that it would accept.
+    `explains`: it gives one reason for a whole operator code, and may list operators that it would accept.
     """
 
     program: str

@@ -170,7 +170,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """One vector (or none) for each row: the start and number of its elements; `what` names them in errors."""
+    """One vector (or none) for each row: the start and number of its elements; `what` names the vectors in errors."""
 
     wire: Wire
     dtype: np.dtype[Any]

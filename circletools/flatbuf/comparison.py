@@ -72,7 +72,7 @@ class Rules:
     """Rules in addition to the schema, by (table type, field).
 
     `fields` holds functions that compare a field. `numbers` holds functions that translate a field's numbers before
-    they are compared. Their arguments: the pairs, the row of each number, the numbers before, the numbers after.
+    they are compared. These take the pairs, the row of each number, the numbers before, and the numbers after.
     """
 
     fields: Mapping[tuple[str, str], Callable[[Pairs], Iterator[Difference]]]

@@ -90,8 +90,8 @@ class Overlay:
     """A file with replaced parts. `root` is the root table, open for changes.
 
     `file_offsets` names the fields (table type, field name) that can hold a position in the *file* rather than a
-    reference; its functions move the position in a field's bytes by a given distance, or return None if it has no
-    position. In a NewTable these positions count from the start of the original file.
+    reference; its functions move the position in a field's bytes by a given distance, or return None if the field has
+    none. In a NewTable these positions count from the start of the original file.
 
     `base` is where the original file starts. The file, and the original file in it, must both have passed `walk`.
     """

@@ -70,7 +70,7 @@ class UnionFind:
         self._root = list(range(size))
 
     def find(self, number: int) -> int:
-        """Return the representative of the set that contains `number`, its lowest number."""
+        """Return the representative of the set that contains `number`: the lowest number of the set."""
         root = self._root
         while root[number] != number:
             root[number] = number = root[root[number]]

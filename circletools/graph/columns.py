@@ -171,7 +171,7 @@ class Values:
         return [names.get(number, f"UNKNOWN:{number}") for number in self.type_numbers.tolist()]
 
     def is_type(self, *names: str) -> Mask:
-        """Return which values have one of these types."""
+        """Return a mask of the values that have one of these types."""
         numbers = [number for number, name in self.schema.enums["TensorType"].items() if name in names]
         return np.isin(self.columns.types[self.rows], numbers)
 

@@ -170,7 +170,7 @@ class Resources:
     def _call(
         self, called: Iterable[int], taken: list[set[Reference]], count: int, access: Access
     ) -> list[set[Reference]]:
-        """Add the resources of called graphs to their caller's `access`; return those its outputs may refer to."""
+        """Add the resources of called graphs to their caller's `access`; return those that each output may name."""
         back: list[set[Reference]] = [set() for _ in range(count)]
         for index in called:
             uses = self._known.get(index)

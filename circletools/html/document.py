@@ -179,7 +179,7 @@ def shortened(value: Any) -> Any:
 
 
 def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
-    """Return a model's origins, or the names of its operators instead, and a description of which and why."""
+    """Return a model's origins, or else sources named after its operators' outputs, and a state that says which."""
     state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
     try:
         found = origins_in(model)

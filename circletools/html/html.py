@@ -1,4 +1,4 @@
-"""Write the page: one HTML file with the document, style and script, which loads nothing else; link source lines.
+"""Write the page as one HTML file with document, style and script that loads nothing else; link source lines.
 
 The Content-Security-Policy allows only this style and script, by hash, so names in the markup can do no harm. The
 document is a data block of ASCII JSON in which `<`, `>` and `&` are escaped, so no name can end it early.

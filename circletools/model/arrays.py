@@ -69,7 +69,7 @@ class Ends(ReadOnly):
 
 
 def _changing(name: str) -> Callable[..., Any]:
-    """Return a method of arrays that explains how to change read-only ones."""
+    """Return an array method that explains how to change read-only arrays."""
     plain = getattr(np.ndarray, name)
 
     def run(self: Any, *given: Any, **named: Any) -> Any:
@@ -184,7 +184,7 @@ _DENSE, _SPARSE = 0, 1
 
 
 def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
-    """Return how many elements of a sparse tensor its sparsity says are stored, or a description of an error in it.
+    """Return the number of stored elements according to a tensor's sparsity, or a description of an error in it.
 
     The levels are processed in storage order: a dense level multiplies the number by its size; a sparse level has one
     element per index, and its segments divide the indices into groups.

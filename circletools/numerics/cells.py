@@ -141,7 +141,7 @@ class Judge:
     def _fed(self, task: Task, given: Known) -> tuple[Known, Known]:
         """Return the inputs of a region of the second model, and its expected outputs. Raises NotRunError.
 
-        If the inputs cannot represent the reference's values, the reference runs again with the values that they get.
+        If the inputs cannot represent the reference's values, the reference runs again with the rounded values.
         """
         fed, again = Known(), Known()
         for tensor, partner in zip(task.own.inputs, task.fed, strict=True):

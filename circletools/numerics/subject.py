@@ -89,7 +89,7 @@ class Subject:
         return Region(tuple(sorted(operators)), tuple(reach.given(operators)), tuple(reach.seen_outside(operators)))
 
     def exposed(self, tensors: Sequence[int]) -> tuple[list[Part], list[int]]:
-        """Return the model with these additional outputs, its old bytes unchanged, and the position of each output.
+        """Return the model with these additional outputs (the old bytes do not change), and each output's position.
 
         Raises EditError if the tensors cannot become outputs.
         """

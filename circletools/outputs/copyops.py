@@ -107,7 +107,7 @@ def _candidates(
 
 
 def _judges(form: str, runtime: CopyRuntime, traits: _Traits) -> tuple[str, ...]:
-    """Return the runtimes that decide: the requested ones that support tensors like this, or else any that do."""
+    """Return the runtimes that decide: the requested ones that support such a tensor, or else any that do."""
     able = _able(traits)
     asked = _asked(form, runtime)
     return tuple(judge for judge in able if judge in asked) or able
@@ -118,7 +118,7 @@ def _asked(form: str, runtime: CopyRuntime) -> tuple[str, ...]:
 
 
 def _able(traits: _Traits) -> tuple[str, ...]:
-    """Return the runtimes that support tensors like this as inputs and outputs, or all runtimes if none does."""
+    """Return the runtimes that support such a tensor as input and output, or all runtimes if none does."""
     able = [one for one in _TITLES if not {_outcome(code, one, traits) for code in _ORDER} & {"load", "unfed"}]
     return tuple(able or _TITLES)
 

@@ -293,7 +293,7 @@ class Whole:
         return entries, (*notes, *self.annotations.notes)
 
     def notes(self, kept: SubgraphSelection) -> Iterator[Finding]:
-        """Yield notes if a model with these subgraphs lacks operators that set its resources, or attached files."""
+        """Yield notes if a model with these subgraphs lacks attached files, or operators that set its resources."""
         used = set[str]()
         for index, chosen in kept:
             naming = self.resources.uses(index).naming

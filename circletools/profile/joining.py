@@ -52,10 +52,10 @@ class Spread(Attributes):
 class Time(Attributes):
     """A measured time. `median_ns` is the median over executions, or None if only averages are known.
 
-    The same holds for `spread`, the distribution over executions, and for `typical_ns`, their mean without a tenth at
-    each end; if the clock counts whole microseconds, this mean resolves short operators more finely than a median.
-    `delegated_ns` is the part from a delegate's rows, `ambiguous_ns` the part from equal shares of rows that match
-    several operators.
+    The same holds for `spread`, the distribution over executions, and for `typical_ns`, the mean without the shortest
+    and longest tenth; if the clock counts whole microseconds, this mean resolves short operators more finely than a
+    median. `delegated_ns` is the part from a delegate's rows, `ambiguous_ns` the part from equal shares of rows that
+    match several operators.
     """
 
     runs: int

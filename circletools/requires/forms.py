@@ -6,8 +6,8 @@ commas separate slots; slots not listed may have any type. The first matching li
 `channelsout` (a scale for each channel of input 1, input 0 or output 0), `tensor` and `tensor0` (a single scale of
 input 1 or input 0), `ungrouped` (a convolution's filter has as many channels as the input), `rescaled` (the scales of
 a product give a factor of at least 1), and `OPTION=VALUE` or `OPTION!=VALUE`. `tools/measure/lowering.py` added only
-forms that the first runtime with the version runs and for which the newest runtime gives the same bits; version 0
-marks forms that are not lowered. A form that matches no line or has sparse tensors is unknown.
+forms that the first runtime with the version runs and for which the newest runtime computes the same bits with either
+version; version 0 marks forms that are not lowered. A form that matches no line or has sparse tensors is unknown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Time chains of models that run one after another in one process, each model in its own runtime.
 
 The clock stops while this process waits for a processor that others use. Other slowdowns come and go, so the chains
-take turns, in alternating order, to slow all of them equally. Turns in which the processor itself was slow are
+take turns, in alternating order, and are all slowed equally. Turns in which the processor itself was slow are
 discarded and, for a limited time, repeated.
 """
 

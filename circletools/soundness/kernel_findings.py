@@ -1,8 +1,8 @@
 """Check operators against the requirements of LiteRT's kernels: inputs, options, types, ranks and scales.
 
-Each rule was found by changing one property of operators in public models that LiteRT 2.3 runs: options, an input or
-a scale was removed, or a type, a size or a scale was changed. LiteRT refused every model with such a change, or
-crashed on it.
+Each rule was found by changing one property of operators in public models that LiteRT 2.3 runs: an options table, an
+input or a scale was removed, or a type, a size or a scale was changed. LiteRT refused every model with such a change,
+or crashed on it.
 
 For each kernel, `needs` in schema/litert.json gives the name of its `options` table; `same_type`, if its output must
 have the type of its first input; pairs of inputs that must be `alike` in type; by the type of the first input, the

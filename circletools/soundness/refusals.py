@@ -51,7 +51,7 @@ _REFUSED = {
         "NO_METADATA|OLD_OPERATOR_CODE",
     ),
 }
-"""By program, patterns that match `CODE location: message` of findings that keep it from running a model."""
+"""By program, patterns that match `CODE location: message` of findings that keep the program from running a model."""
 _PARTLY = {
     "openvino": (
         r"OPERATOR_SHAPES .*: SQUEEZE ",
@@ -79,7 +79,7 @@ JUDGED = tuple(_REFUSED)
 
 
 def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
-    """Return, by program, the findings that keep it from running a model; programs that are not `JUDGED` have none.
+    """Return, by program, the findings that keep the program from running a model; none for a program without rules.
 
     Raises ModelFormatError if the structure is broken.
     """
@@ -95,7 +95,8 @@ def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
     """Return the findings with the severity that they have for running the model in these programs.
 
     The severity is `error` if one of the programs refuses the model because of the finding, `info` if all ignore it,
-    otherwise at most `warning`; if no program is given, it does not change. Raises UsageError for an unknown program.
+    otherwise at most `warning`; if no program is given, the severity does not change. Raises UsageError for an
+    unknown program.
     """
     for program in programs:
         if program not in _REFUSED:

@@ -31,7 +31,7 @@ from circletools.wording import counted
 
 
 def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = ()) -> RewriteResult:
-    """Apply the remedies of findings that make programs refuse the model, or of the codes in `only`.
+    """Apply the remedies of findings that make programs refuse the model, or of findings with the codes in `only`.
 
     `with_` names programs (docs/runtimes.md): a program that accepts the model as it was opened must accept the
     result and return the same outputs. Raises UsageError if a code does not have exactly one remedy, EditError if a

@@ -61,7 +61,7 @@ def allow(times: int) -> None:
 def watch(words: Iterable[str]) -> None:
     """Start to watch this process. `words` are arguments; the files that they name set the limits.
 
-    Nothing is watched if the size of an input is unknown, outside the main thread, or without timers (on Windows).
+    Does nothing if the size of an input is unknown, in other threads than the main one, or on Windows (no timers).
     """
     stop()
     sizes = [_size(word) for word in words]
@@ -122,7 +122,7 @@ def _times() -> int:
 def _size(word: str) -> int | None:
     """Return the size of what an argument names: PATH, --option=PATH, name=PATH or PATH!member.
 
-    A directory has the size of its files, a compressed file several times its own. 0 Returns 0 if there is no such
+    A directory has the size of its files, a compressed file several times its own. Returns 0 if there is no such
     file, and None if the size is unknown: for standard input, a pipe, or a directory with very many files.
     """
     if word == "-":

@@ -2,9 +2,9 @@
 
     {"schema_version": 1, "default": "cpu", "rules": [{"select": "op:CONV_2D", "device": "npu"}, ...]}
 
-or the `.part` file of the ONE compiler's circle-partitioner. If several entries select an operator, the most specific
-one applies: index precedes name, then origin, then op; a whole name precedes a glob, which precedes `*`; an entry for
-one subgraph precedes an entry for all; the command line precedes a file.
+The `.part` files of the ONE compiler's circle-partitioner are read too. If several entries select an operator, the
+most specific one applies: index precedes name, then origin, then op; a whole name precedes a glob, which precedes
+`*`; an entry for one subgraph precedes an entry for all; the command line precedes a file.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class RuleSet:
 
 
 def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
-    """Return the rule, or an error if nothing matches; the rule loses spaces around its name if only that matches."""
+    """Return the rule, or an error if nothing matches. Spaces around its name are removed if necessary."""
     try:
         chooser.choose(rule.selector)
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""The numbers that comparisons read, as columns, each with one property of an input or output for many operators."""
+"""The numbers that comparisons read, as columns; each has one property of an input or output for many operators."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def _unread(unread: Mapping[str, int], facts: Graph, reasons: Sequence[Refusal |
 
 
 def _unpack(capability: Capability, traits: SubgraphTraits, kinds: NDArray[np.int64]) -> list[int]:
-    """Mark the outputs of operators that unpack constants as constants; return these operators, in order."""
+    """Mark as constants the outputs of operators that unpack constants; return these operators, in order."""
     if not capability.unpacking:
         return []
     found: list[int] = []

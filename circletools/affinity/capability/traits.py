@@ -28,7 +28,7 @@ Key = tuple[int, int, bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class TensorTraits:
-    """A tensor's properties, as tables describe them. `quantization` is empty for types that have none.
+    """A tensor's properties, as tables describe them. `quantization` is empty for types without quantization.
 
     A constant has data in the file, or is unpacked from another constant. `dynamic` states which dimensions are
     unknown: none (0), only the first one (1), or others (2).

@@ -104,7 +104,7 @@ def evaluate(
 ) -> Estimate:
     """Return the cost if operators run on the devices `numbers`; `launched` lists the device of each partition.
 
-    It is the sum of all times, of one copy of each tensor to each other device that reads it, and of all launches.
+    It comprises all operators, one copy of each tensor to each other device that reads it, and all launches.
     """
     devices = np.asarray(numbers, np.int64)
     times = problem.times_us[np.arange(len(devices)), devices]

@@ -184,7 +184,7 @@ class Region:
             self.devices[self.position[operator]] = -1
 
     def grow(self, root: int, on_step: Callable[[Step], None] | None = None) -> Candidate:
-        """Return the candidate of a root that is in no partition; operators are given by their indices in the graph.
+        """Return the candidate of a root, which must be in no partition; operators are given by index in the graph.
 
         Raises EditError once the budget is spent.
         """

@@ -140,7 +140,7 @@ def _ruin_and_recreate(
 def fewest_turns(graph: Dag, devices: Sequence[int]) -> OperatorSets:
     """Return the groups in execution order; with two devices, their number is minimal.
 
-    The groups are LiteRT's unless starting with another device gives fewer.
+    The groups are LiteRT's unless starting with another device gives fewer groups.
     """
     own = turns(graph, devices)
     others = (turns(graph, devices, first) for first in sorted(set(devices)))

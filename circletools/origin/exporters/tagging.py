@@ -92,7 +92,7 @@ class _Nodes:
         return sorted(set(chain.from_iterable(equal)))
 
     def computed(self, ends: Sequence[int], made: Container[int], *, inner: bool) -> set[int]:
-        """Return the nodes that compute `ends` from operators' results; with `inner`, only those fed by no input."""
+        """Return the nodes that compute `ends` from operators' results; `inner` leaves out nodes fed by inputs."""
         found: set[int] = set()
         pending, seen = list(ends), set(ends)
         while pending:

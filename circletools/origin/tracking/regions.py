@@ -217,7 +217,7 @@ def _regions(
 
 
 def pair_regions(olds: list[Region], news: list[Region]) -> tuple[list[tuple[list[Region], Region]], list[Region]]:
-    """Return the regions of AFTER with the regions of BEFORE whose work they do, and the unmatched ones of BEFORE."""
+    """Return each region of AFTER with the regions of BEFORE whose work it does, and the unmatched ones of BEFORE."""
     makers: dict[int, list[int]] = defaultdict(list)
     for at, region in enumerate(news):
         for value in region.made:
@@ -235,7 +235,7 @@ def pair_regions(olds: list[Region], news: list[Region]) -> tuple[list[tuple[lis
 
 
 def one_by_one(views: Views, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the corresponding operators of two regions: in order, those of a code that occurs equally often in both.
+    """Return corresponding operators of two regions: those of each code that occurs equally often in both, in order.
 
     A region of a single operator corresponds to the operator with its code, if there is one.
     """

@@ -173,9 +173,9 @@ class Tracking(Attributes):
 def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracking:
     """Give every operator of `after` the sources of the operators of `before` that it computes.
 
-    The sources are those in the tables of `before`; without tables, its operators, numbered over all subgraphs.
-    Sources with a confidence (from 0 to 1) below `min_confidence` are omitted. Raises ModelFormatError for a broken
-    model and TableFormatError for broken tables, with the name of the file before the location.
+    The sources are those in the tables of `before`; without tables, they are its operators, numbered over all
+    subgraphs. Sources with a confidence (from 0 to 1) below `min_confidence` are omitted. Raises ModelFormatError for
+    a broken model and TableFormatError for broken tables, with the name of the file before the location.
 
     >>> with ct.open("before.tflite") as before, ct.open("after.tflite") as after, ct.edit(after) as edit:
     ...     found = ct.track_origins(before, after, min_confidence=0.25)

@@ -245,7 +245,7 @@ class View:
         return holders
 
     def beside(self, chosen: Mask) -> tuple[Mask, Mask]:
-        """Return masks of the operators that read from a chosen operator, and of those that feed one."""
+        """Return masks of the operators that read from a chosen operator, and of those that feed a chosen one."""
         fed, feeds = np.zeros(len(self), np.bool_), np.zeros(len(self), np.bool_)
         made = self.giver != NONE
         giver, reader = self.giver[made], self.reader[made]

@@ -75,7 +75,7 @@ class Machine:
         return np.array(self._paths, np.int64) << 1 | np.array(self._in_flight, np.uint8)
 
     def feed(self, times: Numbers, threads: Numbers, symbols: Numbers, wheres: Numbers) -> Numbers:
-        """Process events; return the state of each event's thread before it."""
+        """Process events; return the state of each event's thread before the event."""
         walk = self._follow(threads, symbols, wheres)
         changes = self._report_events(walk, times)
         states = np.empty_like(times)

@@ -83,7 +83,7 @@ class WallClock:
         self._passed = np.cumsum(times, axis=0, out=times)
 
     def shares(self, chosen: Sequence[int] | None = None) -> tuple[Share, ...]:
-        """Return the totals over all windows, or over those with the indices `chosen`, in ascending order."""
+        """Return the totals over all windows, or over those with the indices `chosen` (ascending)."""
         if chosen is None:
             chosen = range(len(self._passed) - 1)
         first, last = (chosen[0], chosen[-1] + 1) if chosen else (0, 0)

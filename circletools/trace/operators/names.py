@@ -24,8 +24,8 @@ NAMES: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text
 _ONERT, _OPENVINO = NAMES["onert"], NAMES["openvino"]
 _CODES: dict[str, list[str]] = _OPENVINO | NAMES["xnnpack"]
 MANY, ELIDED, CLAMPING = (frozenset(NAMES[name]) for name in ("many", "elided", "clamping"))
-"""MANY: codes of operators that may become several rows of a kind. ELIDED: those that may have no row, since another
-does their work or there is none. CLAMPING: those whose row clamps its results, so no row for activation follows."""
+"""MANY: codes of operators that may become several rows of a kind. ELIDED: those that may have no row, since other
+rows do the work or there is none. CLAMPING: those whose row clamps its results, so no row for activation follows."""
 
 KINDS = frozenset(_CODES)
 """The kinds of XNNPACK's rows that are not names of codes."""
