@@ -226,8 +226,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     ) -> int:
         """Append an operator and return its index.
 
-        `options` holds an options table's name and fields; the operator takes on the origins and devices of
-        `inherits`.
+        `options` holds an options table's name and fields. The operator gets the origins and devices of `inherits`.
         """
         members.check_index("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
