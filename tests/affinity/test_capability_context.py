@@ -58,9 +58,7 @@ def test_who_is_refused_beside_whom() -> None:
 
 
 def test_a_rule_needs_no_reason_and_leaves_that_of_the_operator() -> None:
-    assert str(reasons({"first": CAST, "then": TRANSPOSE})[1]).endswith(
-        "output of operator 0, CAST: refused together"
-    )
+    assert str(reasons({"first": CAST, "then": TRANSPOSE})[1]).endswith("operator 0, CAST: refused together")
     build = Build()
     graph = build.graph()
     made = graph.compute("CAST", [graph.tensor("x")], "y")

@@ -199,14 +199,17 @@ def test_what_works_stays(opened: tuple[Any, Any], tmp_path: Path) -> None:
 
 PLACED = ct.PlanRequest(devices=["a"], default="a")
 COMPARISONS: list[tuple[Callable[[Any], bool], str]] = [
-    (lambda m: m.subgraphs[0].operators[0].code == "Conv2D", "'Conv2D' is no operator name; did you mean 'CONV_2D'?"),
-    (lambda m: m.subgraphs[0].operators[0].code == 3, "3 is no operator name; did you mean 'CONV_2D'?"),
-    (lambda m: m.subgraphs[0].tensors[0].type == np.float32, "float32 is no tensor type; did you mean 'FLOAT32'?"),
+    (
+        lambda m: m.subgraphs[0].operators[0].code == "Conv2D",
+        "unknown operator name 'Conv2D'; did you mean 'CONV_2D'?",
+    ),
+    (lambda m: m.subgraphs[0].operators[0].code == 3, "unknown operator name 3; did you mean 'CONV_2D'?"),
+    (lambda m: m.subgraphs[0].tensors[0].type == np.float32, "unknown tensor type float32; did you mean 'FLOAT32'?"),
     (
         lambda m: m.subgraphs[0].operators[0].options["padding"] == "same",
-        "'same' is no Padding; did you mean 'SAME'?",
+        "unknown Padding 'same'; did you mean 'SAME'?",
     ),
-    (lambda m: ct.fit(m, ct.FitRequest(on=["xnnpack"])).targets[0].verdict == "ok", "'ok' is no verdict; "),
+    (lambda m: ct.fit(m, ct.FitRequest(on=["xnnpack"])).targets[0].verdict == "ok", "unknown verdict 'ok'; "),
     (
         lambda m: ct.plan(m, PLACED).subgraphs[0].partitions[0].device == "a",
         "write plan.devices[partition.device] == ",
