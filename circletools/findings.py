@@ -94,7 +94,7 @@ def _but_for_numbers(finding: Finding) -> tuple[str, ...]:
     return finding.code, finding.severity, re.sub(r"\d+", "", finding.location), message
 
 
-def fingerprint(finding: Finding) -> str:
-    """Return a hexadecimal fingerprint (8 bytes) of a finding, which does not depend on numbers in its message."""
-    words = "\0".join(_but_for_numbers(finding)).encode("utf-8", "surrogatepass")
+def fingerprint(finding: Finding, *key: str) -> str:
+    """Return a hexadecimal fingerprint (8 bytes) of `key`, or else of a finding except for numbers in its message."""
+    words = "\0".join(key or _but_for_numbers(finding)).encode("utf-8", "surrogatepass")
     return blake2b(words, digest_size=8).hexdigest()

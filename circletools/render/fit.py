@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeVar
 
 from circletools.cost.micro import MicroMemory
-from circletools.findings import fingerprint
+from circletools.findings import Finding, fingerprint
 from circletools.fit.request import key_of
 from circletools.fit.verdicts import (
     Alike,
@@ -27,7 +26,7 @@ from circletools.fit.verdicts import (
 from circletools.origin.exchange import details_json
 from circletools.planning.plan import RefusedOperators
 from circletools.render.origins import operator_label, with_line
-from circletools.render.sarif import sarif_location, sarif_run
+from circletools.render.sarif import sarif_result, sarif_run
 from circletools.render.table import fields_json, places_json, table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
 
@@ -251,15 +250,9 @@ def fit_sarif(found: Fit) -> dict[str, Any]:
 
 
 def _obstacle(found: Fit, target: str, one: Obstacle) -> dict[str, Any]:
-    finding = one.finding
-    result: dict[str, Any] = {
-        "ruleId": "REFUSED_MODEL",
-        "level": "error",
-        "message": {"text": f"{target} does not load the model: {finding.message}."},
-        "locations": [sarif_location(found.file, finding.location)],
-        "partialFingerprints": {"circletoolsFit/v1": fingerprint(finding)},
-    }
-    return _with_state(result, found, one)
+    words = f"{target} does not load the model: {one.finding.message}."
+    finding = Finding("REFUSED_MODEL", "error", one.finding.location, words)
+    return _with_state(sarif_result(found.file, finding, target, fingerprint(one.finding)), found, one)
 
 
 def _with_state(result: dict[str, Any], found: Fit, one: Misfit | Obstacle) -> dict[str, Any]:
@@ -273,24 +266,17 @@ def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> d
     table, program = ("accepts", "refuses") if one.table_takes else ("refuses", "accepts")
     words = f": {one.words}" if one.words else ""
     text = f"the table of {target} {table} the {subject}, but the program {asked.program} {program} it{words}."
-    return {
-        "ruleId": "TABLE_DISAGREES",
-        "level": "warning",
-        "message": {"text": text},
-        "locations": [sarif_location(found.file, place)],
-    }
+    return sarif_result(found.file, Finding("TABLE_DISAGREES", "warning", place, text), target, place)
 
 
 def _result(found: Fit, target: str, misfit: Misfit) -> dict[str, Any]:
     origin = _origin(misfit)
     verb = "does not support" if misfit.measured else "was not tested with"
     code, reason, names = key_of(misfit.code, misfit.reason, misfit.origin)
-    key = "\0".join((target, code, reason, *names)).encode("utf-8", "surrogatepass")
-    result: dict[str, Any] = {
-        "ruleId": "REFUSED_OPERATOR" if misfit.measured else "NOT_MEASURED",
-        "level": "error" if misfit.measured else "note",
-        "message": {"text": f"{target} {verb} {misfit.code} from {origin}: {misfit.reason}. To do: {misfit.remedy}."},
-        "locations": [sarif_location(found.file, f"subgraphs[{misfit.subgraph}].operators[{misfit.operator}]")],
-        "partialFingerprints": {"circletoolsFit/v1": blake2b(key, digest_size=8).hexdigest()},
-    }
-    return _with_state(result, found, misfit)
+    finding = Finding(
+        "REFUSED_OPERATOR" if misfit.measured else "NOT_MEASURED",
+        "error" if misfit.measured else "info",
+        f"subgraphs[{misfit.subgraph}].operators[{misfit.operator}]",
+        f"{target} {verb} {misfit.code} from {origin}: {misfit.reason}. To do: {misfit.remedy}.",
+    )
+    return _with_state(sarif_result(found.file, finding, target, code, reason, *names), found, misfit)

@@ -78,7 +78,8 @@ def sarif_run(
         notifications = [{"level": "error", "message": {"text": error}}]
     artifacts = [{"location": _artifact(file)}]
     rules = [
-        {"id": one.code, "shortDescription": {"text": one.meaning}, "help": {"text": f"To do: {one.remedy}"}}
+        {"id": one.code, "help": {"text": f"To do: {one.remedy}"}}
+        | {key: {"text": one.meaning} for key in ("shortDescription", "fullDescription")}  # GitHub requires both
         for one in map(explain, dict.fromkeys(codes))
     ]
     details = {"id": f"circletools/{command}/"} if command else {}
@@ -97,14 +98,14 @@ def _run(rules: list[Any], artifacts: list[Any], notifications: list[Any], detai
     return run | ({"automationDetails": details} if details else {})
 
 
-def sarif_result(file: str, finding: Finding) -> dict[str, Any]:
-    """Return a finding of `check` as a result."""
+def sarif_result(file: str, finding: Finding, *key: str) -> dict[str, Any]:
+    """Return a finding as a result; `key` identifies it in other runs, if its own words do not."""
     return {
         "ruleId": finding.code,
         "level": _LEVELS[finding.severity],
         "message": {"text": finding.message},
         "locations": [sarif_location(file, finding.location)],
-        "partialFingerprints": {"circletoolsCheck/v1": fingerprint(finding)},
+        "partialFingerprints": {"primaryLocationLineHash": fingerprint(finding, *key)},  # GitHub reads only this name
     }
 
 

@@ -212,7 +212,7 @@ def test_sarif() -> None:
     assert codes == ["REFUSED_OPERATOR", "REFUSED_MODEL", "TABLE_DISAGREES", "NOT_MEASURED"]
     assert run["invocations"] == [{"executionSuccessful": True}]
     prints = [result.pop("partialFingerprints") for result in run["results"]]
-    assert [len(each["circletoolsFit/v1"]) for each in prints] == [16, 16]
+    assert [len(each["primaryLocationLineHash"]) for each in prints] == [16, 16]
     assert prints[0] != prints[1]
 
     def place(path: str) -> list[dict[str, Any]]:
@@ -311,7 +311,7 @@ def test_sarif_with_a_baseline() -> None:
 def test_a_fingerprint_is_of_what_a_finding_is_known_by(change: dict[str, Any]) -> None:
     def fingerprint(one: Misfit, target: str = "npu") -> str:
         (result,) = ct.render.fit_sarif(found(TargetFit(target, "", 9, (one,), (), Cuts(0, 0, 0), 0)))["results"]
-        return str(result["partialFingerprints"]["circletoolsFit/v1"])
+        return str(result["partialFingerprints"]["primaryLocationLineHash"])
 
     one = misfit(1, "ADD", "rank")
     assert fingerprint(one) == fingerprint(misfit(1, "ADD", "rank", subgraph=3, operator=7))

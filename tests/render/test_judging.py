@@ -47,7 +47,8 @@ def test_sarif() -> None:
     run = ct.render.judgement_sarif("a b.tflite", FOUND)
     rules = [ct.checks.explain(one.code) for one in FOUND.findings]
     assert run["tool"]["driver"]["rules"] == [
-        {"id": one.code, "shortDescription": {"text": one.meaning}, "help": {"text": f"To do: {one.remedy}"}}
+        {"id": one.code, "help": {"text": f"To do: {one.remedy}"}}
+        | {key: {"text": one.meaning} for key in ("shortDescription", "fullDescription")}
         for one in rules
     ]
     assert run["invocations"] == [{"executionSuccessful": True}]
@@ -61,7 +62,7 @@ def test_sarif() -> None:
                 "logicalLocations": [{"fullyQualifiedName": "subgraphs[0].outputs[1]"}],
             }
         ],
-        "partialFingerprints": {"circletoolsCheck/v1": fingerprint(DOUBLE)},
+        "partialFingerprints": {"primaryLocationLineHash": fingerprint(DOUBLE)},
     }
     assert [one["level"] for one in run["results"]] == ["warning", "note", "error"]
     again = ct.render.judgement_sarif("a", AGAIN)["results"]
