@@ -25,7 +25,7 @@ def answer(fault: str, value: Any, key: object) -> str:
     what = value.__name__ if isinstance(value, type) else type(value).__name__
     what = f"module {value.__name__!r}" if inspect.ismodule(value) else what
     hint = _instead_of(key, value) if isinstance(key, str) else _contents(value)
-    if fault == "is not a list" and (noted := _noted("unpack", value)):
+    if fault == "is not a list" and isinstance(key, int) and (noted := _noted("unpack", value)):
         hint = f"write {noted.replace('`', '')}"
     elif fault == "is not a list" and (isinstance(key, int) or hint.startswith("it has ")):
         lists = [way[:-3] for way, _, _ in _held(value) if way.endswith("[0]")]
@@ -79,8 +79,6 @@ def _noted(name: str, value: Any) -> str:
     rows = ((on, names, noted) for on, names, noted in foreign()["instead"] if kinds & {*on.split()})
     noted = next((noted for _, names, noted in rows if wanted in map(meanings, names.split())), "")
     first = value[0] if isinstance(value, Sequence) and value else None
-    if type(first) is tuple:  # pairs of a name and an index
-        noted = noted.replace("{one.name: one for one in items}", "dict(items)")
     return str(noted) if hasattr(first, "name") else str(noted).replace("{one.name:", "{one.key:")
 
 
@@ -199,19 +197,12 @@ def change(value: Any, name: str) -> str:
     return hint if hint.startswith(("write ", "circletools ")) and "edit" in hint else CHANGES
 
 
-def unordered(value: Any) -> str:
-    """Return an error message about a comparison with `<` or `>` of objects without an order."""
-    key = next((one for one in ("index", "macs", "name") if hasattr(value, one)), "…")
-    return f"{type(value).__name__} has no order (sorted, min and max need key=lambda one: one.{key})"
-
-
 def wrong_index(items: Sequence[object], index: Any) -> str:
     """Return an error message about an index that is not a number."""
     find = "; write its .index" if hasattr(type(index), "to_row") else ""
     if isinstance(index, str):
-        find = by_name(items, index)
-    elif isinstance(index, float):
-        find = f"; write [{index:.0f}]"
+        noted = _noted("getitem", items).replace("name", repr(index))
+        find = f"; write {noted}" if noted else by_name(items, index)
     elif index is not None and not find:
         find = "; for several items: [items[one] for one in indices]"
     return f"an index must be a number or a slice, not {str(index)[:80]!r}{find}"

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from circletools.arguments import classes_in, declared, fits, in_range, kinds_of, taken, words_of
-from circletools.wording import nearest
+from circletools.wording import nearest, ranges
 
 _LONGEST = 80  # the most characters of an argument that are repeated; longer ones are named after their parameter
 _OWN = {"model", "edit", "before", "after", "other"}  # parameters for which users already have a value
 _SURE = object()
+_MODEL = "tflite|circle"  # endings of models' files
 _Named = dict[str, Any]
 
 
@@ -31,7 +32,8 @@ def corrected(
     if owner is not None and (not given or title.endswith(f".{owner.__name__}")):
         return f"write {maker_of(owner)}" if given else f"{maker_of(owner)} makes one"
     (signature, hints), name = declared(call), title.rpartition(".")[2]
-    saved = next((one for one in (*given[1:], *named.values()) if _is_model(one)), None) if "edit" in hints else None
+    others = (*given[1:], *named.values()) if "edit" in hints else ()
+    saved = next((one for one in others if _is_file(one, _MODEL)), None)
     given = tuple(one for one in given if one is not saved)
     named = {word: one for word, one in named.items() if one is not saved}
     held, wrong, loose, unknown = _sorted_out(call, given["self" in signature.parameters :], named)
@@ -55,7 +57,9 @@ def corrected(
     form, opened = f"{place}({', '.join(codes)})", wrong.get("edit")
     module, kind, other = foreign()["elsewhere"].get(title, ("", "", ""))
     if module and (loose or unknown) and {*unknown} <= {*taken(kind := getattr(import_module(module), kind))}:
-        return f"write {other.format(request=_request(kind, loose, unknown), form=form)}"
+        plan = next((_variable(type(one)) for one in loose if type(one).__name__ in ("Plan", "Affinity")), "")
+        request = _request(kind, [] if plan else loose, unknown)
+        return f"write {other.format(request=request, plan=plan or f'ct.plan(model, {request})', form=form)}"
     target = "target" if saved is None else _shown(saved, "target")
     if any(type(one).__name__ == "ModelEdit" for one in (*given, *named.values())):
         form += f"; edit.save({target})" * (saved is not None)
@@ -72,14 +76,18 @@ def _sorted_out(
     """Return arguments that fit their parameter, arguments that do not, surplus arguments, and unknown keywords."""
     (signature, hints), names = declared(call), taken(call)
     ordered = [name for name in names if signature.parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY]
-    if ordered[:1] == ["subgraph"] and given and (not fits(given[0], int) or len(given) + len(named) == 1):
-        given = (0, *given)  # `subgraph` comes first in the methods of an edit, and users forget it
-    held, unknown = dict(zip(ordered, given, strict=False)), _Named()
+    needed = [name for name in names if signature.parameters[name].default is inspect.Parameter.empty]
+    pairs = [one for one in given if isinstance(one, Mapping) and len(one) == 1 and {"name", "value"} <= {*needed}]
+    given = tuple(one for one in given if not any(one is pair for pair in pairs))
+    if ordered[:1] == ["subgraph"] and given:
+        count, shifted = len(given) + len(named), [*map(fits, (0, *given), [hints.get(one, Any) for one in ordered])]
+        if (all(shifted) and count < len(needed)) or count == 1 or not fits(given[0], int):
+            given = (0, *given)  # it comes first in the methods of an edit, and users forget it
+    held, unknown = dict(zip(ordered, given, strict=False)), dict(pairs[0]) if pairs else _Named()
     fields = {one for hint in hints.values() if (kind := _request_of(hint)) for one in taken(kind)} - {*names}
     for word, value in named.items():
         name = "" if word in fields else _same(word, names)
         (held if name and name not in held else unknown)[name or word] = value
-    needed = [name for name in names if signature.parameters[name].default is inspect.Parameter.empty]
     if len(unknown) == 1 and {"name", "value"} <= {*needed} - {*held}:
         ((held["name"], held["value"]),), unknown = unknown.items(), {}
     wrong = {name: held.pop(name) for name in [*held] if not fits(held[name], hints.get(name, Any))}
@@ -106,7 +114,7 @@ def _sorted_out(
 
 def _same(word: str, names: list[str]) -> str:
     """Return the parameter with the same name or meaning, or a similar name; empty if there is none."""
-    words = foreign()["parameters"].get(word, "").split()
+    words = " ".join(foreign()["parameters"].get(one, "") for one in (word, word.removesuffix("s"))).split()
     ways = (one for one in names if one in (word, f"{word}_", *words) or meanings(one) == meanings(word))
     return next(ways, "") or nearest(word, (one for one in names if len(one) < 2 * len(word)))
 
@@ -154,20 +162,23 @@ def _request(kind: type, values: list[Any], unknown: _Named) -> str:
 def _placed(kind: type, values: list[Any]) -> _Named:
     """Assign values, in order, to fields of a class that they fit; path fields and inherited fields come last."""
     hints = declared(kind)[1]
-    fields = iter(sorted(taken(kind), key=lambda one: (one not in kind.__annotations__, "Path" in str(hints[one]))))
+    ordered = sorted(taken(kind), key=lambda one: (one not in kind.__annotations__, "Path" in str(hints[one])))
+    if len(values) == 1 and fits([*values], hints[ordered[0]]):
+        return {ordered[0]: [*values]}
+    fields = iter(ordered)
     return {name: one for one in values if (name := next((own for own in fields if fits(one, hints[own])), ""))}
 
 
 def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Yield code that a value may stand for, with its result; or _SURE if it fits, None if it does not apply."""
     name, made, variable = place.rpartition(".")[2], maker_of(hint), _variable(type(value))
-    shown, is_file, is_model = _shown(value, name), isinstance(value, str | os.PathLike), _is_model(value)
+    shown, is_file, is_model = _shown(value, name), isinstance(value, str | os.PathLike), _is_file(value, _MODEL)
     classes = next((one.__name__ for one in classes_in(hint)), "")
     for place_of, ending, code in foreign()["files"]:
         if is_file and place_of in (place, classes) and os.fspath(value).endswith(ending):
             yield code.format(shown), _SURE
-    if isinstance(value, Mapping) and place == "PlanRequest.rules":
-        yield repr(_placement(value)["rules"]), _SURE
+    if isinstance(value, Mapping | list | tuple) and place == "PlanRequest.rules":
+        yield repr(_placement(value).get("rules", [])), _SURE
     if "ct.PlanRequest(" in made and isinstance(value, str | Mapping | list | tuple) and not _is_file(value):
         requested = _request(import_module("circletools.planning.request").PlanRequest, [value], {})
         made = made.replace(foreign()["made"]["PlanRequest"], requested)
@@ -196,6 +207,7 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     yield re.sub(r"\bmodel\b", lambda _: f"ct.open({shown})", made), _SURE if is_model and "model" in made else None
     yield made.replace("path", shown), _SURE if is_file and "(path)" in made else None
     yield made, _SURE if made else None
+    yield f"[(name, {shown})]", [("", value)] if isinstance(value, list | tuple) else None
     for one in _plain_ways(value, names, place, isinstance(value, int) and "PathLike" in str(hint)):
         yield _shown(one, name), one
     yield f"pathlib.Path({shown})", Path(value) if is_file else None
@@ -232,31 +244,27 @@ def _shown(value: Any, name: str) -> str:
     return "model" if type(value).__name__ == "Model" and name not in _OWN else name
 
 
-def _placement(value: Any) -> _Named:
+def _placement(value: str | Mapping[Any, Any] | list[Any] | tuple[Any, ...]) -> _Named:
     """Return the fields of a plan's request for devices, rules, devices by operator or operators by device."""
-    words = [value] if isinstance(value, str) else [*map(str, value)]
-    if isinstance(value, Mapping):
-        pairs = [(one, key) for key, held in value.items() if isinstance(held, list | tuple) for one in held]
-        words = [f"{_selector(one)}={device}" for one, device in pairs or value.items()]
-    rules = [one for one in words if "=" in one]
+    items = [value] if isinstance(value, str) else [*(value.items() if isinstance(value, Mapping) else value)]
+    items = [*enumerate(items)] if all(isinstance(one, int) for one in items) else items  # a device for each operator
+    pairs = [one for one in items if isinstance(one, list | tuple) and len(one) == 2]
+    pairs = [(one, device) for device, held in pairs if isinstance(held, list | tuple) for one in held] or pairs
+    words, indices = [one for one in items if isinstance(one, str)], dict[str, list[int]]()
+    for one, device in pairs:
+        if isinstance(one, int):
+            indices.setdefault(str(device), []).append(one)
+        elif isinstance(one, str):
+            words.append(f"{'' if ':' in one else 'op:' if one.isupper() else 'name:'}{one}={device}")
+    rules = [*(f"index:{ranges(sorted(own))}={device}" for device, own in indices.items()), *words]
+    rules = [one for one in rules if "=" in one]
     devices = [*dict.fromkeys(one.rpartition("=")[2] for one in rules)] or words
-    return {"devices": devices} | ({"rules": rules} if rules else {}) | {"default": devices[-1] if devices else ""}
+    return {"devices": devices, **({"rules": rules} if rules else {}), "default": devices[-1]} if devices else {}
 
 
-def _selector(what: Any) -> str:
-    """Return the selector of a rule for operators given by index, code or name."""
-    kind = "index" if isinstance(what, int) else "op" if str(what).isupper() else "name"
-    return str(what) if ":" in str(what) else f"{kind}:{what}"
-
-
-def _is_file(value: Any) -> bool:
-    """Return whether a value is a path or looks like the name of a file."""
-    return isinstance(value, os.PathLike) or (isinstance(value, str) and bool(re.search(r"\.\w+$", value)))
-
-
-def _is_model(value: Any) -> bool:
-    """Return whether a value is the path of a model."""
-    return isinstance(value, str | os.PathLike) and os.fspath(value).endswith((".tflite", ".circle"))
+def _is_file(value: Any, ending: str = r"\w+") -> bool:
+    """Return whether a value is the path of a file with an ending."""
+    return isinstance(value, str | os.PathLike) and re.search(rf"\.({ending})$", os.fspath(value)) is not None
 
 
 def _variable(kind: type) -> str:

@@ -188,18 +188,6 @@ def _answers() -> Any:
     return import_module("circletools.answers")
 
 
-def _ordering(name: str) -> Callable[[Any, object], Any]:
-    """Return a comparison that explains how to sort objects without an order."""
-
-    def compare(self: Any, other: object) -> Any:
-        found = getattr(super(Attributes, self), name)(other)
-        if found is NotImplemented and isinstance(other, type(self)):  # others may still know how to compare
-            raise TypeError(_answers().unordered(self))
-        return found
-
-    return compare
-
-
 class Attributes:
     """An object whose errors list its attributes or items, as do the errors of tuples and dicts in a dataclass."""
 
@@ -216,7 +204,7 @@ class Attributes:
         def __init_subclass__(cls, **options: Any) -> None:
             super().__init_subclass__(**options)
             if "__dataclass_params__" in vars(cls):  # for slots, `dataclass` makes a second class, with its methods
-                cls.__setattr__, cls.__delattr__ = Attributes.__setattr__, Attributes.__delattr__
+                cls.__setattr__ = Attributes.__setattr__
 
         __getattr__ = missing
 
@@ -235,21 +223,12 @@ class Attributes:
                 return inner(index, value)
             raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'setitem')})")
 
-        def __delitem__(self, index: object) -> None:
-            raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'delitem')})")
-
-        __lt__, __le__, __gt__, __ge__ = (_ordering(f"__{one}__") for one in ("lt", "le", "gt", "ge"))
-
         def __setattr__(self, name: str, value: object) -> None:
             params = getattr(self, "__dataclass_params__", None)
             if (params and params.frozen) or isinstance(getattr(type(self), name, None), cached_property):
                 hint = _answers().change(self, f"set_{name}")
                 raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({hint})")
             object.__setattr__(self, name, value)
-
-        def __delattr__(self, name: str) -> None:
-            hint = _answers().change(self, f"remove_{name}")
-            raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({hint})")
 
 
 @cache

@@ -66,10 +66,6 @@ class Rows(Attributes, Sequence[_Row]):
         return self._make(picked) if isinstance(picked, int) else Items(map(self._make, picked))
 
     if not TYPE_CHECKING:  # a type checker reports these errors before the program runs
-
-        def __add__(self, other: object) -> None:
-            raise TypeError("a list of a model is read only (write [*items] + [...] for another list)")
-
         __contains__ = refuse_words(Sequence.__contains__)
         index, count = refuse_words(Sequence.index), refuse_words(Sequence.count)
 

@@ -32,7 +32,7 @@ from circletools.parts.names import graph_at
 from circletools.storage.documents import read_json
 from circletools.surgery.rename import Pair, rename_metadata, split_pair
 from circletools.surgery.request import EndNames
-from circletools.wording import Attributes, Tabular, counted, suggestion, warn
+from circletools.wording import Attributes, EnumName, Tabular, counted, suggestion, warn
 
 _IMAGE_RANK, _COLORS = 4, {1: "GRAYSCALE", 3: "RGB"}
 
@@ -57,16 +57,13 @@ class Octets(bytes):
     """Bytes of a file. `==` warns about a string, and about bytes that lack only zero bytes at the end."""
 
     def __eq__(self, other: object) -> bool:
-        same, way = bytes.__eq__(self, other), r'write value.rstrip(b"\0")'
-        if isinstance(other, str):
-            warn(f"bytes never equal a str; {way}.decode() == {other[:80]!r}", direct=True)
-        elif same is False and other and self.rstrip(b"\0") == other:
-            warn(f"the value ends with zero bytes; {way} == {other!r}", direct=True)
+        same, own = bytes.__eq__(self, other), self.rstrip(b"\0")
+        if isinstance(other, str) or (same is False and other and own == other):
+            way = f"value.rstrip(b'\\0'){'.decode()' * isinstance(other, str)}"
+            warn(f"these bytes never equal {other[:80]!r}; compare {way}", direct=True)
         return same
 
-    def __ne__(self, other: object) -> bool:
-        return same if (same := self.__eq__(other)) is NotImplemented else not same
-
+    __ne__ = EnumName.__ne__
     __hash__ = bytes.__hash__
 
 

@@ -214,8 +214,11 @@ COMPARISONS: list[tuple[Callable[[Any], bool], str]] = [
         lambda m: ct.plan(m, PLACED).subgraphs[0].partitions[0].device == "a",
         "write plan.devices[partition.device] == ",
     ),
-    (lambda m: ct.metadata.get(m, "min_runtime_version") == "1.5.0", "bytes never equal a str"),
-    (lambda m: ct.metadata.get(m, "min_runtime_version") == b"1.5.0", "zero bytes; write value.rstrip("),
+    (
+        lambda m: ct.metadata.get(m, "min_runtime_version") == "1.5.0",
+        "never equal '1.5.0'; compare value",
+    ),
+    (lambda m: ct.metadata.get(m, "min_runtime_version") == b"1.5.0", "these bytes never equal b'1.5.0'; compare"),
     (lambda m: ct.Finding("DUPLICATE_NAME", "error", "", "").severity == "Error", "did you mean 'error'?"),
 ]
 
