@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -83,7 +84,16 @@ def sarif_run(
         for one in map(explain, dict.fromkeys(codes))
     ]
     details = {"id": f"circletools/{command}/"} if command else {}
-    return _run(rules, artifacts, notifications, details) | {"results": list(results)}
+    return _run(rules, artifacts, notifications, details) | {"results": list(_numbered(results))}
+
+
+def _numbered(results: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Number the results of a rule that have the same fingerprint, since GitHub takes equal ones for one."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for result in results:
+        ((name, value),) = result["partialFingerprints"].items()
+        seen[result["ruleId"], value] += 1
+        yield {**result, "partialFingerprints": {name: f"{value}:{seen[result['ruleId'], value]}"}}
 
 
 def _run(rules: list[Any], artifacts: list[Any], notifications: list[Any], details: dict[str, Any]) -> dict[str, Any]:

@@ -212,7 +212,6 @@ def test_sarif() -> None:
     assert codes == ["REFUSED_OPERATOR", "REFUSED_MODEL", "TABLE_DISAGREES", "NOT_MEASURED"]
     assert run["invocations"] == [{"executionSuccessful": True}]
     prints = [result.pop("partialFingerprints") for result in run["results"]]
-    assert [len(each["primaryLocationLineHash"]) for each in prints] == [16, 16]
     assert prints[0] != prints[1]
 
     def place(path: str) -> list[dict[str, Any]]:

@@ -45,11 +45,10 @@ def test_json() -> None:
 
 def test_sarif() -> None:
     run = ct.render.judgement_sarif("a b.tflite", FOUND)
-    rules = [ct.checks.explain(one.code) for one in FOUND.findings]
     assert run["tool"]["driver"]["rules"] == [
         {"id": one.code, "help": {"text": f"To do: {one.remedy}"}}
         | {key: {"text": one.meaning} for key in ("shortDescription", "fullDescription")}
-        for one in rules
+        for one in (ct.checks.explain(finding.code) for finding in FOUND.findings)
     ]
     assert run["invocations"] == [{"executionSuccessful": True}]
     assert run["results"][0] == {
@@ -62,7 +61,7 @@ def test_sarif() -> None:
                 "logicalLocations": [{"fullyQualifiedName": "subgraphs[0].outputs[1]"}],
             }
         ],
-        "partialFingerprints": {"primaryLocationLineHash": fingerprint(DOUBLE)},
+        "partialFingerprints": {"primaryLocationLineHash": f"{fingerprint(DOUBLE)}:1"},
     }
     assert [one["level"] for one in run["results"]] == ["warning", "note", "error"]
     again = ct.render.judgement_sarif("a", AGAIN)["results"]

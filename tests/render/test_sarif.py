@@ -44,9 +44,13 @@ def test_check_of_all_models(tmp_path: Path) -> None:
     broken.write_bytes(b"nothing")
     log = ct.render.sarif_log(map(checked, [*MODELS, broken]))
     (run,) = log["runs"]
-    found = {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]}
-    assert len(found) > 5
-    assert found < {one["location"]["uri"] for one in run["artifacts"]}
+    files = [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]]
+    known = [
+        (file, one["ruleId"], str(one["partialFingerprints"]))
+        for file, one in zip(files, run["results"], strict=True)
+    ]
+    assert len({*known}) == len(known) > 5
+    assert {*files} < {one["location"]["uri"] for one in run["artifacts"]}
     assert len(run["artifacts"]) == len(MODELS) + 1
     assert {one["ruleId"] for one in run["results"]} == {one["id"] for one in run["tool"]["driver"]["rules"]}
     assert run["automationDetails"] == {"id": "circletools/check/"}
