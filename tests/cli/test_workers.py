@@ -223,6 +223,7 @@ def test_a_program_that_was_stopped_ends_by_the_signal(monkeypatch: pytest.Monke
     ended: list[int] = []
     monkeypatch.setattr(main, "_run", stopped)
     monkeypatch.setattr(signals, "listen", lambda: None)
+    monkeypatch.setattr(main.bounds, "enable", lambda: None)  # it would hold for all later tests of this process
     monkeypatch.setattr(signals, "end", ended.append)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(main.gc, "disable", lambda: None)
