@@ -6,9 +6,11 @@ written. Of commands that read a kind of file alike not each has it.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import pkgutil
+import struct
 import sys
 import traceback
 from contextlib import suppress
@@ -113,6 +115,9 @@ def run(argv: list[str], folder: Path, out: str = "stdout", err: str = "stderr")
     for descriptor, name in ((1, out), (2, err)):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), descriptor)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    # Two of OpenVINO's CPU plugins in the parent leave an alternate signal stack (a stack_t) that is not mapped any
+    # more: any signal that Python handles would end this process. 2 is SS_DISABLE.
+    ctypes.CDLL(None).sigaltstack(struct.pack("PiN", 0, 2, 0), None)
     sys.argv = ["circletool", *argv]
     try:
         main()
