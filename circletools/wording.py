@@ -89,9 +89,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a hint: the known word that was probably meant, or a list of known words."""
     names = sorted(known)
-    parts = [name for name in names if name.startswith(f"{word}_")]
-    shown, near = (parts, "") if len(parts) > 1 else (names, did_you_mean(word, names))
-    return near or f"available: {', '.join(shown[:_LISTED])}{', …' * (len(shown) > _LISTED)}"
+    if len(parts := [name for name in names if name.startswith(f"{word}_")]) > 1:
+        return f"write {', '.join(map(repr, parts[:_LISTED]))}"
+    return did_you_mean(word, names) or f"available: {', '.join(names[:_LISTED])}{', …' * (len(names) > _LISTED)}"
 
 
 class CallWarning(UserWarning):
@@ -267,10 +267,7 @@ class Named(dict[str, Any]):
             return type(self), (dict(self),)
 
     def __missing__(self, name: str) -> Any:
-        known = [*map(str, islice(self, _MOST_ROWS))]
-        parts = [f"[{one!r}]" for one in sorted(known) if one.startswith(f"{name}_")]
-        hint = f"write {' and '.join(parts)}" if parts else suggestion(str(name), known)
-        raise KeyError(f"there is no {name!r} ({hint})")
+        raise KeyError(f"there is no {name!r} ({suggestion(str(name), map(str, islice(self, _MOST_ROWS)))})")
 
     def __getattr__(self, name: str) -> Any:
         hint = f"write [{name!r}]" if name in self else suggestion(name, map(str, islice(self, _MOST_ROWS)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
@@ -33,9 +33,6 @@ class Later(Sequence[_Item]):
 
     def __getitem__(self, index: Any) -> Any:
         return self._items[index]
-
-    def __iter__(self) -> Iterator[_Item]:
-        return iter(self._items)
 
     def __eq__(self, other: object) -> bool:
         return self._items == (other._items if isinstance(other, Later) else other)

@@ -68,7 +68,8 @@ def parse_selector(words: str) -> Selector:
     if match is None:
         raise UsageError(
             f"{words!r} is not a selector",
-            hint="write index:0-10,15, name:GLOB, origin:GLOB or op:GLOB, preceded by 1/ for subgraph 1",
+            hint=f"write {f'op:{words}; or ' * words.isupper()}index:0-10,15, name:GLOB, origin:GLOB or op:GLOB, "
+            "preceded by 1/ for subgraph 1",
         )
     kind = next(kind for kind in KINDS if kind == match[2])
     if kind != "index" and len(match[3]) > _LONGEST_GLOB:

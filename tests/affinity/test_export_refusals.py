@@ -61,8 +61,9 @@ def at(operator: int, subgraph: int = 0) -> str:
     return f"subgraphs[{subgraph}].operators[{operator}]"
 
 
+ADDS = "annotate-affinity adds it, or ct.affinity.annotate(edit, plan)"
 REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
-    ("dot", named("a"), "the model has no affinity", None, "annotate-affinity adds it"),
+    ("dot", named("a"), "the model has no affinity", None, ADDS),
     ("dot", annotated(Build().to_bytes("circle"), affinity(["cpu"])), "the model has no subgraph", None, None),
     ("dot", stale(), "the affinity is stale from here onwards: operators in the table: 1; in the model: 2", at(1),
      "run annotate-affinity again"),

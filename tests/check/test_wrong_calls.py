@@ -79,24 +79,16 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "[items[one] for one in indices]"),
     (lambda m, e: m.subgraphs[0].operators[0].options.padding, AttributeError, "write ['padding']"),
     (lambda m, e: m.subgraphs[0].operators[0].options["pad"], KeyError, "no 'pad' (did you mean 'padding'?)"),
-    (
-        lambda m, e: m.metadata.colour,
-        AttributeError,
-        "(it is a list of 2 Metadata, each with buffer, index",
-    ),
+    (lambda m, e: m.metadata.colour, AttributeError, "(it is a list of 2 Metadata, each with buffer, index"),
     (
         lambda m, e: m.subgraphs[0].operators[0].inputs[0].name,
         AttributeError,
-        "write model.subgraphs[0].tensors[index].name",
+        "model.subgraphs[0].tensors[index].name",
     ),
     (lambda m, e: m.subgraphs[0].tensors.index("x"), TypeError, "no name is 'x'; by another name: "),
     (lambda m, e: e.set_option(0, 0, "pad", 1), ct.UsageError, "no option 'pad' (did you mean 'padding'?)"),
     (lambda m, e: e.set_option(0, 0, "padding", "SAMME"), ct.EditError, "(did you mean 'SAME'?)"),
-    (
-        lambda m, e: ct.FitRequest(on=["tflm"]).targets,
-        AttributeError,
-        "has no attribute 'targets' (it has ",
-    ),
+    (lambda m, e: ct.FitRequest(on=["tflm"]).targets, AttributeError, "has no attribute 'targets' (it has "),
     (lambda m, e: ct.affinity.set(e), AttributeError, "ct.affinity.annotate(edit, plan); edit.save(target))"),
     (lambda m, e: ct.Finding("NOPE", "error", "", ""), ValueError, "there is no code 'NOPE' (available: "),
     (lambda m, e: m.subgraphs[0].tensors[-1], IndexError, "-1 marks an omitted input: "),
@@ -104,7 +96,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: setattr(m.subgraphs[0].tensors[0], "shape", (1,)), AttributeError, "ShapeRequest(inputs=((name, "),
     (lambda m, e: ct.outputs.fix(e).save("x"), AttributeError, "has no attribute 'save' (write edit.save(path)"),
     (lambda m, e: [*ct.cost(m)], TypeError, ".total.macs and .total.parameters"),
-    (lambda m, e: m.subgraphs[0].operators[0].options["stride"], KeyError, "(write ['stride_h'] and ['stride_w'])"),
+    (lambda m, e: m.subgraphs[0].operators[0].options["stride"], KeyError, "(write 'stride_h', 'stride_w')"),
     (lambda m, e: ct.open(TextIOWrapper(BytesIO(b"\xff"), "ascii")), ct.UsageError, "(open it as 'rb')"),
 ]
 

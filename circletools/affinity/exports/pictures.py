@@ -34,7 +34,7 @@ def current_affinity(model: ModelGraph) -> Affinity:
     """Return the affinity in a model. Raises EditError if the model has no affinity, or a stale one."""
     affinity = read_affinity(model)
     if affinity is None:
-        raise EditError("the model has no affinity", hint=f"{ANNOTATE} adds it")
+        raise EditError("the model has no affinity", hint=f"{ANNOTATE} adds it, or ct.affinity.annotate(edit, plan)")
     if not len(model):
         raise EditError("the model has no subgraph")
     freshness = check_freshness(model, affinity)

@@ -12,7 +12,7 @@ import numpy as np
 
 from circletools.flatbuf.columns import grouped
 from circletools.graph.algorithms import Dag, components, distinct_edges
-from circletools.wording import Index, warn
+from circletools.wording import EnumName, Index, warn
 
 
 class DeviceIndex(Index):
@@ -26,8 +26,7 @@ class DeviceIndex(Index):
             warn(f"a device is a number; write plan.devices[partition.device] == {other[:80]!r}", direct=True)
         return int.__eq__(self, other)
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    __ne__ = EnumName.__ne__
 
 
 @dataclass(frozen=True, slots=True)
