@@ -22,8 +22,7 @@ _MOST_NAMES, _LISTED = 200, 8
 
 def answer(fault: str, value: Any, key: object) -> str:
     """Return an error message about a missing attribute or item that shows what to write instead."""
-    what = value.__name__ if isinstance(value, type) else type(value).__name__
-    what = f"module {value.__name__!r}" if inspect.ismodule(value) else what
+    what = f"module {value.__name__!r}" if inspect.ismodule(value) else type(value).__name__
     hint = _instead_of(key, value) if isinstance(key, str) else _contents(value)
     if fault == "is not a list" and isinstance(key, int) and (noted := _noted("unpack", value)):
         hint = f"write {noted.replace('`', '')}"
@@ -84,7 +83,7 @@ def _noted(name: str, value: Any) -> str:
 
 def _kinds(value: Any) -> set[str]:
     """Return the name of a module, or the names of the classes of an object or class."""
-    classes = {one.__name__ for one in getattr(value, "__mro__", type(value).__mro__)}
+    classes = {one.__name__ for one in type(value).__mro__}
     classes |= {f"[{type(value[0]).__name__}]"} if isinstance(value, Sequence) and value else set()
     return {title_of(value.__name__, "").removesuffix(".")} if inspect.ismodule(value) else classes
 
@@ -105,7 +104,7 @@ _Way = tuple[str, frozenset[str], frozenset[str], float]
 
 def _ways(value: Any, name: str) -> Iterator[_Way]:
     """Yield candidates: an expression, its words, the optional ones among these, and its distance from the object."""
-    is_value = not inspect.ismodule(value) and not isinstance(value, type)
+    is_value = not inspect.ismodule(value)
     own = frozenset() if inspect.ismodule(value) else meanings(type(value).__name__)
     counts = re.search(r"length$|^(num|n|count)_|_count$", name, re.IGNORECASE)
     template = f"len({type(value).__name__.lower()}{{}})" if counts else "{}"
@@ -150,7 +149,7 @@ def _public(value: Any) -> list[str]:
 
 def _contents(value: Any, name: str | None = None) -> str:
     """Describe an object by its names; for a list, by the number of items and their names."""
-    if "__dataclass_fields__" in dir(value) and not isinstance(value, type) and name is None:
+    if "__dataclass_fields__" in dir(value) and name is None:
         ways = [f"{type(value).__name__.lower()}.{one}" for one in value.__dataclass_fields__]
         return f"write {', '.join(ways[:3])}{', …' * (len(ways) > 3)}"
     if not isinstance(value, Sequence):

@@ -176,13 +176,6 @@ def missing(value: object, name: str) -> Any:
     raise MissingError(name=name, obj=value)
 
 
-class AnsweringType(type):
-    """The type of classes whose errors list their attributes, as the errors of their objects do."""
-
-    if not TYPE_CHECKING:
-        __getattr__ = missing
-
-
 def _answers() -> Any:
     """Return the module that makes error messages, which is imported at the first error."""
     return import_module("circletools.answers")

@@ -40,13 +40,13 @@ from circletools.model.model import Model, open_model
 from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
 from circletools.storage.files import Part, Progress, check_target, view, write
-from circletools.wording import AnsweringType, Attributes
+from circletools.wording import Attributes
 
 _PLACEHOLDER_CODE = 127  # the value of deprecated_builtin_code (a byte) for every code from 127 on
 
 
 @explained
-class ModelEdit(Attributes, metaclass=AnsweringType):
+class ModelEdit(Attributes):
     """An edit of one model; `save` writes all changes so far, and unsaved ones cause a CallWarning.
 
     Raises ModelFormatError if the file's structure is broken, and EditError if an index in it is out of range, since

@@ -22,7 +22,7 @@ from circletools.model.columns import ModelColumns
 from circletools.model.rows import Buffers, Rows, Subgraph
 from circletools.model.views import Metadata, Signature, text
 from circletools.storage.files import Source, open_source
-from circletools.wording import AnsweringType, BufferIndex, Items
+from circletools.wording import BufferIndex, Items
 
 # --- recognize files of other formats by their first bytes or archive members, and suggest a remedy -----------
 # The first bytes are from the formats' documents. ONNX and TensorFlow write protobufs without a magic number
@@ -76,7 +76,7 @@ def foreign_format(data: memoryview) -> tuple[str, str] | None:
 
 
 @explained
-class Model(ModelColumns, metaclass=AnsweringType):
+class Model(ModelColumns):
     """A TFLite or Circle model; use `open_model`. All members raise ModelFormatError if the file is broken.
 
     Data is read on first use, and the file is never copied. `walk()` checks the whole file.

@@ -57,6 +57,8 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.profile(m, inputs=np.zeros((1, 2))), "write ct.profile(model, inputs=[[inputs]])"),
     (lambda m, e: ct.Model.metadata_value("x"), "be called on an object, not on the class (ct.open(path) makes one)"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (write tensor.numpy())"),
+    (lambda m, e: e.set_option(0, "stride_w", 2), "write edit.set_option(0, 0, 'stride_w', 2)"),
+    (lambda m, e: ct.metadata.set(e, {"a": b"b"}), "write ct.metadata.set(edit, 'a', b'b')"),
     (lambda m, e: e.set_metadata("a", "b"), "`value` must be bytes, not 'b' (write edit.set_metadata('a', b'b'))"),
     (
         lambda m, e: ct.surgery.RenameRequest(tensors={"a": "b"}),
@@ -71,11 +73,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values for this tensor"),
     (lambda m, e: m.tensors, AttributeError, "Model has no attribute 'tensors' (write model.subgraphs[0].tensors)"),
     (lambda m, e: setattr(m.subgraphs[0].tensors[0], "name", "x"), AttributeError, "Tensor.name is read only"),
-    (
-        lambda m, e: list(m),
-        TypeError,
-        "Model is not a list (write .subgraphs[0].operators; its lists are .metadata, ",
-    ),
+    (lambda m, e: list(m), TypeError, "(write .subgraphs[0].operators; its lists are .metadata, "),
     (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "[items[one] for one in indices]"),
     (lambda m, e: m.subgraphs[0].operators[0].options.padding, AttributeError, "write ['padding']"),
     (lambda m, e: m.subgraphs[0].operators[0].options["pad"], KeyError, "no 'pad' (did you mean 'padding'?)"),
