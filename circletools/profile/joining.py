@@ -220,10 +220,16 @@ class Join:
 
 
 def _numbered(runs: Sequence[OperatorRun]) -> dict[tuple[int, int, str, bool, str], Place]:
-    """Return the place of each row of a trace without a model: its operator, or its number if operators clash."""
+    """Return the place of each row of a trace without a model; rows without a number of their own get negative ones.
+
+    Delegates number the operators in each of their parts from 0.
+    """
     keys = dict.fromkeys((*run[:3], *run[9:]) for run in runs)
-    clash = len({key[:2] for key in keys}) < len(keys)
-    return {key: (key[0], at if clash else key[1]) for at, key in enumerate(keys)}
+    own, parts = (Counter(key[:2] for key in keys if key[3] is of_delegate) for of_delegate in (False, True))
+    clash = max(parts.values(), default=0) > 1 or own.keys() & parts.keys()
+    return {
+        key: (key[0], -at if (clash if key[3] else own[key[:2]] > 1) else key[1]) for at, key in enumerate(keys, 1)
+    }
 
 
 class _Shared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain
@@ -10,7 +11,7 @@ from typing import Any
 from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
-from circletools.render.executions import Rank, ranks, whole_cells, whole_json
+from circletools.render.executions import Rank, ranks, sessions_text, whole_cells, whole_json
 from circletools.render.origins import with_line
 from circletools.render.table import places_json, shorter, table_csv, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
@@ -30,7 +31,8 @@ _ADDED_TITLES = {
 }
 _NO_ORIGIN = "(no origin)"
 _INDICES = 16  # the most characters of a group's operators in a table; JSON has all of them
-_AVERAGES = ("rank", "mean_us", "share")
+_FEW, _MANY = 4, 24  # of the program's runs in a log, if other tables follow or not
+_AVERAGES = ("rank", "mean_us", "share", "calls", "each_us")
 _NUMBERS = ("rank", "median_us", "low_us", "high_us", "p90_us", "share", "total_us")
 
 
@@ -105,7 +107,7 @@ def _ranks(attribution: Attribution) -> list[Rank | None]:
 def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any]:
     return {
         "subgraph": row.subgraph,
-        "operator_index": row.index,
+        "operator_index": row.index if row.index >= 0 else None,
         **{name: getattr(row, name) for name in ("code", "output")},
         **{name: list(getattr(row, name)) for name in ("backends", "sources")},
         **{name: getattr(row, name) for name in ("operand_bytes", "macs")},
@@ -182,6 +184,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         executions += f", {microseconds(attribution.total_ns)} us in all{each}"
     yield f"{attribution.runtime}: {executions}; {_coverage(attribution)}"
     yield from table_text(list(whole_cells(attribution)))
+    yield from sessions_text(attribution, min(top, _FEW) if attribution.operators else top and max(top, _MANY))
     if "type" in by:
         yield from _types_text(attribution, top)
     if "operator" in by:
@@ -215,7 +218,10 @@ def _coverage(attribution: Attribution) -> str:
     if not attribution.operators:
         return "no operator times"
     own = sum(row.time is not None for row in attribution.operators)
+    calls = sum(row.time.runs for row in attribution.operators if row.time) // attribution.executions
     timed = f"{own} of {counted(len(attribution.operators), 'operator')} timed"
+    if _without_model(attribution):
+        timed = f"{counted(own, 'row')}{f', {calls:,} calls a run' if calls != own else ''}"
     if grouped := len(attribution.operators) - own - len(_absent(attribution)):
         timed += f", {grouped} more in {counted(len(attribution.groups), 'group')}"
     if attribution.runtime not in ("litert", "benchmark_model"):
@@ -229,12 +235,20 @@ def _coverage(attribution: Attribution) -> str:
     return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f} % of the time in delegates"
 
 
+def _without_model(attribution: Attribution) -> bool:
+    """Return whether rows of averages are shown as they are in the report."""
+    return attribution.averaged and attribution.named and not attribution.source_names
+
+
 def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
+    bare = _without_model(attribution)
     lines = [
-        (time, (str(len(places)), _rate(_macs(places, attribution, attribution.executions), time, attribution)), name)
+        (time, (str(len(places)), rate)[: 1 if bare else 2], name)
         for name, places, time in _kinds(attribution)
+        for rate in (_rate(_macs(places, attribution, attribution.executions), time, attribution),)
     ]
-    yield from _table("types of operators", ("operators", "GFLOP/s", "type"), lines, attribution, top=top)
+    columns = ("rows", "type") if bare else ("operators", "GFLOP/s", "type")
+    yield from _table("types of operators", columns, lines, attribution, top=top)
 
 
 def _kinds(attribution: Attribution) -> Iterator[tuple[str, Sequence[Place], Time]]:
@@ -266,13 +280,15 @@ def _kinds(attribution: Attribution) -> Iterator[tuple[str, Sequence[Place], Tim
 
 def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     names = {row.source: with_line(f"{row.source} {row.name}", row.details) for row in attribution.sources}
-    place = _places(attribution)
+    place, bare = _places(attribution), _without_model(attribution)
     measured = [(row, row.time) for row in attribution.operators if row.time is not None]
     lines = [
         (
             time,
-            (place(row), row.code, " ".join(row.backends), _rate(macs, time, attribution)),
-            row.output if attribution.named else ", ".join(names[source] for source in row.sources) or _NO_ORIGIN,
+            (place(row), row.code, " ".join(row.backends), _rate(macs, time, attribution))[: 3 if bare else 4],
+            _first(row.output, attribution)
+            if attribution.named
+            else ", ".join(names[source] for source in row.sources) or _NO_ORIGIN,
         )
         for row, time in measured
         for macs in (row.macs and row.macs * time.runs // attribution.executions,)
@@ -283,7 +299,8 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
         rate = _rate(_macs(group.operators, attribution, group.time.runs), group.time, attribution)
         lines.append((group.time, (*many, rate), ""))
         work.append(0)
-    columns = ("index", "code", "backend", "GFLOP/s", "output" if attribution.named else "sources")
+    rate_ = () if bare else ("GFLOP/s",)
+    columns = ("index", "code", "backend", *rate_, "output" if attribution.named else "sources")
     yield from _table("operators", columns, lines, attribution, work, top=top)
     known = {(row.subgraph, row.index): row for row in attribution.operators}
     if attribution.groups:
@@ -299,6 +316,12 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
         yield ""
         yield "rows that may belong to several operators; their time is shared evenly above"
         yield from table_text([("total_us", "index", "names"), *cells], right=(0,))
+
+
+def _first(outputs: str, attribution: Attribution) -> str:
+    """Return the first of the names of outputs, which a report gives for an operator, and the number of others."""
+    name, *others = re.split(", |\t", outputs) if _without_model(attribution) else [outputs]
+    return f"{name} and {len(others)} more" if others else name
 
 
 def _several(places: Sequence[Place]) -> str:
@@ -334,7 +357,8 @@ def _table(
     if not rows:
         return
     yield ""
-    header = _AVERAGES if attribution.averaged else _NUMBERS
+    several = any(row.time.runs > attribution.executions for row in attribution.operators if row.time)
+    header: tuple[str, ...] = _AVERAGES[: None if several else 3] if attribution.averaged else _NUMBERS
     found = ranks([row[0] for row in rows], attribution.tick_ns, work)
     counts = Counter(rank.shared for rank in found)
     ordered = sorted(zip(found, rows, strict=True), key=lambda pair: pair[0])
@@ -345,7 +369,7 @@ def _table(
         title += f", {100 * shown / attribution.total_ns:.0f} % of the time" if work and attribution.total_ns else ""
     yield title
     cells = [
-        (f"{shared}{'=' if counts[shared] > 1 else ''}", *_numbers(time, attribution), *values, label)
+        (f"{shared}{'=' * (counts[shared] > 1)}", *_numbers(time, attribution)[: len(header) - 1], *values, label)
         for (_, shared), (time, values, label) in ordered[: top or None]
     ]
     yield from table_text([(*header, *columns), *cells], right=range(len(header)))
@@ -354,7 +378,8 @@ def _table(
 def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
     total, spread = microseconds(time.total_ns), time.spread
     if attribution.averaged:
-        return microseconds(time.total_ns // attribution.executions), f"{share(time, attribution):.1f}%"
+        mean, each = (microseconds(time.total_ns // max(1, runs)) for runs in (attribution.executions, time.runs))
+        return mean, f"{share(time, attribution):.1f}%", str(time.runs // attribution.executions), each
     if time.median_ns is None or spread is None:
         return *("-" for _ in _NUMBERS[2:]), total
     times = (time.median_ns, spread.median_low_ns, spread.median_high_ns, spread.p90_ns)
@@ -364,4 +389,8 @@ def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
 def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:
     """Return the label of an operator: its index, preceded by the subgraph if there are several."""
     several = any(row.subgraph for row in attribution.operators)
-    return lambda row: f"{row.subgraph}/{row.index}" if several else str(row.index)
+    return lambda row: f"{row.subgraph}/{_number(row)}" if several else _number(row)
+
+
+def _number(row: OperatorTime) -> str:
+    return "-" if row.index < 0 else str(row.index)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Time
+from circletools.render.table import table_text
+from circletools.trace.operators.profile import Whole
 from circletools.wording import counted, milliseconds
 
 _ADDED = (" peak", " more than at the start")
-_FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs")
+_FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs", "warm_up_ns")
+_OF_SESSION = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes")
+_WIDTH = 78  # of a figure's text, so that a line has less than 100 characters
 _FINER = 3  # a mean resolves differences smaller than a step of the clock
 _NEAR = 0.1  # of the longer time: times closer than this change order between recordings of a model
 
@@ -28,6 +34,8 @@ def whole_json(attribution: Attribution) -> dict[str, Any]:
         "initialization_parts": [{"name": name, "total_ns": total_ns} for name, total_ns in whole.parts],
         **{name: getattr(whole, name) for name in _FIELDS},
         "others": [{"name": name, "mean_ns": mean_ns, "calls": calls} for name, mean_ns, calls in whole.others],
+        "options": dict(whole.options),
+        "sessions": [{name: getattr(one, name) for name in _OF_SESSION} for one in whole.sessions],
     }
 
 
@@ -44,29 +52,86 @@ def _steady_ns(attribution: Attribution) -> int | None:
 
 
 def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
-    """Yield the names and values of the figures that are known, and the names of those that a log lacks."""
+    """Yield the names and values of the figures that are known, and the names of those that a log lacks.
+
+    Long values continue in rows without a name.
+    """
     whole, first, steady = attribution.whole, _first_ns(attribution), _steady_ns(attribution)
-    delegates = {row.code: 0 for row in attribution.operators if "delegate" in row.code.lower()}
     parts = ", ".join(f"{name} {milliseconds(time)}" for name, time in whole.parts)
     total = "" if whole.initialization_ns is None else f"{milliseconds(whole.initialization_ns)} ms"
     initial, memory, size = whole.initial_memory_bytes, whole.memory_bytes, whole.model_bytes or 0
     megabytes = "" if memory is None else f"{memory / (1 << 20):.1f} MiB" + _ADDED[whole.memory_added]
+    delegates, absent = _delegates(attribution)
     figures = [
         ("model", ", ".join(filter(None, (whole.model, f"{size:,} bytes" * bool(size))))),
-        ("delegates", "; ".join(whole.delegates or delegates)),
+        ("delegates", delegates),
+        ("options", "; ".join(filter(None, (_options(whole, off=off) for off in (False, True))))),
         ("threads", str(whole.threads or "")),
         ("initialization", ": ".join(filter(None, (total, parts)))),
-        ("warm-up", "" if whole.warm_up_runs is None else counted(whole.warm_up_runs, "run")),
+        ("warm-up", _warm_up(attribution)),
         ("first run", "" if first is None else f"{milliseconds(first)} ms"),
         *_run_cells(attribution, steady),
         ("memory", megabytes + ("" if initial is None else f", {initial / (1 << 20):.1f} after initialization")),
     ]
-    yield from ((name, text) for name, text in figures if text)
-    absent = [name for name, text in figures if not text]
-    if delegates and not any(row.kind == "inside" for row in attribution.added):
+    if attribution.runtime == "benchmark_model":
+        lacking = [name for name, text in figures if not text and name != "options"]
+        lacking += [*absent, *(["model's name"] if size and not whole.model else []), "device"]
+        lacking += ["times without the profiler"] * bool(attribution.operators)
+        lacking += ["number of runs"] * (attribution.executions == 1 and whole.runs is None)
+        figures.append(("not in the log", ", ".join(lacking)))
+    for name, text in figures:
+        yield from zip((name, *[""] * len(text)), wrap(text, _WIDTH, break_on_hyphens=False), strict=False)
+
+
+def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
+    """Return what is known of the delegates, and what is not."""
+    rows = [row for row in attribution.operators if "delegate" in row.code.lower()]
+    told, absent = "; ".join(attribution.whole.delegates), list[str]()
+    if rows and "parts: " not in told:
+        counts = Counter(row.code for row in rows)
+        told = "; ".join(filter(None, (told, *(f"{name}, parts: {count}" for name, count in counts.items()))))
+    inner = [row.time.runs // attribution.executions for row in attribution.operators if row.time and row.backends]
+    if inner and "parts: " not in told and max(inner) > 1:
+        told = f"{told or 'delegate'}, parts: {max(inner)} or more (calls of one row)"
+    elif told and not any(words in told for words in ("parts: ", "completely", "not be executed")):
+        absent.append("delegate's parts")
+    if rows and not any(row.kind == "inside" for row in attribution.added):
         absent.append("operators inside delegates")
-    if attribution.runtime == "benchmark_model" and absent:
-        yield "not in the log", ", ".join(absent)
+    return told, absent
+
+
+def _options(whole: Whole, *, off: bool = False) -> str:
+    """Return the options that are on, with their values, or those that are off."""
+    options = [(name, text) for name, text in whole.options if (text in ("0", "false")) is off]
+    shown = ", ".join(name if off or text in ("1", "true") else f"{name} {text}" for name, text in options)
+    return f"off: {shown}" if off and shown else shown
+
+
+def sessions_text(attribution: Attribution, top: int) -> Iterator[str]:
+    """Yield the table of the program's runs in a log, if there are several."""
+    whole, some = attribution.whole, slice(top or None)
+    if not whole.sessions:
+        return
+    cut = f", the first {top}" if 0 < top < len(whole.sessions) else ""
+    yield ""
+    yield f"runs of the program in the file: {len(whole.sessions)}{cut}; above: run {whole.session}"
+    times = [
+        ["-" if time is None else milliseconds(time) for time in (one.initialization_ns, one.first_ns, one.mean_ns)]
+        for one in whole.sessions[some]
+    ]
+    cells = [
+        (str(at), *of, str(one.threads or "-"), one.model or "-", "; ".join(one.delegates[-1:]) or _options(one))
+        for at, (of, one) in enumerate(zip(times, whole.sessions[some], strict=True))
+    ]
+    header = ("run", "initialization_ms", "first_ms", "average_ms", "threads", "model", "delegates or options")
+    yield from table_text([header, *cells], right=range(5))
+
+
+def _warm_up(attribution: Attribution) -> str:
+    whole = attribution.whole
+    runs = "" if whole.warm_up_runs is None else counted(whole.warm_up_runs, "run")
+    mean, *bounds = [milliseconds(time) for time in whole.warm_up_ns if whole.warm_up_runs != 1] or [""]
+    return ", ".join(filter(None, (runs, mean and f"average {mean} ms", " to ".join(bounds))))
 
 
 def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[str, str]]:

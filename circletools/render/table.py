@@ -157,9 +157,9 @@ def fields_json(value: Any) -> dict[str, Any]:
     return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
 
 
-def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
-    """Return operators, given as (subgraph, index), as JSON objects."""
-    return [{"subgraph": subgraph, "operator_index": index} for subgraph, index in operators]
+def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
+    """Return operators, given as (subgraph, index), as JSON objects; negative indices are unknown."""
+    return [{"subgraph": subgraph, "operator_index": index if index >= 0 else None} for subgraph, index in operators]
 
 
 def _plain(value: Any) -> Any:

@@ -236,6 +236,8 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
         absent = [LAYER_NAMES[layer] for layer in LAYERS if layer not in found] + ["driver processes"] * (not drivers)
         absent += ["compilation"] * ("PC" not in phases) + ["phases of executions"] * phases.isdisjoint(SUBPHASES)
         absent += ["operators inside the driver"] * ("LD" in found)
+        marks = ["inferences ([NN_LA_PE] marks may include compilation)"]
+        absent += marks * (document["all_executions"]["by"] == ["application"])
         yield from [f"not in the trace: {', '.join(absent)}"] * bool(absent)
     for title, rows, numbers in _blocks(document, by):
         yield ""

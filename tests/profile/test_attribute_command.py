@@ -46,7 +46,7 @@ def test_a_log_without_a_model(tmp_path: Path) -> None:
             True,
             True,
         )
-        assert f"  not in the log  threads{absent}, memory\n" in out
+        assert f"  not in the log  threads{absent}, memory, delegate's parts, device" in out
         assert "5 % 0.131 ms, median 0.140, 95 % 0.160" in out
 
 
