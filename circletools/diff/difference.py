@@ -118,8 +118,8 @@ def _compared(
     changes = [Change(section, one) for section in sections for one in _DIFFERENCES[section](comparison, notes)]
     if comparison.unknown:
         places, more = comparison.unknown, len(comparison.unknown) - 1
-        others = f" and {counted(more, 'other place')}" if more else ""
-        message = f"not compared, since the schema does not know the field: {places[0]}{others}"
+        others = f" and {counted(more, 'other')}" if more else ""
+        message = f"the schema does not know {places[0]}{others}; unknown fields are not compared"
         notes.append(Finding("UNKNOWN_FIELD", "info", "", message))
     return changes, notes, Pairing(*_paired(comparison))
 

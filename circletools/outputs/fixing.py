@@ -252,7 +252,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
         workers = [stack.enter_context(runtimes.Worker(name)) for name in names]
         before = [behaviour(worker, path) for worker in workers]
         notes = [
-            _note(f"{name} did not accept the original model either: {words}")
+            _note(f"{name} does not accept even the original model: {words}")
             for name, (words, _) in zip(names, before, strict=True)
             if words
         ]
@@ -279,7 +279,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
                 refusals.setdefault(one, []).append(trial.copy_operator)
     raise EditError(
         f"no copy operator keeps the model running: {'; '.join(_listed(refusals))}",
-        hint="to fix it anyway, leave out `with_=`",
+        hint="to fix the outputs anyway, leave out `with_=`",
     )
 
 

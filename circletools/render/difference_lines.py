@@ -50,13 +50,12 @@ def summary_lines(found: Summary) -> Iterator[str]:
 
 
 def size_change(before: int, after: int) -> str:
-    """Return the change in a file's size, as a factor if that is at least 1.05; "" if the size is unchanged."""
+    """Return the change in a file's size, as a percentage if that is at least 5; "" if the size is unchanged."""
     if before == after:
         return ""
-    less, more = sorted((before, after))
-    word = "smaller" if after < before else "larger"
-    factor = f"{more / less:.1f} x {word}" if less and more / less >= 1.05 else f"{more - less:,} bytes {word}"
-    return f"{factor} ({before:,} -> {after:,} bytes)"
+    size, word = abs(after - before), "smaller" if after < before else "larger"
+    change = f"{100 * size / before:.0f} %" if size >= 0.05 * before > 0 else counted(size, "byte")
+    return f"{word} by {change} ({before:,} -> {after:,} bytes)"
 
 
 def _some(parts: Iterable[str]) -> list[str]:

@@ -44,7 +44,7 @@ def reduction_text(found: Reduction) -> Iterator[str]:
         f"operators of subgraph {found.subgraph}: {ranges(found.operators)} of {found.operator_count:,}, "
         f"{', '.join(found.codes[:8])}"
     )
-    left = counted(found.outputs, "output"), f"{counted(found.zeros, 'constant')} set to zero"
+    left = counted(found.outputs, "output"), f"{counted(found.zeros, 'constant')} zeroed"
     yield ", ".join((*left, counted(found.trials, "trial")))
     if found.still_fails is not None:
         yield f"weights and names are replaced; the model {'still' if found.still_fails else 'no longer'} fails"

@@ -196,7 +196,7 @@ def scatter_nd(call: Call) -> Sequence[Shape]:
 def tile(call: Call) -> Sequence[Shape]:
     """The shape with each dimension multiplied by its entry in the second input."""
     shape, times = call.shape(), call.numbers(1)
-    refuse_unless(len(times) == len(shape), f"{len(times)} multiples do not fit {shown(shape)}", 1)
+    refuse_unless(len(times) == len(shape), f"the number of multiples is {len(times)}, not {len(shape)}", 1)
     return [tuple(size * count for size, count in zip(shape, times, strict=True))]
 
 

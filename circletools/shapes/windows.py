@@ -43,7 +43,7 @@ def conv_2d(call: Call) -> Sequence[Shape]:
     depthwise = call.code == "DEPTHWISE_CONV_2D"
     whole, part = (weights[3], shape[3]) if depthwise else (shape[3], weights[3])
     fits = min(weights) > 0 < part and not whole % part
-    refuse_unless(fits, f"{shape[3]} channels do not fit weights {shown(weights)}")
+    refuse_unless(fits, f"the channel count, {shape[3]}, does not fit weights {shown(weights)}")
     return [(shape[0], *_places(call, shape[1:3], weights[1:3]), weights[3 if depthwise else 0])]
 
 
@@ -58,7 +58,7 @@ def pool_2d(call: Call) -> Sequence[Shape]:
 def conv_3d(call: Call) -> Sequence[Shape]:
     """The layout is NDHWC; weights are DHWIO."""
     shape, weights = call.shape(0, 5), call.shape(1, 5)
-    refuse_unless(shape[4] == weights[3], f"{shape[4]} channels do not fit weights {shown(weights)}")
+    refuse_unless(shape[4] == weights[3], f"the channel count, {shape[4]}, does not fit weights {shown(weights)}")
     return [(shape[0], *_places(call, shape[1:4], weights[:3], "dhw"), weights[4])]
 
 
@@ -95,10 +95,10 @@ def fully_connected(call: Call) -> Sequence[Shape]:
 def batch_matmul(call: Call) -> Sequence[Shape]:
     """Matrix products over the last two dimensions; each input is transposed if its option is set."""
     first, second = call.shape(), call.shape(1)
-    refuse_unless(min(len(first), len(second)) >= 2, f"{shown(first)} times {shown(second)}")
+    refuse_unless(min(len(first), len(second)) >= 2, f"{shown(first)} cannot be multiplied by {shown(second)}")
     rows, inner = first[-2:] if not call.options.get("adj_x") else first[:-3:-1]
     other, columns = second[-2:] if not call.options.get("adj_y") else second[:-3:-1]
-    refuse_unless(inner == other, f"{shown(first)} times {shown(second)}")
+    refuse_unless(inner == other, f"{shown(first)} cannot be multiplied by {shown(second)}")
     return [(*broadcast(first[:-2], second[:-2]), rows, columns)]
 
 

@@ -356,7 +356,7 @@ def test_rules_that_match_nothing_are_left_out_where_they_may_be() -> None:
             found = RuleSet((strict, *missing[:count])).matching(Chooser(model_graph(model)), allow_unmatched=False)
         assert found.rules == (strict,)
         assert [note.location for note in found.notes] == [f"line {at}" for at in range(20)] + [""] * (count > 20)
-    assert found.notes[-1].message == "2 other rules without a match"
+    assert found.notes[-1].message == "2 other rules matching nothing"
     with open_model(DIAMOND) as model:
         allowed = RuleSet((strict,)).matching(Chooser(model_graph(model)), allow_unmatched=True)
     assert (allowed.rules, len(allowed.notes)) == ((), 1)

@@ -292,7 +292,7 @@ def test_only_subgraphs_that_a_table_has_are_compared() -> None:
 # --- what is not compared -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("count", "others"), [(1, ""), (2, " and 1 other place"), (3, " and 2 other places")])
+@pytest.mark.parametrize(("count", "others"), [(1, ""), (2, " and 1 other"), (3, " and 2 others")])
 def test_places_that_are_not_compared_are_counted(count: int, others: str) -> None:
     def model(value: int) -> bytes:
         raw = Raw()
@@ -300,8 +300,8 @@ def test_places_that_are_not_compared_are_counted(count: int, others: str) -> No
         return raw.finish(raw.table({1: codes}), b"CIR0")
 
     (note,) = compared(model(1), model(2)).notes
-    words = "not compared, since the schema does not know the field: operator_codes[0].slot_8"
-    assert (note.code, note.message) == ("UNKNOWN_FIELD", words + others)
+    message = f"the schema does not know operator_codes[0].slot_8{others}; unknown fields are not compared"
+    assert (note.code, note.message) == ("UNKNOWN_FIELD", message)
 
 
 def test_constants_of_equal_contents_are_told_by_the_tensors_that_have_them() -> None:

@@ -92,7 +92,7 @@ def test_what_was_refused_before_stays_a_note(pretended: type[Pretended]) -> Non
     graph.ends([x], [y, y])
     codes, notes = codes_and_notes(build.to_bytes(), "onert", "litert")
     assert codes == ["NEG", "RESHAPE"]
-    assert notes == [f"{name} did not accept the original model either: no NEG" for name in ("onert", "litert")]
+    assert notes == [f"{name} does not accept even the original model: no NEG" for name in ("onert", "litert")]
 
 
 def test_other_outputs_are_a_refusal(pretended: type[Pretended], monkeypatch: pytest.MonkeyPatch) -> None:

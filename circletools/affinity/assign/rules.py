@@ -155,7 +155,7 @@ class RuleSet:
             else:
                 notes.append(Finding("UNMATCHED_RULE", "warning", rule.place, shortened(found.message)))
         if len(notes) > _MOST_NOTES:
-            message = f"{counted(len(notes) - _MOST_NOTES, 'other rule')} without a match"
+            message = f"{counted(len(notes) - _MOST_NOTES, 'other rule')} matching nothing"
             notes[_MOST_NOTES:] = [Finding("UNMATCHED_RULE", "warning", "", message)]
         return replace(self, rules=tuple(kept), notes=(*self.notes, *notes))
 

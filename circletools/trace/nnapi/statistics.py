@@ -112,7 +112,7 @@ def pieces(
     at = np.flatnonzero(~whole)
     counts = np.searchsorted(starts, intervals.ends[at], "left") - first[at]
     if counts.sum() > _MOST_CUT:
-        raise InvalidInputError(f"scopes span {counts.sum()} runs and executions of other threads", location=name)
+        raise InvalidInputError(f"{counts.sum()} runs and executions begin in scopes of other threads", location=name)
     bounds = np.searchsorted(np.cumsum(counts), np.arange(0, counts.sum() + _MOST_PIECES, _MOST_PIECES), "right")
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         some, count = at[low:high], counts[low:high]
