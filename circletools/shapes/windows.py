@@ -83,7 +83,7 @@ def fully_connected(call: Call) -> Sequence[Shape]:
     """The weights determine the last dimension; the others are flattened unless kept. LiteRT drops a remainder."""
     shape, weights = call.shape(), call.shape(1, 2)
     outputs = {"DEFAULT": 1, "SHUFFLED4x16INT8": 2}.get(call.options.get("weights_format", "DEFAULT"))
-    refuse_unless(call.results == outputs, f"the output count is {call.results}, or its weights have another format")
+    refuse_unless(call.results == outputs, f"{call.results} outputs do not match the format of the weights")
     if call.options.get("keep_num_dims"):
         refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)} does not fit {shown(weights)}", 1)
         return [(*shape[:-1], weights[0])]

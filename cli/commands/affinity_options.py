@@ -68,7 +68,7 @@ PLANNING = {
     "allow_unmatched": _option(bool, "--allow-unmatched", "Only warn if a rule matches nothing."),
     "default": _option(str | None, "--default", "The device for remaining operators, instead of the last.", "DEVICE"),
     "reproject": _option(
-        str | None, "--reproject", "Give operators the devices of their sources in this annotated model.", "MODEL"
+        str | None, "--reproject", "Give operators the devices that their sources have in this model.", "MODEL"
     ),
     **COSTS,
     "memory": _repeated("--memory", "Memory limit of a device", "DEVICE=BYTES"),
