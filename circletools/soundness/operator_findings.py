@@ -167,7 +167,7 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
 
         def message(at: int, name: str = name, slots: NDArray[np.int64] = slots) -> str:
             names = [model.schema.enums["TensorType"].get(number, "?") for number in kinds[slots[at]].tolist()]
-            return f"LiteRT's kernel for {name} does not support {', '.join(names[:-1])} with output {names[-1]}"
+            return f"LiteRT's kernel for {name} does not support {', '.join(names[:-1])} -> {names[-1]}"
 
         def place(at: int, rows: NDArray[np.int64] = rows) -> str:
             return whole.operator(int(rows[at]))

@@ -71,11 +71,11 @@ def _side(
             message = f"another {what} has the name {name!r}; {CORRECT}"
             copied = pairs[name, tensor] == 2
             yield Finding("INVALID_SIGNATURE", "info" if copied else "warning", f"{place}.{side}[{slot}]", message)
-    left = len(known) - len(
-        known.intersection(tensor for _, tensor in maps)
-    )  # costs as much as the signature, not more
+    named = known.intersection(tensor for _, tensor in maps)  # costs as much as the signature, not more
+    left = len(known) - len(named)
     if left or len(maps) != count:
-        message = f"the signature has no name for {left} of {counted(len(known), what)} of the subgraph"
+        unnamed = f"{left} of {len(known):,} {what}s" if len(known) > 1 else f"the {what}"
+        message = f"the signature has no name for {unnamed} of the subgraph"
         if not left:
             message = f"the signature names {counted(len(maps), what)}, but the subgraph has {count}"
         yield Finding("INCOMPLETE_SIGNATURE", "info", f"{place}.{side}", message)

@@ -106,10 +106,10 @@ def hostile() -> list[tuple[bytes, str]]:
         (changed(plain, second + 42, struct.pack("<I", 0)), "'b' overlaps this member"),
         (stream.getvalue(), "compressed"),
         (plain[: line + 20], "no directory"),
-        (changed(sections, 24, struct.pack("<Q", 2**63)), "the header ends at byte"),
+        (changed(sections, 24, struct.pack("<Q", 2**63)), "the header cannot end at"),
         (changed(sections, first, struct.pack("<Q", 2**62)), "outside"),
         (changed(sections, other, struct.pack("<Q", BLOCK_BYTES)), "overlaps"),
-        (sections[:40], "the header ends at byte"),
+        (sections[:40], "the header cannot end at"),
     ]
 
 

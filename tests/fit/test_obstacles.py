@@ -105,7 +105,7 @@ def test_an_obstacle_is_known_though_its_numbers_change(tmp_path: Path) -> None:
 
 def test_obstacles_are_told_in_every_form(tmp_path: Path) -> None:
     found = fitted(signed([]), "litert-gpu")
-    message = "the signature has no name for 1 of 1 output of the subgraph"
+    message = "the signature has no name for the output of the subgraph"
     text = list(ct.render.fit_text(found))
     cause = f"does not load: INCOMPLETE_SIGNATURE signature_defs[0].outputs: {message}"
     assert text[-1] == f"litert-gpu: not resident: {cause}"

@@ -83,8 +83,8 @@ WHOLE = encode_stamp(of(b"ab", b""))
 @pytest.mark.parametrize(
     ("data", "offset", "said"),
     [
-        (b"", 0, "shorter than its header"),
-        (WHOLE[:7], 0, "shorter than its header"),
+        (b"", 0, "too short for its header"),
+        (WHOLE[:7], 0, "too short for its header"),
         (struct.pack("<II", 2, 0), 0, "version 2 is not known"),
         (struct.pack("<II", 0, 0), 0, "version 0 is not known"),
         (WHOLE[:8], 8, "a subgraph's entry is truncated"),
@@ -144,7 +144,7 @@ def test_a_stamp_in_a_model_is_compared_with_its_operators() -> None:
         edit = ModelEdit(model)
         edit.set_metadata(STAMP, b"")
         data = edit.to_bytes()
-    with open_model(data) as model, pytest.raises(TableFormatError, match=f"^{STAMP}: shorter"):
+    with open_model(data) as model, pytest.raises(TableFormatError, match=f"^{STAMP}: too short"):
         check_stamp(model_graph(model))
 
 

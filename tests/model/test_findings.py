@@ -26,7 +26,7 @@ def in_second(fill: Callable[[Graph], object], kind: str = "tflite") -> list[Fin
     return of(build.to_bytes(kind))
 
 
-@pytest.mark.parametrize(("copies", "words"), [(10, "tensor: tensors 1-10;"), (11, "tensor: tensors 1-10, …;")])
+@pytest.mark.parametrize(("copies", "words"), [(10, "tensors 1-10 have the"), (11, "tensors 1-10, … have the")])
 def test_ten_numbers_are_listed(copies: int, words: str) -> None:
     def change(graph: Graph) -> None:
         tensors = [graph.tensor("same") for _ in range(copies + 1)]
@@ -56,7 +56,7 @@ def test_types_in_the_second_subgraph() -> None:
 
     found = [one for one in in_second(change) if one.code == "OPERATOR_TYPES"]
     assert [one.location for one in found] == ["subgraphs[1].operators[1]"]
-    assert "does not support FLOAT32, INT32 with output FLOAT32" in found[0].message
+    assert "does not support FLOAT32, INT32 -> FLOAT32" in found[0].message
 
 
 def test_code_names_of_a_subgraph_beside_a_broken_one() -> None:

@@ -29,7 +29,7 @@ def test_rules_bind() -> None:
     (note,) = plan.notes
     assert (note.code, note.location) == ("PARTITION_TOO_SMALL", "subgraphs[0]")
     assert note.message.startswith(
-        "the plan keeps 1 partition of fewer than 2 operators; the first has operator 3: a rule"
+        "the plan keeps 1 partition of fewer than 2 operators (the first has operator 3): rules"
     )
 
 

@@ -226,7 +226,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "types": (
         tensor(2, type="INT32"),
         [("OPERATOR_TYPES", W, "operators[1]")],
-        "LiteRT's kernel for ADD does not support FLOAT32, INT32 with output FLOAT32",
+        "LiteRT's kernel for ADD does not support FLOAT32, INT32 -> FLOAT32",
     ),
     "enum": (
         with_options("AddOptions", fused_activation_function=6),
@@ -308,7 +308,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "empty signature": (
         signed([], []),
         [("INCOMPLETE_SIGNATURE", INFO, f"signature_defs[0].{side}") for side in ("inputs", "outputs")],
-        "the signature has no name for 1 of 1 input of the subgraph",
+        "the signature has no name for the input of the subgraph",
     ),
     "version of the schema": (
         lambda graph: update(graph.build.model, {"version": 2}),
