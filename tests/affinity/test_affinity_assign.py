@@ -321,7 +321,7 @@ def test_what_reprojecting_takes(broken: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "notes", "last"),
-    [(20, 20, "op:NONE19"), (21, 21, "1 other rule without"), (25, 21, "5 other rules without")],
+    [(20, 20, "op:NONE19"), (21, 21, "1 other rule matching"), (25, 21, "5 other rules matching")],
 )
 def test_twenty_rules_without_a_match_are_told(count: int, notes: int, last: str) -> None:
     with ct.open(bytes_of("tflite/cnn")) as model:
