@@ -12,9 +12,9 @@ from math import inf
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from circletools.arguments import declared, kinds_of
+from circletools.arguments import declared, fits, kinds_of
 from circletools.calls import title_of
-from circletools.corrections import foreign, form_of, kept, meanings, plain_name
+from circletools.corrections import foreign, form_of, kept, meanings, plain_name, variable_of
 from circletools.wording import CHANGES, Attributes, Index, nearest
 
 _MOST_NAMES, _LISTED = 200, 8
@@ -78,6 +78,8 @@ def _noted(name: str, value: Any) -> str:
     rows = ((on, names, noted) for on, names, noted in foreign()["instead"] if kinds & {*on.split()})
     noted = next((noted for _, names, noted in rows if wanted in map(meanings, names.split())), "")
     first = value[0] if isinstance(value, Sequence) and value else None
+    if first is not None and len(value) > 1 and name in _public(first):
+        return f"[one.{name} for one in items]"
     return str(noted) if hasattr(first, "name") else str(noted).replace("{one.name:", "{one.key:")
 
 
@@ -121,7 +123,9 @@ def _ways(value: Any, name: str) -> Iterator[_Way]:
             continue
         far = 0.2 * (place not in _kinds(value))
         around = own if is_value else meanings(place[3:])
-        yield kept(form_of(title, call), "" if is_value else "path"), meanings(f"{place[3:]}_{last}"), around, far
+        is_own = is_value and inspect.isfunction(call) and fits(value, next(iter(declared(call)[1].values()), None))
+        form = kept(form_of(title, call, variable_of(type(value)) * is_own), "" if is_value else "path")
+        yield form, meanings(f"{place[3:]}_{last}"), around, far
         result = declared(call)[1].get("return") if inspect.isfunction(call) and is_value else None
         for kind in kinds_of(result):
             if Attributes in getattr(kind, "__mro__", ()) and "," not in form_of(title, call):

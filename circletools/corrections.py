@@ -38,7 +38,7 @@ def corrected(
     named = {word: one for word, one in named.items() if one is not saved}
     held, wrong, loose, unknown = _sorted_out(call, given["self" in signature.parameters :], named)
     held |= _placed(type(given[0]), loose) if title.endswith("Request") else {}
-    place = f"{_variable(owner)}.{name}" if owner else title
+    place = f"{variable_of(owner)}.{name}" if owner else title
     codes, by_name = list[str](), name[:1].isupper()
     for one in (signature.parameters[parameter] for parameter in taken(call)):
         if not (code := _shown(in_range(one.name, held[one.name]), one.name) if one.name in held else ""):
@@ -57,7 +57,7 @@ def corrected(
     form, opened = f"{place}({', '.join(codes)})", wrong.get("edit")
     module, kind, other = foreign()["elsewhere"].get(title, ("", "", ""))
     if module and (loose or unknown) and {*unknown} <= {*taken(kind := getattr(import_module(module), kind))}:
-        plan = next((_variable(type(one)) for one in loose if type(one).__name__ in ("Plan", "Affinity")), "")
+        plan = next((variable_of(type(one)) for one in loose if type(one).__name__ in ("Plan", "Affinity")), "")
         request = _request(kind, [] if plan else loose, unknown)
         return f"write {other.format(request=request, plan=plan or f'ct.plan(model, {request})', form=form)}"
     target = "target" if saved is None else _shown(saved, "target")
@@ -171,11 +171,11 @@ def _placed(kind: type, values: list[Any]) -> _Named:
 
 def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Yield code that a value may stand for, with its result; or _SURE if it fits, None if it does not apply."""
-    name, made, variable = place.rpartition(".")[2], maker_of(hint), _variable(type(value))
+    name, made, variable = place.rpartition(".")[2], maker_of(hint), variable_of(type(value))
     shown, is_file, is_model = _shown(value, name), isinstance(value, str | os.PathLike), _is_file(value, _MODEL)
     classes = next((one.__name__ for one in classes_in(hint)), "")
     for place_of, ending, code in foreign()["files"]:
-        if is_file and place_of in (place, classes) and os.fspath(value).endswith(ending):
+        if _is_file(value) and place_of in (place, classes) and os.fspath(value).endswith(ending):
             yield code.format(shown), _SURE
     if isinstance(value, Mapping | list | tuple) and place == "PlanRequest.rules":
         yield repr(_placement(value).get("rules", [])), _SURE
@@ -191,6 +191,9 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     if (find := foreign()["found"].get(name)) and "int" in str(hint) and names and isinstance(names[0], str):
         codes = ", ".join(find.format(repr(one)) for one in names)
         yield codes if hint is int else f"[{codes}]", _SURE
+    own = f"[{', '.join(f'model.subgraphs[0].tensors[{one}].name' for one in names)}]"
+    is_indices = name in ("tensors", "every", "to", "from_") and all(isinstance(one, int) for one in names)
+    yield own, _SURE if is_indices else None
     if np.ndarray in [getattr(one, "__origin__", one) for one in kinds_of(hint)]:
         yield f"numpy.array({shown}, tensor.numpy().dtype)", _SURE if shown != name and not is_file else None
     yield "True", True if bool in kinds_of(hint) else None
@@ -230,6 +233,7 @@ def _plain_ways(value: Any, items: list[Any], place: str, is_path: bool) -> Iter
         items = [one if one in shipped else nearest(one, shipped) or one for one in items]
     yield from (items, [getattr(one, "index", None) for one in items], [getattr(one, "name", one) for one in items])
     yield [*map(str, items)] if all(isinstance(one, int | float | Path) for one in items) else None
+    yield [*value] if isinstance(value, Mapping) else None
 
 
 def _shown(value: Any, name: str) -> str:
@@ -267,7 +271,7 @@ def _is_file(value: Any, ending: str = r"\w+") -> bool:
     return isinstance(value, str | os.PathLike) and re.search(rf"\.({ending})$", os.fspath(value)) is not None
 
 
-def _variable(kind: type) -> str:
+def variable_of(kind: type) -> str:
     """Return the usual name of a variable for an object of a class."""
     return "edit" if kind.__name__ == "ModelEdit" else kind.__name__.lower()
 
@@ -284,8 +288,8 @@ def maker_of(hint: Any) -> str:
     return next((way if is_one else f"[{way}]" for is_one, way in ways if way), "")
 
 
-def form_of(title: str, call: Any) -> str:
-    """Return a call of a function with placeholders for arguments; for other objects, only the title."""
+def form_of(title: str, call: Any, first: str = "") -> str:
+    """Return a call of a function with `first` and placeholders for arguments; for other objects, only the title."""
     if not inspect.isfunction(call):
         return title
     (signature, hints), codes = declared(call), list[str]()
@@ -293,7 +297,7 @@ def form_of(title: str, call: Any) -> str:
         if one.default is one.empty and one.kind is not one.VAR_POSITIONAL:
             code = _placeholder(one, hints.get(one.name))
             codes.append(f"{one.name}={code}" if one.kind is one.KEYWORD_ONLY else code)
-    return f"{title}({', '.join(codes)})"
+    return f"{title}({', '.join([first or codes[0], *codes[1:]] if codes else codes)})"
 
 
 def _placeholder(one: inspect.Parameter, hint: Any) -> str:
