@@ -160,7 +160,7 @@ def _request(kind: type, values: list[Any], unknown: _Named) -> str:
 
 
 def _placed(kind: type, values: list[Any]) -> _Named:
-    """Assign values, in order, to fields of a class that they fit; path fields and inherited fields come last."""
+    """Assign each value to the next field of a class that it fits; path fields and inherited fields come last."""
     hints = declared(kind)[1]
     ordered = sorted(taken(kind), key=lambda one: (one not in kind.__annotations__, "Path" in str(hints[one])))
     if len(values) == 1 and fits([*values], hints[ordered[0]]):

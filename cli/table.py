@@ -30,7 +30,7 @@ class Row(NamedTuple):
     example: str
     spread: Callable[[Command], Command] = _single
     sides: bool = False
-    """Whether -- separates the arguments; in other commands, -- ends the options."""
+    """Whether -- separates two lists of arguments; in other commands, -- ends the options."""
     allowance: int = 1
     """The factor for the usual limits on its time and memory; 0, for commands that run models, means no limits."""
 

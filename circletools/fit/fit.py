@@ -29,7 +29,7 @@ from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, re
 from circletools.fit.remedies import LARGE_WINDOW, is_consequence, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.sources import fewest_sources
-from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, Later, Misfit, Misfits, Obstacle, TargetFit
+from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, LazySequence, Misfit, Misfits, Obstacle, TargetFit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
@@ -135,7 +135,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         question.table.runtime,
         sum(map(len, needed)),
         tuple(misfits) if known else misfits,
-        Later(lambda: _blamed(found(), [part for part in parts if part.subgraph not in bodies])),
+        LazySequence(lambda: _blamed(found(), [part for part in parts if part.subgraph not in bodies])),
         _cuts([(subgraph, refused[subgraph.index]) for subgraph in needed]),
         known.total() + gone,
         obstacles=tuple(map(Obstacle, obstacles, is_new)),

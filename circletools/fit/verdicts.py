@@ -17,7 +17,7 @@ _verdict = one_of("verdict", get_args(Verdict))
 _Item = TypeVar("_Item")
 
 
-class Later(Sequence[_Item]):
+class LazySequence(Sequence[_Item]):
     """A sequence whose items are all made when one is first read."""
 
     def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
@@ -35,7 +35,7 @@ class Later(Sequence[_Item]):
         return self._items[index]
 
     def __eq__(self, other: object) -> bool:
-        return self._items == (other._items if isinstance(other, Later) else other)
+        return self._items == (other._items if isinstance(other, LazySequence) else other)
 
     def __hash__(self) -> int:
         return hash(self._items)
@@ -78,7 +78,7 @@ class Misfit(NamedTuple):
     details: tuple[SourceDetails, ...] = ()
 
 
-class Misfits(Later[Misfit]):
+class Misfits(LazySequence[Misfit]):
     """The misfits of a target without a baseline, grouped in `alike`. `named`: some have origins in origin tables."""
 
     def __init__(self, make: Callable[[], Iterable[Misfit]], alike: Sequence[Alike], named: bool) -> None:
@@ -247,7 +247,8 @@ class Fit(Tabular):
 
     @property
     def contradictions(self) -> int:
-        """The number of programs that disagree with their table, or refuse operators that were not measured."""
+        """The number of programs that disagree with their table, or refuse a model whose verdict the table leaves
+        open."""
         return sum(
             bool(asked.disagreements) or (asked.verdict, target.verdict) == ("not_resident", "not_known")
             for target in self.targets

@@ -240,12 +240,12 @@ def fix_outputs(
     """
     chosen = subgraphs if isinstance(subgraphs, str) else tuple(subgraphs)
     options = FixOptions(chosen, copy_operator, runtime, keep_constants, detach_taps)
-    options, notes = _witnessed(edit.model, options, with_) if with_ else (options, [])
+    options, notes = _accepted_options(edit.model, options, with_) if with_ else (options, [])
     result = copy_outputs(edit, options)
     return replace(result, notes=(*result.notes, *notes))
 
 
-def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple[FixOptions, list[Finding]]:
+def _accepted_options(model: Model, options: FixOptions, names: Sequence[str]) -> tuple[FixOptions, list[Finding]]:
     """Return the options with a copy operator that these programs accept, and notes about refusals."""
     with ExitStack() as stack:
         path = stack.enter_context(as_file(model))

@@ -75,7 +75,7 @@ def read_annotations(model: ModelGraph) -> Annotations:
     return Annotations(records, origins, affinity, frozenset(stale), tuple(notes))
 
 
-def about_the_whole(names: Collection[str], *, same_order: bool, same_ends: bool) -> dict[str, Finding]:
+def whole_model_notes(names: Collection[str], *, same_order: bool, same_ends: bool) -> dict[str, Finding]:
     """Return the entries that describe the model as a whole rather than a part, each with a note."""
     gone = {}
     if ENDS_TABLE in names and not same_ends:

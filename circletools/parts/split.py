@@ -19,7 +19,7 @@ from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.parts.contents import called_by
 from circletools.parts.excerpt import Excerpt, Section
-from circletools.parts.metadata import Annotations, SubgraphSelection, about_the_whole, new_values
+from circletools.parts.metadata import Annotations, SubgraphSelection, new_values, whole_model_notes
 from circletools.parts.names import is_open, with_ends
 from circletools.parts.openvino_runner import openvino_runner
 from circletools.parts.package import (
@@ -138,7 +138,7 @@ def _stem(path: Path | None) -> str:
 def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Finding]]:
     """Return the parts of a plan as excerpts, and notes on everything that these leave out."""
     annotations = _renamed(whole, plan)
-    gone = about_the_whole(whole.names, same_order=False, same_ends=False)
+    gone = whole_model_notes(whole.names, same_order=False, same_ends=False)
     inherited = [
         (index, name) for index, name in enumerate(whole.names) if name not in gone and name not in annotations.stale
     ]

@@ -25,9 +25,9 @@ from circletools.parts.metadata import (
     Annotations,
     Entries,
     SubgraphSelection,
-    about_the_whole,
     new_values,
     read_annotations,
+    whole_model_notes,
 )
 from circletools.storage.files import Part, Range, Source
 from circletools.storage.zips import directory_start
@@ -283,7 +283,7 @@ class Whole:
         counts = list(map(len, self.graph.graphs))
         moved = any(index != subgraph for index, (subgraph, _) in enumerate(kept))
         fewer = any(chosen is not None and len(chosen) < counts[subgraph] for subgraph, chosen in kept)
-        gone = about_the_whole(self.names, same_order=not (moved or fewer), same_ends=same_ends and not moved)
+        gone = whole_model_notes(self.names, same_order=not (moved or fewer), same_ends=same_ends and not moved)
         left = [(index, name) for index, name in enumerate(self.names) if name not in gone]
         notes = tuple(gone.values())
         if not moved and not fewer and len(kept) == len(counts):

@@ -226,13 +226,13 @@ def with_times(plan: PlanTime, times_us: Times) -> PlanTime:
     """
     if isinstance(times_us, str):
         return replace(plan, failure=times_us)
-    whole, each = float(_unhindered(times_us.sum(axis=(1, 2)))), _unhindered(times_us.sum(axis=2))
+    whole, each = float(_fast_times(times_us.sum(axis=(1, 2)))), _fast_times(times_us.sum(axis=2))
     shares = (each * (whole / max(float(each.sum()), 1e-9))).tolist()
     parts = [replace(part, measured_us=taken) for part, taken in zip(plan.parts, shares, strict=True)]
     return replace(plan, parts=tuple(parts), measured_us=whole)
 
 
-def _unhindered(times_us: NDArray[np.float64]) -> NDArray[np.float64]:
+def _fast_times(times_us: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the 5th percentile over rounds: other work on the machine lengthens times, often most of them."""
     found: NDArray[np.float64] = np.quantile(times_us, 0.05, axis=0)
     return found

@@ -188,7 +188,7 @@ class Delegates:
         groups, taken = self._groups(rows)
         kinds = [names.kind_of(row.name) for row in rows]
         found: list[tuple[int, ...]] = [() for _ in rows]
-        missing = _give_copies(rows, groups)
+        missing = _assign_copies(rows, groups)
         for group in groups:
             for at, operators in zip(group.rows, self._aligned(rows, kinds, group), strict=True):
                 found[at] = operators if found[at] in ((), operators) else tuple(sorted({*found[at], *operators}))
@@ -268,7 +268,7 @@ def _may_have(one: ExpectedRows, kind: str) -> bool:
     return one.does is None or kind in one.does or kind in one.before or kind in one.after
 
 
-def _give_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
+def _assign_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
     """Assign rows that stand for several groups to the groups that lack their number.
 
     Return the rows whose groups are not known.

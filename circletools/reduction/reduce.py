@@ -118,7 +118,7 @@ class _Trials:
         self.symptom = answers[0] | answers[1]  # some programs print a warning only once
 
     def fails(self, data: bytes, *, again: bool = False) -> bool:
-        """Return whether a file fails for the same reasons as the whole model."""
+        """Return whether a file fails, and for no other reasons than the whole model."""
         key = blake2b(data, digest_size=16).hexdigest()
         if again or key not in self._known:
             found = self._answer(data, key)

@@ -138,7 +138,7 @@ class Running:
         self._session = session = Session()
         _load(session, variant, model)
         if allocate:
-            session.let_it_allocate()
+            session.allocate_outputs()
         infos = session.infos("input")
         self.inputs = filled(given, make, ((info.numpy(), map(abs, info.shape())) for info in infos))
         session.fix_shapes([value.shape for value in self.inputs])

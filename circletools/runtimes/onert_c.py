@@ -5,7 +5,7 @@
     session("prepare")
 
 onert's Python session lets the runtime allocate the outputs, and then returns buffers that the runtime keeps using;
-`let_it_allocate` and `allocated` make the same calls.
+`allocate_outputs` and `allocated` make the same calls.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Session:
         if status:
             raise StatusError(name, status)
 
-    def let_it_allocate(self) -> None:
+    def allocate_outputs(self) -> None:
         """Let the runtime allocate the outputs; call this before `prepare`."""
         self("set_prepare_config", c_int(_INTERNAL_OUTPUT_ALLOC), None)
 

@@ -29,7 +29,7 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
             yield Finding("NO_SUBGRAPH", "warning", f"subgraphs[{index}]", message)
     yield from _unproduced(whole)
     yield from _produced_twice(whole)
-    yield from _produced_anyway(whole)
+    yield from _overwritten(whole)
     yield from _in_place(whole)
     yield from _left_out(whole)
     yield from _order(whole)
@@ -85,7 +85,7 @@ def _repeats(values: Indices) -> NDArray[np.bool_]:
     return repeats
 
 
-def _produced_anyway(whole: Whole) -> Iterator[Finding]:
+def _overwritten(whole: Whole) -> Iterator[Finding]:
     """Find operators that write an input of the subgraph or a constant."""
     makers, made = whole.graph.definitions
     readers, read = whole.graph.uses

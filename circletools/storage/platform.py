@@ -41,7 +41,7 @@ def write_at(descriptor: int, data: bytes | memoryview, at: int) -> int:
 
 
 def copy_at(source: int, at: int, target: int, to: int, count: int) -> int:
-    """Copy up to `count` bytes between open files, in the kernel if possible; return the number of bytes."""
+    """Copy up to `count` bytes between open files, in the kernel if possible; return how many were copied."""
     if hasattr(os, "copy_file_range"):
         try:
             return os.copy_file_range(source, target, count, at, to)

@@ -44,11 +44,11 @@ def trace_stats(
     else:
         csv = partial(ct.render.trace_csv, per_execution=per_execution)
         show_as(form, document, by, text=ct.render.trace_text, csv=csv)
-    if _complain(analysis):
+    if _show_diagnostics(analysis):
         raise Exit(1)
 
 
-def _complain(*analyses: ct.types.Analysis) -> bool:
+def _show_diagnostics(*analyses: ct.types.Analysis) -> bool:
     """Show the diagnostics; return whether one is an error."""
     diagnostics = [one for analysis in analyses for one in analysis.diagnostics]
     for one in diagnostics[:_MOST_SHOWN]:
@@ -103,7 +103,7 @@ def trace_compare(
     other = 2 * count > len(comparison.rows) - 1
     if other:
         print_diagnostic("warning", f"operators on one side only: {count}; do the models or runtimes differ?")
-    if _complain(*analyses) or comparison.regressed or other:
+    if _show_diagnostics(*analyses) or comparison.regressed or other:
         raise Exit(1)
 
 
@@ -143,5 +143,5 @@ def trace_export(
     refuse_inputs(output, [source])
     exported = ct.export_trace(source, to, strict=strict)
     ct.files.write(output, exported.pieces)
-    if _complain(exported.analysis):
+    if _show_diagnostics(exported.analysis):
         raise Exit(1)

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 import pytest
 from circletool_cli.commands.rewriting import target
-from circletool_cli.commands.traces import _complain
+from circletool_cli.commands.traces import _show_diagnostics
 from circletool_cli.console.captured import Captured, capturing
 
 import circletools as ct
@@ -315,7 +315,7 @@ def diagnostic(severity: Literal["error", "warning", "info"], count: int = 1) ->
 def test_diagnostics_of_traces_are_told() -> None:
     def told(*several: Any) -> tuple[bool, list[tuple[str | None, str]]]:
         with capturing(Captured()) as captured:
-            failed = _complain(cast(Any, SimpleNamespace(diagnostics=list(several))))
+            failed = _show_diagnostics(cast(Any, SimpleNamespace(diagnostics=list(several))))
         return failed, captured.messages
 
     info, warning, error = (diagnostic(severity) for severity in ("info", "warning", "error"))

@@ -35,7 +35,7 @@ EXCEPTIONS = {
     "circletools.origin.tracking.tracker _broken_alone": "enters tracking",
     "circletools.html.document page_document": "shows what `check` and `inspect` find",
     "circletools.origin.exporters.tico through_the_optimizer": "enters tracking",
-    "circletools.outputs.fixing _witnessed": "gives the file to a program",
+    "circletools.outputs.fixing _accepted_options": "gives the file to a program",
     "circletools.render.difference_lines tensor_with": "shows what differs between two files",
     "circletools.render.difference __init__": "shows what differs between two files",
 }

@@ -184,7 +184,7 @@ def contents(facts: Graph) -> Contents:
         buffers = np.where(once, len(data) + np.arange(len(once)), buffers)
         data = np.concatenate([data, facts.values.bytes])
     constants = np.unique(np.stack([readers[fixed], buffers[read[fixed]]], axis=1), axis=0)
-    constants = _handed_on(facts, constants)
+    constants = _passed_constants(facts, constants)
     return Contents(
         (constants[:, 0], constants[:, 1]),
         data,
@@ -196,7 +196,7 @@ def contents(facts: Graph) -> Contents:
     )
 
 
-def _handed_on(facts: Graph, constants: Indices) -> Indices:
+def _passed_constants(facts: Graph, constants: Indices) -> Indices:
     """Return pairs of operators and buffers; operators that read only constants pass buffers to their readers."""
     if not facts.folded:
         return constants

@@ -181,14 +181,14 @@ _ROUNDS = 8
 
 def move_islands(table: CostTable, graph: Dag, devices: Indices) -> Indices:
     """Return the devices after moving islands, the smallest first, as long as the total time decreases."""
-    sea = _Sea(table, graph, devices.tolist())
+    mover = _IslandMover(table, graph, devices.tolist())
     for _ in range(_ROUNDS):
-        if not sea.move_islands():
+        if not mover.move_islands():
             break
-    return np.asarray(sea.devices, np.int64)
+    return np.asarray(mover.devices, np.int64)
 
 
-class _Sea:
+class _IslandMover:
     """A graph as plain lists, and the current devices."""
 
     def __init__(self, table: CostTable, graph: Dag, devices: list[int]) -> None:

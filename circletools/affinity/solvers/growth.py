@@ -214,12 +214,12 @@ class _Growth:
         self._bounds: list[_Bounds] = [(region.chains.reached[root], region.chains.reaching[root], root, root)]
         self._rejected = _Places(region)
         self._log: list[int] = []  # rejected operators, as reported in steps
-        self._untakeable = _Places(region)  # neighbours of members that can be in no partition
+        self._blocked = _Places(region)  # neighbours of members that can be in no partition
         self._noted = 0  # the number of members covered; further ones are added on demand
         self._agenda = [(0, iter(region.neighbours[root]))]
 
     def run(self) -> None:
-        self._tell("root", self.members[0])
+        self._report_step("root", self.members[0])
         while self._agenda:
             rank, neighbours = self._agenda[-1]
             for neighbour in neighbours:
@@ -253,13 +253,13 @@ class _Growth:
         # Without `min` and `max`, since most of the time is spent here.
         self._bounds.append((first, last, position if position < low else low, position if position > high else high))
         neighbours = region.neighbours[position]
-        if region.is_neck[position] and not low < position < high and self._is_doomed():
+        if region.is_neck[position] and not low < position < high and self._must_roll_back():
             neighbours = (region.predecessors if position > high else region.successors)[position]
         self._agenda.append((len(self.members) - 1, iter(neighbours)))
         if self.on_step is not None:
-            self._tell("merge", position)
+            self._report_step("merge", position)
 
-    def _is_doomed(self) -> bool:
+    def _must_roll_back(self) -> bool:
         """Return whether the member accepted last is certain to be taken back.
 
         This is so if a neighbour that can be in no partition lies between members, because it will be visited.
@@ -267,12 +267,12 @@ class _Growth:
         if self.on_step is not None:
             return False
         for position in self.members[self._noted :]:
-            for neighbour in self._untakeable_beside(position):
-                self._untakeable.add(neighbour)
+            for neighbour in self._blocked_neighbours(position):
+                self._blocked.add(neighbour)
         self._noted = len(self.members)
-        return self._untakeable.any_within(self._bounds[-1])
+        return self._blocked.any_within(self._bounds[-1])
 
-    def _untakeable_beside(self, position: int) -> list[int]:
+    def _blocked_neighbours(self, position: int) -> list[int]:
         devices = self.region.devices
         return [other for other in self.region.neighbours[position] if devices[other] != self.device]
 
@@ -280,7 +280,7 @@ class _Growth:
         self._rejected.add(position)
         if self.on_step is not None:
             self._log.append(position)
-            self._tell(action, position)
+            self._report_step(action, position)
 
     def _roll_back(self) -> None:
         """Take members back until no rejected operator lies between two members."""
@@ -290,13 +290,13 @@ class _Growth:
             self._bounds.pop()
             if self._noted > len(self.members):
                 self._noted = len(self.members)
-                for neighbour in self._untakeable_beside(position):
-                    self._untakeable.remove(neighbour)
+                for neighbour in self._blocked_neighbours(position):
+                    self._blocked.remove(neighbour)
             self._reject("rollback", position)
         while self._agenda and self._agenda[-1][0] >= len(self.members):
             self._agenda.pop()
 
-    def _tell(self, action: str, position: int) -> None:
+    def _report_step(self, action: str, position: int) -> None:
         if self.on_step is not None:  # callers usually check this
             back = self.region.operators
             members, rejected = (tuple(sorted(back[at] for at in some)) for some in (self.members, self._log))

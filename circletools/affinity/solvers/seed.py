@@ -105,7 +105,7 @@ class _Rounds:
                 stale = self._cache.pop(root, None)
                 if stale is not None:
                     self._forget(stale)
-                    changed += self._dismiss(root)
+                    changed += self._remove_root(root)
                     changed.append(root)
             del self._covers[operator]
         heapify(changed)
@@ -119,15 +119,15 @@ class _Rounds:
             if operator not in self._covers:
                 continue
             if self._covers[operator]:
-                uncovered = self._dismiss(operator)
+                uncovered = self._remove_root(operator)
             elif operator not in self._roots:
-                uncovered = self._appoint(operator)
+                uncovered = self._add_root(operator)
             else:
                 continue
             for higher in uncovered:
                 heappush(changed, higher)
 
-    def _appoint(self, root: int) -> list[int]:
+    def _add_root(self, root: int) -> list[int]:
         """Make an operator a root, and return the higher operators that its candidate now covers."""
         candidate = self._cache.get(root)
         if candidate is None:
@@ -145,7 +145,7 @@ class _Rounds:
                     covered.append(operator)
         return covered
 
-    def _dismiss(self, root: int) -> list[int]:
+    def _remove_root(self, root: int) -> list[int]:
         """If an operator is a root, make it an ordinary one; return the operators that are no longer covered."""
         candidate = self._roots.pop(root, None)
         freed = []

@@ -214,12 +214,12 @@ def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]
                 seen.add(reader)
                 if codes[reader] in LAYOUT_CODES:
                     pending.append(reader)
-                elif _took_in(codes[reader], sizes[reader], missing, wanted):
+                elif _can_absorb(codes[reader], sizes[reader], missing, wanted):
                     result[reader] = sorted({*result[reader], *folded})
     return result
 
 
-def _took_in(code: str, sizes: set[int], missing: set[int], wanted: set[int]) -> bool:
+def _can_absorb(code: str, sizes: set[int], missing: set[int], wanted: set[int]) -> bool:
     """Return whether an operator can hold the missing parameters of a call; only an ADD can absorb a bias alone."""
     if missing == wanted:
         return max(sizes, default=1) > 1

@@ -114,14 +114,14 @@ def cover(views: Views, pairs: Pairs, evidence: list[Evidence], opaque: set[int]
         if not inside:
             break
     for parts, region in alike:
-        _share_out(views, parts, region, opaque, found)
-    _place_the_rest(views, pairs, left, news, found)
+        _assign_to_each(views, parts, region, opaque, found)
+    _assign_regions(views, pairs, left, news, found)
     _split_off(views, news, known, found)
     continue_inserted(views[1].side, opaque, found)
     return found
 
 
-def _place_the_rest(views: Views, pairs: Pairs, left: list[Region], news: list[Region], found: list[Found]) -> None:
+def _assign_regions(views: Views, pairs: Pairs, left: list[Region], news: list[Region], found: list[Found]) -> None:
     """Assign BEFORE's unmatched regions to the regions that they became, or to the operators that absorbed them."""
     beside: dict[int, list[Region]] = defaultdict(list)
     for region in news:
@@ -151,7 +151,7 @@ def _pairs_inside(views: Views, alike: list[tuple[list[Region], Region]]) -> lis
     return [(old, new) for new, old in found.items()]
 
 
-def _share_out(views: Views, parts: list[Region], region: Region, opaque: set[int], found: list[Found]) -> None:
+def _assign_to_each(views: Views, parts: list[Region], region: Region, opaque: set[int], found: list[Found]) -> None:
     """Assign all operators of `parts` to each operator of the region or, if some of these are opaque, only to those.
 
     With many operators on both sides, the assignment is unknown: if most of it would be wrong, nothing is assigned.
@@ -206,8 +206,8 @@ def _passed(views: Views, region: Region) -> Iterator[int]:
 def _absorb(views: Views, pairs: Pairs, region: Region, found: list[Found]) -> None:
     """Assign a region of BEFORE that is missing in AFTER to the operators that took over its work.
 
-    These are the region's producers, or its readers if it prepares an input, or if it is linear and only they hold
-    changed constants.
+    These are the region's last producer, or its readers if it prepares an input, or if it is linear and only they
+    hold changed constants.
     """
     codes = {views[0].side.codes[row] for row in region.operators}
     feeds, heirs = sorted(region.feeds), sorted(region.takers)

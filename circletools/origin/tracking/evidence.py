@@ -82,7 +82,7 @@ _LEAST = 1 / 3
 _ROUNDS = 3
 
 
-def drop_the_unlikely(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> Pairs:
+def drop_unlikely_pairs(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> Pairs:
     """Drop pairs that rest on position alone and whose neighbourhoods disagree; return the others."""
     for _ in range(_ROUNDS):
         evidence = evidence_of(views, pairs, tags)
@@ -114,7 +114,7 @@ def _edges(view: View, number: Indices, count: int) -> Indices:
     return edges
 
 
-def drop_the_disconnected(views: Views, pairs: Pairs) -> Pairs:
+def drop_disconnected_pairs(views: Views, pairs: Pairs) -> Pairs:
     """Return the pairs, except those in parts of AFTER that fit in several places of BEFORE.
 
     A part cut out of a network with repetition, such as an unrolled LSTM with its tied weights, fits in several

@@ -119,9 +119,9 @@ class Search:
         self.codes = [view.side.code.tolist() for view in views]
         self.moving = [view.moving.tolist() for view in views]
         self.plain_sizes = [one.tolist() for one in sizes]
-        self.fresh = deque(self._beside_the_unpaired())
+        self.fresh = deque(self._pairs_to_extend())
 
-    def _beside_the_unpaired(self) -> list[tuple[int, int]]:
+    def _pairs_to_extend(self) -> list[tuple[int, int]]:
         """Return the pairs that, in both models, have a neighbour without a partner."""
         old, new = (np.logical_or(*view.beside(self.start.unpaired(side))) for side, view in enumerate(self.views))
         news = np.flatnonzero(new & ~self.start.unpaired(1))

@@ -24,7 +24,7 @@ from circletools.origin.tags import TAG, only_tags
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import cover
 from circletools.origin.tracking.ends import Names, pair_ends, recheck_ends, resized
-from circletools.origin.tracking.evidence import Found, drop_the_disconnected, drop_the_unlikely, evidence_of
+from circletools.origin.tracking.evidence import Found, drop_disconnected_pairs, drop_unlikely_pairs, evidence_of
 from circletools.origin.tracking.match import match
 from circletools.origin.tracking.names import pair_by_name
 from circletools.origin.tracking.view import CONVERSIONS, NONE, Pairs, Side, Views, look
@@ -53,7 +53,7 @@ def track_graphs(
     pairs = pair_ends(before, after, ends)
     sizes = [side.sizes(resized(before, after, pairs)) for side in sides]
     conversions = [side.is_any(CONVERSIONS) for side in sides]
-    handing = [side.hands_on | mask for side, mask in zip(sides, conversions, strict=True)]
+    handing = [side.is_pass_through | mask for side, mask in zip(sides, conversions, strict=True)]
     codes = {code for code in set(after.codes).difference(before.codes) if code.startswith(_OPAQUE)}
     custom = after.is_any(codes)
 
@@ -62,9 +62,9 @@ def track_graphs(
     pairs = match(views, pairs, sizes)
     pairs = match(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs, sizes)
     pairs = recheck_ends(_views(sides, _left(conversions, pairs)), pairs)
-    pairs = drop_the_unlikely(_views(sides, _left(handing, pairs)), pairs, tags)
+    pairs = drop_unlikely_pairs(_views(sides, _left(handing, pairs)), pairs, tags)
     if not tags:
-        pairs = drop_the_disconnected(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs)
+        pairs = drop_disconnected_pairs(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs)
     opaque = set(np.flatnonzero(custom & pairs.unpaired(1)).tolist())
     views = _views(sides, _left(handing, pairs))
     evidence = evidence_of(views, pairs, tags)
@@ -117,7 +117,7 @@ def track_models(before: ModelGraph, after: ModelGraph, tags: Tags) -> dict[Coup
         tracked[old, new] = track_graphs(sides[0], sides[1], ends, used)
         waiting += _called(graphs, tracked[old, new], (len(before.graphs), len(after.graphs)))
         if not waiting:
-            waiting += _left_over(before, after, taken)
+            waiting += _remaining_couples(before, after, taken)
     return tracked
 
 
@@ -155,7 +155,7 @@ def _called(graphs: tuple[Graph, Graph], tracked: Tracked, counts: tuple[int, in
                 yield couple
 
 
-def _left_over(before: ModelGraph, after: ModelGraph, taken: tuple[set[int], set[int]]) -> list[Couple]:
+def _remaining_couples(before: ModelGraph, after: ModelGraph, taken: tuple[set[int], set[int]]) -> list[Couple]:
     """Pair the remaining subgraphs that no operator calls, in order, if both models have the same number."""
     left = []
     for side, model in enumerate((before, after)):

@@ -103,7 +103,7 @@ class Side:
         return np.append(self.elements * (not is_resized), 0)[self.graph.first_results]
 
     @cached_property
-    def hands_on(self) -> Mask:
+    def is_pass_through(self) -> Mask:
         """Whether each operator produces one value from one non-constant value."""
         operators, values = self.graph.uses
         moving = np.bincount(operators[~self.is_constant[values]], minlength=len(self))

@@ -77,7 +77,7 @@ class WallClock:
     def __init__(self, keys: Sequence[Key], times: Numbers) -> None:
         """Take the times: a row for each window, and two columns for each key, all self times before inclusive times.
 
-        The first row must be zero. Times are summed in place.
+        The first row must hold zeros. Times are summed in place.
         """
         self._keys = keys
         self._passed = np.cumsum(times, axis=0, out=times)
