@@ -200,8 +200,7 @@ def _spread(size: int, count: int) -> Indices:
 
 
 def _normal(payloads: Iterable[Payload], positions: Indices) -> Samples:
-    """Return samples normalized to mean 0 and length 1; those of channels, to length 1 and a fixed sign per
-    channel."""
+    """Return samples normalized to mean 0 and length 1; for channels, to length 1 and a fixed sign per channel."""
     samples = np.stack([payload.read(positions) for payload in payloads])
     if positions.ndim == 1:
         return _unit(samples - samples.mean(axis=1, keepdims=True))

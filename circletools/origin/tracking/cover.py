@@ -206,8 +206,8 @@ def _passed(views: Views, region: Region) -> Iterator[int]:
 def _absorb(views: Views, pairs: Pairs, region: Region, found: list[Found]) -> None:
     """Assign a region of BEFORE that is missing in AFTER to the operators that took over its work.
 
-    These are the region's last producer, or its readers if it prepares an input, or if it is linear and only they
-    hold changed constants.
+    The region's last producer takes it over, or its readers do if it prepares an input, or if it is linear and only
+    they hold changed constants.
     """
     codes = {views[0].side.codes[row] for row in region.operators}
     feeds, heirs = sorted(region.feeds), sorted(region.takers)
