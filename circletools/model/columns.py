@@ -91,7 +91,7 @@ class TensorColumns(_Columns):
 
 
 class OperatorColumns(_Columns):
-    """The operators of all subgraphs, one subgraph after the other; `splits` as in TensorColumns."""
+    """The operators of all subgraphs, one subgraph after the other; `splits` is as in TensorColumns."""
 
     @cached_property
     def code_indices(self) -> NDArray[np.uint32]:

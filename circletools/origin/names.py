@@ -43,7 +43,7 @@ class NameSource(Word):
 def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origins:
     """Return origins for the main subgraph and the subgraphs of signatures.
 
-    Raises EditError if the model has no such names.
+    Raises EditError if the model lacks the kind of names that `names` selects.
     """
     return name_operators(model_graph(model), names)[0].origins(len(model.subgraphs))
 

@@ -172,6 +172,6 @@ class Cutter:
 
 
 def ordered(tensors: Iterable[int], first: Iterable[int]) -> list[int]:
-    """Return each tensor once: those in `first` in its order, then the others in ascending order."""
+    """Return each tensor once: those in `first`, in the order of `first`, then the others in ascending order."""
     rank = {tensor: index for index, tensor in enumerate(dict.fromkeys(first))}
     return sorted(set(tensors), key=lambda tensor: (rank.get(tensor, len(rank)), tensor))

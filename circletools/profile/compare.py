@@ -277,7 +277,7 @@ def _fastest(side: Samples) -> tuple[float, int, float]:
 def _within(row: Row, sides: Sequence[Samples], rounding: float, variance: float) -> tuple[tuple[float, float], ...]:
     """Return the error from the scatter of executions; empty if a recording has too few of them or takes no time.
 
-    The variation between processes counts as at least `variance`, which the recordings show.
+    The variation between processes counts as at least `variance`, the variance that the recordings show.
     """
     recordings = [times for side in (row.before, row.after) for times in side]
     if not all(side.all() for side in sides) or min(map(len, recordings)) < _FEWEST:

@@ -30,7 +30,7 @@ def _shortest(size: int, fails: Callable[[int], bool]) -> int:
 
 
 def minimal(items: Sequence[Item], fails: Fails[Item], *, least: int = 1) -> Sequence[Item]:
-    """Return at least `least` items that fail and of which none can be left out; the whole list must fail."""
+    """Return at least `least` items that fail together, none of which can be left out; the whole list must fail."""
     size = max(1, len(items) // 2)
     while True:
         place, is_changed = 0, False

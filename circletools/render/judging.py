@@ -152,7 +152,7 @@ def statistics_text(counts: Tally) -> Iterator[str]:
 
 
 def summary_text(counts: Tally, models: int, failed: int) -> str:
-    """Return the numbers of findings, by severity, and of models, of which `failed` could not be read."""
+    """Return the number of findings by severity, the number of models, and how many of these could not be read."""
     known = counts.get(_KNOWN, 0)
     of_severity: Counter[str] = Counter()
     for (severity, _), count in counts.items():

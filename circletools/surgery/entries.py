@@ -214,7 +214,7 @@ def labels(
     locale: str = "",
     values: bool = False,
 ) -> RewriteResult:
-    """Label the entries of an output in a file in the archive appended to the model; each `locale` has its own file.
+    """Add a file with labels for the entries of an output to the model's archive; each `locale` has its own file.
 
     The file replaces one with the same name or locale; the default name is that of the replaced file. With `values`,
     the labels are for class numbers in the output, as detectors return them. Raises UsageError if the output does not

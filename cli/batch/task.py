@@ -20,7 +20,7 @@ from ..console.terminal import fail, show
 from ..signature import Command
 
 Heading = Literal["name", "own", "line"]
-"""The heading above a file's text: the file's name, one that the text includes, or none (nor an empty line)."""
+"""The heading above a file's text: the file's name, one that the text includes, or no heading and no empty line."""
 
 Message = tuple[str | None, str]
 """The kind of a message (error, warning, note or None) and its text."""

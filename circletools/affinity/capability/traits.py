@@ -144,7 +144,7 @@ class SubgraphTraits:
         self._constant[[tensor for tensor in tensors if tensor >= 0]] = True
 
     def last_reader_among(self, operators: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the last of these operators that reads each tensor, or -1 if none does."""
+        """For each tensor, return the last of these operators that reads it, or -1 if none does."""
         reader, read = self._facts.uses
         chosen = operators[reader]
         last = np.full(len(self._classes), -1, np.int64)

@@ -9,7 +9,8 @@ The `meta` of a node (torch.fx.Node) contains the following, if it was kept:
 
 A program (torch.export.ExportedProgram) has `graph` and, in `graph_signature`, the names of parameters. Calls under
 `torch.autocast` or `torch.no_grad` are in a separate graph, which one node of the program calls. When that graph is
-inlined, its calls get the metadata of this node; only the generated code in their stack traces names them:
+inlined, its calls get the metadata of this node; only the generated code in the calls' stack traces shows what they
+call:
 
     File "<eval_with_key>.39", line 7, in forward
         mul = torch.ops.aten.mul.Tensor(to, 2);  to = None
