@@ -1,7 +1,8 @@
 """A Python program that runs the parts of a split in OpenVINO, each compiled for its device.
 
-OpenVINO's HETERO plugin assigns nodes to devices by the names of nodes after conversion; only some match operators of
-the model. A part that is compiled for a device runs there as a whole, regardless of the names of its nodes.
+OpenVINO's HETERO plugin assigns nodes to devices by the names of nodes after conversion; only some of these names
+match operators of the model. A part that is compiled for a device runs there as a whole, regardless of the names of
+its nodes.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def encode_manifest(connections: Connections, model_type: str) -> bytes:
 
 
 def package_obstacle(connections: Connections) -> str | None:
-    """Return why onert could not load the parts as a package, or None; each output must have exactly one reader."""
+    """Return why onert could not load the parts as a package, or None if it could."""
     outputs = connections.source.outputs
     taken = {name for part in connections.parts for name in part.inputs}
     read = taken - set(connections.source.inputs)

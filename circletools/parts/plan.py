@@ -1,7 +1,7 @@
 """The plan of a split: the parts in execution order, and the names of their inputs and outputs.
 
-Parts are linked by tensor names, as in circle-partitioner, so these names must be unique. Tensors between parts that
-share a name, or have none, are renamed in the parts.
+Parts are linked by tensor names, as in circle-partitioner, so these names must be unique. If tensors between parts
+share a name, or have none, they are renamed in the parts.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def verify_split(
 
     First the files are compared, operator by operator; if that finds no error, the source and the parts are run with
     the same random inputs, generated from `seed`, and every bit of their outputs is compared. `source` is the model
-    that was split; by default, the file of that name in `directory` or next to `directory`. The default `runtime` is
+    that was split; by default, the file with the recorded name in or next to `directory`. The default `runtime` is
     litert for .tflite and onert for .circle; `none` compares only files. A run may take at most `timeout_s` seconds.
 
     Raises InvalidInputError if there is no split or one of its files is broken, UsageError if the source is not

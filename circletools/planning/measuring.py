@@ -120,7 +120,7 @@ def measure(
 ) -> Measurement:
     """Measure the parts in a directory written by `split`, alternating with the whole model on each of their devices.
 
-    `source` is the model that was split; by default, the file of that name in the directory or next to it.
+    `source` is the model that was split; by default, the file with the recorded name in the directory or next to it.
 
     Raises InvalidInputError if there is no split of subgraph 0, or it belongs to another model; UsageError if the
     source is not found, no program is known for a device, or a program does not start.

@@ -212,8 +212,7 @@ class Labels:
         return tensor, self._model.buffers.place(buffer)[1]
 
     def meant(self, path: str, value: Any) -> str:
-        """Return the name of what an index refers to; "" if the path is not an index, or the index is out of
-        range."""
+        """Return the name of what an index refers to; "" if `path` is not an index, or the index is out of range."""
         if not isinstance(value, int):
             return ""
         if path.endswith(".opcode_index"):

@@ -22,7 +22,7 @@ By = Literal["bucket", "function"]
 def trace_json(
     analysis: Analysis, by: By | None = None, *, per_execution: bool = False, stream: bool = False
 ) -> Document:
-    """Return the JSON document of `trace-stats`; with `by`, it has only the functions, or everything else.
+    """Return the JSON document of `trace-stats`; `by` limits it to the functions, or to everything else.
 
     With `stream`, runs and executions are single-use iterators, since a long trace has thousands of them.
     """

@@ -103,7 +103,7 @@ def split_v(call: Call) -> Sequence[Shape]:
 
 
 def select(call: Call) -> list[Shape]:
-    """Return the shape of both values; the condition has that shape too, or one value (for each row)."""
+    """Return the shape of both values; the condition has that shape, is a scalar, or has one value for each row."""
     condition, shape = call.shape(), call.one_shape(1)
     fits = condition in (shape, shape[:1], ())
     refuse_unless(fits, f"the condition {shown(condition)} does not match {shown(shape)}")

@@ -61,7 +61,7 @@ def allow(times: int) -> None:
 def watch(words: Iterable[str]) -> None:
     """Start to watch this process. `words` are arguments; the files that they name set the limits.
 
-    Does nothing if the size of an input is unknown, in other threads than the main one, or on Windows (no timers).
+    Does nothing on Windows (no timers), in other threads than the main one, and if an input has an unknown size.
     """
     stop()
     sizes = [_size(word) for word in words]
@@ -95,7 +95,7 @@ def watch(words: Iterable[str]) -> None:
 
 @contextmanager
 def watched(words: Iterable[str]) -> Iterator[None]:
-    """Watch this process for as long as the block runs, or the function that this decorates."""
+    """Watch this process for as long as the block, or the decorated function, runs."""
     watch(words)
     try:
         yield

@@ -31,7 +31,7 @@ _Event = tuple[int, str, int, int, bool, int, int]
 
 
 def is_dump(memory: memoryview) -> bool:
-    """Return whether the data is an ETDump; its size may precede it."""
+    """Return whether the data is an ETDump, which may be preceded by the dump's size."""
     return _IDENTIFIER in (memory[4:8], memory[4 + _SIZE_BYTES : 8 + _SIZE_BYTES])
 
 
