@@ -43,7 +43,7 @@ __all__ = ["fit"]
 
 _Refusals = Sequence[Refusal | None]
 _INFERRING = {"litert-cpu": True, "onert-cpu": False, "openvino-cpu": True}
-"""The targets that compute all shapes except those of inputs; each with whether it also computes shapes' values."""
+"""The targets that compute all shapes except those of inputs, and whether they also fold values made from shapes."""
 _INFERABLE = r"has rank 0|is INT\d\d unquantized computed"
 
 
