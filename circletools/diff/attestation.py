@@ -1,4 +1,5 @@
-"""Prove that two models are identical except for named parts; docs/digest.md shows how to check it independently."""
+"""Prove that two models are identical except for named parts; docs/digest.md shows how to check this
+independently."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def decode_origins(model: ModelGraph, value_of: Callable[[str], bytes | memoryvi
 def _of_each(model: ModelGraph, shared: OperatorOrigins) -> tuple[OperatorOrigins, ...]:
     """Return each subgraph's entries of a shared table; the largest subgraph also keeps entries without an operator.
 
-    A file can list one small subgraph any number of times, so the table must not be scanned for each.
+    A file can list one small subgraph any number of times, so the table must not be scanned once for each subgraph.
     """
     counts = [len(subgraph) for subgraph in model.graphs]
     largest = counts.index(max(counts)) if counts else 0

@@ -5,7 +5,7 @@
         print(event.t_ns, event.tid, event.tgid, event.kind, event.text, trace.place(event.where))
 
 Encodings are recognized by their first bytes: systrace HTML; ftrace text as written by the kernel, `trace_pipe`,
-`atrace` and `trace-cmd report`; Perfetto protobuf. Each may be compressed with gzip, and text also as by `atrace -z`.
+`atrace` and `trace-cmd report`; Perfetto protobuf. Each may be gzipped; text may have the compression of `atrace -z`.
 """
 
 from circletools.trace.sources.batch import BEGIN, END, Batch, Event, Fault, FaultKind, Trace
