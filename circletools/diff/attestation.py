@@ -1,5 +1,4 @@
-"""Prove that two models are identical except for named parts; docs/digest.md shows how to check this
-independently."""
+"""Prove that two models are identical except for named parts; docs/digest.md says how to check this yourself."""
 
 from __future__ import annotations
 
