@@ -15,7 +15,7 @@ from circletools.affinity.capability.table import Refusal
 
 NOT_MEASURED = "ask the program itself (`fit --with`), or measure the operator as docs/measure-a-device.md describes"
 LARGE_WINDOW = "the window is larger than the input, whose shape may be dynamic"
-GENERAL = "change what the reason names"
+GENERAL = "change the property that the reason names"
 
 _PLACE = r"(?P<place>(?:input|output) \d+)"
 _LEFT, _SIGN = "(?P<left>.+)", "(?P<sign><=|>=|==|<|>)"

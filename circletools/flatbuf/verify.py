@@ -84,7 +84,7 @@ class _Outside(NamedTuple):
     def hint(self, size: int) -> str | None:
         """Return a hint about the original size if an object ends outside the file but below the 2 GiB limit."""
         needed = int(self.ends.max())
-        return f"truncated? it has {size:,} bytes but needs at least {needed:,}" if size < needed < 1 << 31 else None
+        return f"a truncated file? {size:,} of at least {needed:,} bytes" if size < needed < 1 << 31 else None
 
 
 class _Walk:

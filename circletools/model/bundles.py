@@ -134,7 +134,7 @@ def archive_files(memory: memoryview) -> Iterator[tuple[Member, bytes]]:
         data = head + LOCAL_BYTES
         named = memory[data : data + len(name)] == name
         if not (0 <= head <= start - LOCAL_BYTES and memory[head : head + 4] == LOCAL and named):
-            reason = "the archive's directory points to another place"
+            reason = "the archive's directory does not point to this member"
         else:
             data += sum(_U2.unpack_from(memory, head + at)[0] for at in (26, 28))
             if data + packed > start:

@@ -201,10 +201,10 @@ def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace) -> Itera
     rows = counted(sum(len(row.names) for row in found.ambiguous), "kind of row", "kinds of rows")
     even = f"{rows} may belong to several operators, which share the time evenly: {share:.1f} % of the total"
     unchecked = "operators not checked against the model, because their names are unknown"
-    ignored = f"marks that are not operators of the model, ignored: {', '.join(found.ignored)}"
+    ignored = f"marks that are not operators of the model (ignored): {', '.join(found.ignored)}"
     for some, code, message in (
-        (found.others, "OTHER_MODELS", f"executions of other models, left out: {found.others}"),
-        (found.incomplete, "INCOMPLETE_EVENTS", f"unmatched begin or end events, ignored: {found.incomplete}"),
+        (found.others, "OTHER_MODELS", f"executions of other models (left out): {found.others}"),
+        (found.incomplete, "INCOMPLETE_EVENTS", f"unmatched begin or end events (ignored): {found.incomplete}"),
         (found.ambiguous, "AMBIGUOUS_OPERATORS", even),
         (found.unchecked, "UNCHECKED_OPERATORS", f"{unchecked}: {found.unchecked}"),
         (found.ignored, "IGNORED_MARKS", ignored),
@@ -219,7 +219,7 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
         message = f"operators ran on threads {', '.join(map(str, threads[:8]))}; select one with `thread=`"
         yield Finding("SEVERAL_THREADS", "info", trace.name, message)
     if trace.skipped:
-        message = f"executions at the beginning, left out: {trace.skipped}"
+        message = f"executions at the beginning (left out): {trace.skipped}"
         yield Finding("SKIPPED_EXECUTIONS", "info", trace.name, message)
     elif count := warm_up(trace):
         message = f"{counted(count, 'execution')} at the start took longer than the rest (`skip=auto` omits warm-up)"

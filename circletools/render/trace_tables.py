@@ -15,7 +15,7 @@ from circletools.wording import counted, milliseconds
 TOP_FUNCTIONS = 8
 _INCOMPLETE = {"T003", "T004", "T010", "T011"}
 TOP_RUNS = 10
-_OPEN = ", scopes without an end up to the end of the trace"
+_OPEN = ", counting scopes without an end up to the end of the trace"
 
 _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
 _EXECUTING = LAYERS[1:]

@@ -59,7 +59,7 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
             changes.append(f"{place}: {change}, from {title(table.runtimes[then])} onwards")
     for one in features(graph, table):
         if one.first > 0:
-            notes.append(Finding("VERSION_KEPT", "info", "model", f"{one.what}: operator versions do not matter"))
+            notes.append(Finding("VERSION_KEPT", "info", "model", f"{one.what}: lower operator versions do not help"))
     return RewriteResult(tuple(changes), tuple(notes))
 
 

@@ -114,7 +114,7 @@ def _ends(names: TensorNames, side: Direction, pairs: Sequence[Pair], ends: Sequ
 
 def _check_text(name: str) -> None:
     if not name or "\0" in name or not proper(name):
-        raise UsageError(f"{quoted(name)} is not a valid signature name", hint="use non-empty UTF-8 without NUL")
+        raise UsageError(f"{quoted(name)} is not a valid signature name", hint="use nonempty UTF-8 text without NUL")
 
 
 def reorder(

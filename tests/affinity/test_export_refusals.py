@@ -88,7 +88,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
     ("onert", with_affinity(named("a", "b"), ["cpu", "npu"]), "onert has no backend 'npu'", at(1),
      "available: cpu, ruy; annotate-affinity"),
     ("onert", with_affinity(graph_of("TANH", "IF"), ["cpu", "cpu"]),
-     "onert runs IF on a separate backend, and has no setting for its subgraphs", at(1),
+     "onert runs IF on a separate backend, and has no setting for the subgraphs of IF", at(1),
      "onert would fail with this map"),
     ("onert", with_affinity(graph_of("CONV_2D", "TANH"), ["ruy", "ruy"]), f"ruy has no kernel for TANH {MEASURED}",
      at(1), "available: CONV_2D, FULLY_CONNECTED; annotate-affinity"),

@@ -101,7 +101,7 @@ def hostile() -> list[tuple[bytes, str]]:
     sections = litertlm([("a", 3, MODEL), ("b", 1, b"y" * 100)])
     first, other = (sections.index(struct.pack("<Q", at)) for at in (BLOCK_BYTES, 2 * BLOCK_BYTES))
     return [
-        (changed(plain, line + 42, struct.pack("<I", 10**9)), "directory points to another place"),
+        (changed(plain, line + 42, struct.pack("<I", 10**9)), "directory does not point to this member"),
         (changed(plain, line + 20, struct.pack("<II", 10**9, 10**9)), "claims more bytes than"),
         (changed(plain, second + 42, struct.pack("<I", 0)), "'b' overlaps this member"),
         (stream.getvalue(), "compressed"),

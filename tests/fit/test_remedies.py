@@ -127,9 +127,9 @@ def test_an_operator_that_is_not_there() -> None:
 
 
 def test_what_is_not_known_is_not_guessed() -> None:
-    assert remedy_of(Refusal("the moon is new"), "ADD") == GENERAL == "change what the reason names"
+    assert remedy_of(Refusal("the moon is new"), "ADD") == GENERAL == "change the property that the reason names"
     assert remedy_of(Refusal("the moon is new; input 0 has an unknown dimension"), "ADD") == (
-        "change what the reason names; fix the shape of input 0"
+        "change the property that the reason names; fix the shape of input 0"
     )
     assert remedy_of(Refusal("npu does not support ADD", measured=False), "ADD") == NOT_MEASURED
 

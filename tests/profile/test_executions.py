@@ -62,7 +62,7 @@ def test_notes_on_warm_up() -> None:
     said = "1 execution at the start took longer than the rest (`skip=auto` omits warm-up)"
     assert notes(trace) == [("WARM_UP", said)]
     assert notes([trace, lasting(1, 1, 1, 1), trace]) == [("WARM_UP", said)] * 2
-    assert notes(without_first(trace, 1)) == [("SKIPPED_EXECUTIONS", "executions at the beginning, left out: 1")]
+    assert notes(without_first(trace, 1)) == [("SKIPPED_EXECUTIONS", "executions at the beginning (left out): 1")]
 
 
 def marks(*executions: tuple[int, int, str, int]) -> bytes:
@@ -115,7 +115,7 @@ def test_executions_of_another_model_are_left_out() -> None:
         kept, joined = joined_executions(model_graph(model), trace)
     assert (found.executions, found.others, found.total_ns) == (2, 2, 33_000)
     assert [row.time.runs for row in found.operators if row.time] == [2, 2, 2]
-    assert ("OTHER_MODELS", "executions of other models, left out: 2") in [
+    assert ("OTHER_MODELS", "executions of other models (left out): 2") in [
         (note.code, note.message) for note in found.notes
     ]
     assert (kept.executions, sum(one.total_ns for one in joined.operators.values())) == (2, 33_000)
@@ -156,7 +156,7 @@ def test_the_options(tmp_path: Path) -> None:
     status, out, err = run(path, "--model", model, "--thread", "11", "--skip", "auto", "--by", "operator")
     assert status == 0
     assert out.startswith("litert: 5 executions, 150.000 us in all, 30.000 us each; 3 of 3 operators timed")
-    assert "executions at the beginning, left out: 1" in err
+    assert "executions at the beginning (left out): 1" in err
     assert run(path, "--model", model, "--process", "10")[1].startswith("litert: 7 executions")
     status, _, err = run(path, "--model", model, "--skip", "some")
     assert (status, "--skip takes a number or `auto`, not 'some'" in err) == (2, True)

@@ -70,7 +70,7 @@ def test_what_never_ends_is_cut_short() -> None:
     text = list(trace_text(document))
     assert text[5].split() == ["0", "1000", "0.020", "0", "-", "-", "run,", "cut", "short"]
     assert "all runs, cut short, by wall-clock time, in ms" in text
-    assert "functions, in ms, scopes without an end up to the end of the trace" in text
+    assert "functions, in ms, counting scopes without an end up to the end of the trace" in text
 
 
 def test_many_runs_are_summed_up_by_name_and_those_without_an_end_apart() -> None:

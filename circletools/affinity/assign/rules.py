@@ -69,7 +69,7 @@ def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = Fa
                         f"{entry.selector} assigns {entry.says} to subgraphs[{subgraph}].operators[{operator}], but "
                         f"{other.selector} ({other.place}) assigns {other.says}",
                         location=entry.place,
-                        hint="the more specific rule applies: index, then name, origin, op; a name precedes a glob",
+                        hint="the more specific rule wins: index, then name, origin, op; a full name precedes a glob",
                     )
     return found
 

@@ -93,7 +93,7 @@ def _check_operator(graph: Graph, operator: int, device: str) -> None:
         hint = f"available: {', '.join(BACKENDS)}; {ANNOTATE}"
         raise EditError(f"onert has no backend {device!r}", location=place, hint=hint)
     if name in _BUILTIN_CODES:
-        message = f"onert runs {name} on a separate backend, and has no setting for its subgraphs"
+        message = f"onert runs {name} on a separate backend, and has no setting for the subgraphs of {name}"
         raise EditError(message, location=place, hint="onert would fail with this map")
     if device != "ruy":
         return
