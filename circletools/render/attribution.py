@@ -11,7 +11,7 @@ from typing import Any
 from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
-from circletools.render.executions import Rank, ranks, sessions_text, whole_cells, whole_json
+from circletools.render.executions import Rank, ranks, sessions_text, whole_cells, whole_json, without_model
 from circletools.render.origins import with_line
 from circletools.render.table import places_json, shorter, table_csv, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
@@ -220,7 +220,7 @@ def _coverage(attribution: Attribution) -> str:
     own = sum(row.time is not None for row in attribution.operators)
     calls = sum(row.time.runs for row in attribution.operators if row.time) // attribution.executions
     timed = f"{own} of {counted(len(attribution.operators), 'operator')} timed"
-    if _without_model(attribution):
+    if without_model(attribution):
         timed = f"{counted(own, 'row')}{f', {calls:,} calls a run' if calls != own else ''}"
     if grouped := len(attribution.operators) - own - len(_absent(attribution)):
         timed += f", {grouped} more in {counted(len(attribution.groups), 'group')}"
@@ -235,13 +235,8 @@ def _coverage(attribution: Attribution) -> str:
     return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f} % of the time in delegates"
 
 
-def _without_model(attribution: Attribution) -> bool:
-    """Return whether rows of averages are shown as they are in the report."""
-    return attribution.averaged and attribution.named and not attribution.source_names
-
-
 def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
-    bare = _without_model(attribution)
+    bare = without_model(attribution)
     lines = [
         (time, (str(len(places)), rate)[: 1 if bare else 2], name)
         for name, places, time in _kinds(attribution)
@@ -280,7 +275,7 @@ def _kinds(attribution: Attribution) -> Iterator[tuple[str, Sequence[Place], Tim
 
 def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     names = {row.source: with_line(f"{row.source} {row.name}", row.details) for row in attribution.sources}
-    place, bare = _places(attribution), _without_model(attribution)
+    place, bare = _places(attribution), without_model(attribution)
     measured = [(row, row.time) for row in attribution.operators if row.time is not None]
     lines = [
         (
@@ -320,7 +315,7 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
 
 def _first(outputs: str, attribution: Attribution) -> str:
     """Return the first of the names of outputs, which a report gives for an operator, and the number of others."""
-    name, *others = re.split(", |\t", outputs) if _without_model(attribution) else [outputs]
+    name, *others = re.split(", |\t", outputs) if without_model(attribution) else [outputs]
     return f"{name} and {len(others)} more" if others else name
 
 

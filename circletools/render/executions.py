@@ -83,6 +83,11 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         yield from zip((name, *[""] * len(text)), wrap(text, _WIDTH, break_on_hyphens=False), strict=False)
 
 
+def without_model(attribution: Attribution) -> bool:
+    """Return whether rows of averages are shown as they are in the report."""
+    return attribution.averaged and attribution.named and not attribution.source_names
+
+
 def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     """Return what is known of the delegates, and what is not."""
     rows = [row for row in attribution.operators if "delegate" in row.code.lower()]
@@ -90,9 +95,12 @@ def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     if rows and "parts: " not in told:
         counts = Counter(row.code for row in rows)
         told = "; ".join(filter(None, (told, *(f"{name}, parts: {count}" for name, count in counts.items()))))
-    inner = [row.time.runs // attribution.executions for row in attribution.operators if row.time and row.backends]
-    if inner and "parts: " not in told and max(inner) > 1:
-        told = f"{told or 'delegate'}, parts: {max(inner)} or more (calls of one row)"
+    rows_ = [
+        row.time.runs for row in attribution.operators if row.time and row.backends and without_model(attribution)
+    ]
+    calls = max(rows_, default=0) // attribution.executions
+    if calls > 1 and "parts: " not in told:
+        told = f"{told or 'delegate'}, parts: {calls} or more (calls of one row)"
     elif told and not any(words in told for words in ("parts: ", "completely", "not be executed")):
         absent.append("delegate's parts")
     if rows and not any(row.kind == "inside" for row in attribution.added):

@@ -105,7 +105,7 @@ def test_text_of_some_tables() -> None:
     lines = list(attribution_text(found, ["module"]))
     assert (lines[0], lines[8]) == ("onert: averages; 1 of 4 operators timed, 2 more in 1 group", "modules")
     assert list(attribution_text(found, ["type"]))[-3].endswith(
-        "0.701  35.0%  3          -        in TfLiteGpuDelegateV2"
+        "0.701  35.0%      4    0.175  3          -        in TfLiteGpuDelegateV2"
     )
 
 

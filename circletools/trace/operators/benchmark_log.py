@@ -63,18 +63,17 @@ _DELEGATED = {
 def figures(lines: Iterable[str]) -> Whole:
     """Return the figures of one run of the program."""
     lines = [line for line in lines if len(line) <= _LONGEST]
-    words = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in _found(lines, _DELEGATED))
     models = [match[1].strip() for match in _found(lines, (_MODEL,)) if match[1].strip()]
-    options = {(match[1] or match[2]).replace("_", " ").lower(): match[3] for match in _found(lines, (_OPTION,))}
     means = [int(Decimal(match[1]) * (1_000_000 if match[2] else 1000)) for match in _found(lines, (_WARM_UP,))]
-    found = Whole(delegates=tuple(words), model=_named(models[-1]) if models else "", options=tuple(options.items()))
-    found = replace(found, warm_up_ns=tuple(means[-1:]))
+    words = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in _found(lines, _DELEGATED))
+    options = {(match[1] or match[2]).replace("_", " ").lower(): match[3] for match in _found(lines, (_OPTION,))}
+    values: dict[str, Any] = {"delegates": tuple(words), "options": tuple(options.items())}
+    values |= {"model": _named(models[-1]) if models else "", "warm_up_ns": tuple(means[-1:])}
     for pattern, names, unit in _FIGURES:
         for match in _found(lines, (pattern,)):
-            values: Any = (int(Decimal(value) * unit) for value in match.groups())
-            found = replace(found, **dict(zip(names, values, strict=True)))
-    peak = found.memory_bytes is None or any("eak memory footprint" in line for line in lines)
-    found = replace(found, memory_added=not peak)
+            values |= zip(names, (int(Decimal(value) * unit) for value in match.groups()), strict=True)
+    added = "memory_bytes" in values and not any("eak memory footprint" in line for line in lines)
+    found = Whole(**values, memory_added=added)
     statistics, tables = (_found(lines, (pattern,)) for pattern in (_STATISTICS, _OF_TABLE))
     if len(statistics) > 1:
         warm_up, regular = statistics[-2:]

@@ -23,7 +23,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 from circletools.errors import InvalidInputError
@@ -97,29 +97,25 @@ def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int
 
     A run begins where its options do or, after results, with a Markdown block or with other results.
     """
-    begins, results, tables = [0], [False], [False]
-    optioned, timings, since = False, "", 0
+    sessions: list[tuple[int, bool, str]] = [(0, False, "")]
+    optioned, since = False, 0
     for at in marks:
-        line, begin = lines[at], -1
-        if _BEGIN.search(line):
-            begin = at if optioned or results[-1] else -1
-        elif "```" in line:
-            begin = at if results[-1] else -1
-        elif "Info for Benchmark Initialization" in line:
-            begin = at if tables[-1] else -1
-        elif match := _TIMINGS.search(line):
-            begin = since or at if timings not in ("", match[0]) else -1
+        line, (begin, tables, timings), match = lines[at], sessions[-1], _TIMINGS.search(lines[at])
+        if (
+            (_BEGIN.search(line) and (optioned or tables or timings))
+            or ("```" in line and (tables or timings))
+            or ("Info for Benchmark Initialization" in line and tables)
+            or (match and timings not in ("", match[0]))
+        ):
+            begin, tables, timings = (match and since) or at, False, ""
+            sessions.append((begin, tables, timings))
+            optioned, since = False, 0
         elif timings and not since and _NEXT.search(line):
             since = at
-        if begin >= 0:
-            begins, results, tables = [*begins, begin], [*results, False], [*tables, False]
-            optioned, timings, since = False, "", 0
         optioned = optioned or "Graph: [" in line
-        timings = timings or (match[0] if (match := _TIMINGS.search(line)) else "")
-        tables[-1] = tables[-1] or "node type" in line
-        results[-1] = bool(timings) or tables[-1]
-    found = zip(pairwise((*begins, len(lines))), results, tables, strict=True)
-    return [(*ends, tabled) for ends, known, tabled in found if known]
+        sessions[-1] = begin, tables or "node type" in line, timings or (match[0] if match else "")
+    ends = [*(begin for begin, *_ in sessions[1:]), len(lines)]
+    return [(first, end, known) for (first, known, told), end in zip(sessions, ends, strict=True) if known or told]
 
 
 def _sections(lines: Sequence[str], marks: Sequence[int]) -> tuple[list[_Section], list[_Section]]:
