@@ -85,7 +85,7 @@ def test_a_file_that_was_cut_asks_whether_it_is_truncated(model: str) -> None:
     data = bytes_of(model)
     for size in range(8, len(data) // 2, 97):
         hint = str(refusal(data[:size]).hint)
-        needed = int(hint.rpartition(" ")[2].replace(",", ""))
+        needed = int(hint.split()[-2].replace(",", ""))
         assert hint.startswith("a truncated file?")
         assert size < needed <= len(data)
 
