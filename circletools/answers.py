@@ -158,10 +158,9 @@ def _contents(value: Any, name: str | None = None) -> str:
         return f"write {', '.join(ways[:3])}{', …' * (len(ways) > 3)}"
     if not isinstance(value, Sequence):
         return f"it has {', '.join(_public(value))}"
-    named = [one for base in getattr(value, "__orig_bases__", ()) for one in get_args(base)]
-    item = type(value[0]) if value else next(iter(named), None)
-    if not isinstance(item, type):
+    if not value:
         return "it is an empty list"
+    item = type(value[0])
     names = getattr(item, "_fields", None) or (_public(item) if issubclass(item, Attributes) else ())
     fields = f", each with {', '.join(names)}" if names else ""
     return f"it is a list of {len(value)} {item.__name__}{fields}{by_name(value, name)}"

@@ -32,10 +32,8 @@ def corrected(
     if owner is not None and (not given or title.endswith(f".{owner.__name__}")):
         return f"write {maker_of(owner)}" if given else f"{maker_of(owner)} makes one"
     (signature, hints), name = declared(call), title.rpartition(".")[2]
-    others = (*given[1:], *named.values()) if "edit" in hints else ()
-    saved = next((one for one in others if _is_file(one, _MODEL)), None)
-    given = tuple(one for one in given if one is not saved)
-    named = {word: one for word, one in named.items() if one is not saved}
+    saved = next((one for one in (*given[1:], *named.values()) if "edit" in hints and _is_file(one, _MODEL)), _SURE)
+    given, named = tuple(one for one in given if one is not saved), {k: v for k, v in named.items() if v is not saved}
     held, wrong, loose, unknown = _sorted_out(call, given["self" in signature.parameters :], named)
     held |= _placed(type(given[0]), loose) if title.endswith("Request") else {}
     place = f"{variable_of(owner)}.{name}" if owner else title
@@ -60,11 +58,10 @@ def corrected(
         plan = next((variable_of(type(one)) for one in loose if type(one).__name__ in ("Plan", "Affinity")), "")
         request = _request(kind, [] if plan else loose, unknown)
         return f"write {other.format(request=request, plan=plan or f'ct.plan(model, {request})', form=form)}"
-    target = "target" if saved is None else _shown(saved, "target")
     if any(type(one).__name__ == "ModelEdit" for one in (*given, *named.values())):
-        form += f"; edit.save({target})" * (saved is not None)
+        form += f"; edit.save({_shown(saved, 'target')})" * (saved is not _SURE)
     else:
-        form = kept(form, _shown(opened, "path") if isinstance(opened, str | os.PathLike) else "", target)
+        form = kept(form, _shown(opened, "path") * isinstance(opened, str | os.PathLike), _shown(saved, "target"))
     notes = (note for part, note in foreign()["notes"].items() if part in (title, *unknown) or part in form)
     form += next((f"; {note}" for note in notes), "")
     return f"write {form}" + (f"; it takes {', '.join(taken(call)) or 'nothing'}" if unknown else "")
@@ -173,9 +170,9 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Yield code that a value may stand for, with its result; or _SURE if it fits, None if it does not apply."""
     name, made, variable = place.rpartition(".")[2], maker_of(hint), variable_of(type(value))
     shown, is_file, is_model = _shown(value, name), isinstance(value, str | os.PathLike), _is_file(value, _MODEL)
-    classes = next((one.__name__ for one in classes_in(hint)), "")
+    places = [place, *(one.__name__ for one in classes_in(hint))]
     for place_of, ending, code in foreign()["files"]:
-        if _is_file(value) and place_of in (place, classes) and os.fspath(value).endswith(ending):
+        if place_of in places and _is_file(value) and os.fspath(value).endswith(ending):
             yield code.format(shown), _SURE
     if isinstance(value, Mapping | list | tuple) and place == "PlanRequest.rules":
         yield repr(_placement(value).get("rules", [])), _SURE
@@ -185,15 +182,15 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     if words := [word for one in kinds_of(hint) for word in words_of(one)]:
         near = next((one for one in words if meanings(str(one)) == meanings(str(value))), None)
         yield repr(near or nearest(str(value), map(str, words)) or words[0]), _SURE
-    if "ModelEdit" in (one.__name__ for one in classes_in(hint)):
+    if "ModelEdit" in places:
         yield "edit", _SURE
     names = [*value] if isinstance(value, list | tuple) else [value]
     if (find := foreign()["found"].get(name)) and "int" in str(hint) and names and isinstance(names[0], str):
         codes = ", ".join(find.format(repr(one)) for one in names)
         yield codes if hint is int else f"[{codes}]", _SURE
-    own = f"[{', '.join(f'model.subgraphs[0].tensors[{one}].name' for one in names)}]"
     is_indices = name in ("tensors", "every", "to", "from_") and all(isinstance(one, int) for one in names)
-    yield own, _SURE if is_indices else None
+    codes = ", ".join(f"model.subgraphs[0].tensors[{one}].name" for one in names if is_indices)
+    yield f"[{codes}]", _SURE if is_indices else None
     if np.ndarray in [getattr(one, "__origin__", one) for one in kinds_of(hint)]:
         yield f"numpy.array({shown}, tensor.numpy().dtype)", _SURE if shown != name and not is_file else None
     yield "True", True if bool in kinds_of(hint) else None
@@ -232,8 +229,8 @@ def _plain_ways(value: Any, items: list[Any], place: str, is_path: bool) -> Iter
         shipped = getattr(import_module("circletools.affinity"), known)()
         items = [one if one in shipped else nearest(one, shipped) or one for one in items]
     yield from (items, [getattr(one, "index", None) for one in items], [getattr(one, "name", one) for one in items])
-    yield [*map(str, items)] if all(isinstance(one, int | float | Path) for one in items) else None
-    yield [*value] if isinstance(value, Mapping) else None
+    is_plain = all(isinstance(one, int | float | Path) for one in items)
+    yield [*value] if isinstance(value, Mapping) else [*map(str, items)] if is_plain else None
 
 
 def _shown(value: Any, name: str) -> str:

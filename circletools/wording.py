@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache, cached_property
 from html import escape
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 SCHEMA_VERSION = 1
@@ -164,8 +164,7 @@ class MissingError(AttributeError):
     """The error for a missing attribute; its message is composed only when read, since `hasattr` ignores it."""
 
     def __str__(self) -> str:
-        fault = f"has no attribute {self.name!r}"
-        return str(_answers().answer(fault, self.obj, self.name))
+        return str(_answers().answer(f"has no attribute {self.name!r}", self.obj, self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AttributeError, (str(self),)
@@ -352,10 +351,9 @@ def html_table(rows: Iterable[Mapping[str, object]], count: int) -> str:
     """Format the first 200 of `count` rows as an HTML table; all rows have the same keys."""
     rows = list(islice(rows, _MOST_ROWS))
     lines = [rows[0], *(row.values() for row in rows)] if rows else []
-    tags = ["th", *["td"] * len(rows)] if rows else []
     cells = (
         "".join(f"<{tag}>{escape('' if cell is None else str(cell))}</{tag}>" for cell in line)
-        for tag, line in zip(tags, lines, strict=True)
+        for tag, line in zip(chain(["th"], repeat("td")), lines, strict=False)
     )
     rest = f"<p>{counted(count - len(rows), 'more row')}</p>" if count > len(rows) else ""
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>{rest}"
