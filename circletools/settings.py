@@ -19,7 +19,7 @@ from typing import Any
 
 from circletools.errors import InvalidInputError, UsageError
 from circletools.judging import CheckRequest
-from circletools.storage.documents import naming_files, read_bytes
+from circletools.storage.documents import read_bytes
 
 NAMES = ("circletools.toml", "pyproject.toml")
 _KEYS = ("select", "ignore", "fail-on", "baseline", "per-file-ignores")
@@ -53,21 +53,20 @@ def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
         unknown = sorted(({*table} - {*_KEYS}) | ({*whole} - {"check"}))
         if unknown:
             raise ValueError(f"unknown setting {unknown[0]!r}; known settings: {', '.join(_KEYS)}")
-        ignores = {pattern: _codes(codes) for pattern, codes in table.get("per-file-ignores", {}).items()}
         fail_on = table.get("fail-on", "warning")
         if fail_on not in ("warning", "error", "never"):
             raise ValueError(f"fail-on is {fail_on!r}, not 'warning', 'error' or 'never'")
         folder = Path(name).resolve().parent
-        baseline = table.get("baseline")
-        with naming_files():
-            return CheckRequest(
-                select=_codes(table.get("select", [])),
-                ignore=_codes(table.get("ignore", [])),
-                baseline=None if baseline is None else folder / baseline,
-                fail_on=fail_on,
-                per_file_ignores=ignores,
-                folder=folder,
-            )
+        return CheckRequest(
+            select=_codes(table.get("select", [])),
+            ignore=_codes(table.get("ignore", [])),
+            baseline=folder / table["baseline"] if "baseline" in table else None,
+            fail_on=fail_on,
+            per_file_ignores={pattern: _codes(codes) for pattern, codes in table.get("per-file-ignores", {}).items()},
+            folder=folder,
+        )
+    except UsageError as error:
+        raise UsageError(error.message, location=name, hint=error.hint) from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidInputError(f"invalid settings: {error}", location=name) from error
 

@@ -90,6 +90,8 @@ def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
                 yield f"  {one.code} {one.location}: {one.message}"
             if target.obstacles and target.refused and not full:
                 yield f"  once loaded, the model would have {counted(target.refused, 'refused operator')} (--full)"
+                words = {word for one in target.obstacles for word in one.finding.message.split()}
+                yield from _misfits_text([one for one in target.misfits if one.code in words], full)
             if full or not target.cause:
                 yield from _misfits_text(target.misfits, full)
                 yield from _sources_text(target, _MOST_ROWS if full else 2 * _MOST_REASONS)

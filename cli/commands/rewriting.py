@@ -146,7 +146,9 @@ def compact(
         _without_names(model, to, in_place) if strip_names else nullcontext(model) as named,
     ):
         if prune:
-            result = ct.surgery.prune(named, to, outputs=outputs, in_place=in_place, progress=of_bytes)
+            pruned = ct.surgery.prune(named, to, outputs=outputs, in_place=in_place, progress=of_bytes)
+            sizes = f"{named.wire.size} -> ", f"{model.wire.size} -> "
+            result = ct.types.RewriteResult(tuple(line.replace(*sizes) for line in pruned.changes), pruned.notes)
         else:
             after = ct.compact(named, to, in_place=in_place, progress=of_bytes)
             result = ct.types.RewriteResult((f"{model.wire.size} -> {after} bytes",))

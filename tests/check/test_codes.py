@@ -68,12 +68,6 @@ def test_a_code_is_explained() -> None:
     )
 
 
-def test_an_unknown_code_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ct.UsageError) as caught:
-        ct.checks.explain("DUPLICATE_OUTPT")
-    assert str(caught.value) == "there is no finding 'DUPLICATE_OUTPT' (did you mean 'DUPLICATE_OUTPUT'?)"
-
-
 def test_only_what_check_reports_can_be_selected() -> None:
     with pytest.raises(ct.UsageError) as caught:
         ct.checks.CheckRequest(ignore=("STRAY_FILE",))

@@ -76,3 +76,5 @@ def test_wrong_settings_are_refused_by_name(text: str, tmp_path: Path) -> None:
     with pytest.raises(ct.InvalidInputError, match="invalid settings"):
         ct.checks.read_settings(file)
     assert run("check", tmp_path, "--config", file).returncode == 3
+    file.write_text('[check]\nselect = ["A"]')
+    assert b"circletools.toml: there is no finding 'A'" in run("check", tmp_path, "--config", file).stderr

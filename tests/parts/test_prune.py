@@ -234,6 +234,7 @@ def test_the_command(tmp_path: Path) -> None:
     ran = run("compact", source, out, "--prune", "--outputs")
     assert (ran.status, ran.err.splitlines()[0]) == (0, "1 subgraph removed")
     assert out.read_bytes() == pruned(source.read_bytes(), outputs=True)[0]
+    assert f"\n{source.stat().st_size} -> " in run("compact", source, out, "--prune", "--strip-names").err
     assert run("compact", out, "--prune", "--in-place").err == "nothing to change\n"
     assert run("compact", source, source, "--prune").status == 2
 

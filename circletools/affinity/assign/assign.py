@@ -73,8 +73,6 @@ class Assignment:
     def refusal(self, number: int, subgraph: int, operator: int) -> Refusal | None:
         """Return why a device refuses an operator, or None if the device accepts it or has no capability table."""
         device = self.devices[number]
-        if self.decided_by[subgraph][operator] is _WITH_READERS:
-            return None
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
     def refused(self) -> Refusals:
