@@ -209,7 +209,7 @@ class Subgraph(Attributes):
             raise UsageError(
                 "the file has no values for this tensor",
                 location=location,
-                hint="the tensor is computed; tensors with values have .is_constant",
+                hint="the tensor is computed; only tensors with .is_constant have values",
             )
         return array_of(view, self._buffers()[view.buffer].data, self._tensor_table(tensor), self.columns.schema)
 

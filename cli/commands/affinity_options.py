@@ -49,7 +49,7 @@ def _repeated(name: str, words: str, metavar: str) -> Any:
 
 
 COSTS = {
-    "costs": _option(Path | None, "--costs", "Operator times on each device (JSON); minimize the total.", "FILE"),
+    "costs": _option(Path | None, "--costs", "Operator times on each device (JSON), to minimize the total.", "FILE"),
     "traces": _repeated("--trace", "An operator trace with the times on a device", "DEVICE=TRACE"),
     "copy_rate": _option(
         float, "--copy-rate", "Bandwidth of copies that are not in --costs.", "BYTES_PER_US", min=1e-9

@@ -94,7 +94,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
      at(1), "available: CONV_2D, FULLY_CONNECTED; annotate-affinity"),
     ("onert", with_affinity(graph_of("FULLY_CONNECTED", type_="INT8"), ["ruy"]),
      f"ruy computes only in FLOAT32; 'x' is INT8 {MEASURED}", at(0),
-     "run it on cpu; ruy would fail or return wrong numbers"),
+     "use cpu here; ruy would fail or return wrong numbers"),
     ("onert", with_affinity(graph_of("CONV_2D", "CONV_2D", tap=True), ["ruy", "cpu"]),
      f"the output 't0' of {at(0)} (ruy) is read here on cpu, where it is zero if onert allocates the outputs "
      f"{MEASURED}", at(1), "run fix-outputs --detach-taps, then annotate-affinity for the operators that it adds"),

@@ -104,7 +104,7 @@ def _check_operator(graph: Graph, operator: int, device: str) -> None:
         kind = graph.values.types[tensor] if tensor >= 0 else "FLOAT32"
         if kind != "FLOAT32":
             message = f"ruy computes only in FLOAT32; {graph.values.name(tensor)!r} is {kind} ({_MEASURED})"
-            raise EditError(message, location=place, hint="run it on cpu; ruy would fail or return wrong numbers")
+            raise EditError(message, location=place, hint="use cpu here; ruy would fail or return wrong numbers")
 
 
 def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -> None:

@@ -69,7 +69,7 @@ def unpacked(pieces: Pieces, name: str, most: int) -> tuple[Pieces, str]:
         raise InvalidInputError(
             "zstd compression is not supported",
             location=name,
-            hint="install zstd and pipe it in: zstd -dc FILE | circletool ... -",
+            hint="install zstd and pipe the file in: zstd -dc FILE | circletool ... -",
         )
     if start.startswith(_ZIP):
         raise InvalidInputError("this is a ZIP archive, not a trace", location=name, hint="extract the trace from it")
