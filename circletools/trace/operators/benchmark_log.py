@@ -21,13 +21,15 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
         (r"nference timings in us: .*First inference: #", (_FIRST,), 1000),
         (r"nference timings in us: .*(?:\(avg\)|no stats|Inference): #", (_MEAN,), 1000),
         (r"Model initialization: +# ms", (_INIT,), 1_000_000),
-        (r"Warmup \(first\): +# ms", (_FIRST,), 1_000_000),
+        (r"(?:Warmup \(first\)|First inference): +# ms", (_FIRST,), 1_000_000),
         (r"Inference \(avg\): +# ms", (_MEAN,), 1_000_000),
         (r"Warmup \(avg\): +\S+ ms \(# runs\)", ("warm_up_runs",), 1),
+        (r"Inference \(avg\): +\S+ ms \(# runs\)", ("runs",), 1),
         (r"emory footprint [^(]*\(MB\): init=# overall=#", ("initial_memory_bytes", "memory_bytes"), 1 << 20),
         (r"peak memory footprint \(MB\) via periodic monitoring: #", ("memory_bytes",), 1 << 20),
         (r"Init footprint: +# MB", ("initial_memory_bytes",), 1 << 20),
         (r"Overall footprint: +# MB", ("memory_bytes",), 1 << 20),
+        (r"Peak memory: +# MB", ("memory_bytes",), 1 << 20),
         (r"model file size \(MB\): #", ("model_bytes",), 1_000_000),
         (r"threads(?: used for CPU inference)?(?:: \[|=)#", ("threads",), 1),
         (r"Initialized session in #ms", (_INIT,), 1_000_000),  # the last pattern wins: others round
@@ -40,6 +42,9 @@ _RANGE = r"\bcount=(\d{1,9}) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# me
 )
 _STATISTICS, _OF_TABLE = re.compile(rf"(?<!s\): ){_RANGE}"), re.compile(rf"seconds\): {_RANGE}")
 _MODEL = re.compile(r"(?:\bGraph: \[|Loading model from: |Loaded model |--graph=)([^]\r`' <]+)")
+_PEAK = re.compile(r"eak memory(?: footprint|: )")
+_RANGES = ("min", "max", "std", "p5", "median", "p95")
+_SPREAD = re.compile(rf"Inference \(({'|'.join(_RANGES)})\): +{_NUMERAL}")
 _WARM_UP = re.compile(rf"\bWarmup(?: \(avg\))?: +{_NUMERAL}( ms)?")
 _OPTION = re.compile(
     r"(?:--((?:\w+_)?(?:use|allow|require|accelerator|backend)_\w+)=|\b((?:Use|Allow|Enable running|Require"
@@ -72,8 +77,10 @@ def figures(lines: Iterable[str]) -> Whole:
     for pattern, names, unit in _FIGURES:
         for match in _found(lines, (pattern,)):
             values |= zip(names, (int(Decimal(value) * unit) for value in match.groups()), strict=True)
-    added = "memory_bytes" in values and not any("eak memory footprint" in line for line in lines)
-    found = Whole(**values, memory_added=added)
+    added = "memory_bytes" in values and not any(_PEAK.search(line) for line in lines)
+    spread = {match[1]: int(Decimal(match[2]) * 1_000_000) for match in _found(lines, (_SPREAD,))}
+    times = tuple(spread[name] for name in _RANGES if name in spread)
+    found = Whole(**values, memory_added=added, range_ns=times if len(times) in (3, 6) else ())
     statistics, tables = (_found(lines, (pattern,)) for pattern in (_STATISTICS, _OF_TABLE))
     if len(statistics) > 1:
         warm_up, regular = statistics[-2:]
@@ -83,6 +90,8 @@ def figures(lines: Iterable[str]) -> Whole:
         found = replace(found, first_ns=first or found.first_ns, mean_ns=mean or found.mean_ns)
         found = replace(found, warm_up_runs=int(warm_up[1]), warm_up_ns=_times(warm_up, 5, 3, 4) or found.warm_up_ns)
         tables = [regular]
+    elif statistics and statistics[0][5] and int(Decimal(statistics[0][5]) * 1000) == found.mean_ns:
+        tables = statistics
     elif found.mean_ns is not None or not tables:
         return found
     return replace(found, range_ns=_times(tables[-1], 3, 4, 6, 7, 8, 9), runs=int(tables[-1][1]))
