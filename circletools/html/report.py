@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from circletools.findings import Finding, Severity
@@ -26,7 +26,7 @@ __all__ = ["Report", "report_html"]
 class Report(Attributes):
     """An HTML page, and notes that count its errors and warnings."""
 
-    html: bytes
+    html: bytes = field(repr=False)
     notes: tuple[Finding, ...]
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from circletools.asking import as_file
 from circletools.errors import InvalidInputError, UsageError
@@ -28,7 +28,7 @@ class Profile(Attributes):
 
     program: str
     version: str
-    data: bytes
+    data: bytes = field(repr=False)
     trace: OperatorTrace
     attribution: Attribution
 
