@@ -93,11 +93,12 @@ class _Bounds:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.tensors = np.diff(model.tensor_columns.splits)
+        groups, known = "external_buffer_groups", model.root.type.by_name  # Circle has none
         self.counts: dict[RoleKind, int] = {
             "buffer": len(model.buffers),
             "operator_code": len(model.operator_codes),
             "subgraph": len(model.subgraphs),
-            "external_buffer_group": _count(model, "external_buffer_groups"),
+            "external_buffer_group": int(model.root.vectors(groups).count[0]) if groups in known else 0,
         }
         self.described = _described(model)
 
@@ -141,11 +142,6 @@ class _Bounds:
         yield from _check(indices, _bounds(indices, counts))
 
 
-def _count(model: Model, name: str) -> int:
-    """Return the length of a vector of the root; 0 if the format lacks the vector."""
-    return int(model.root.vectors(name).count[0]) if name in model.root.type.by_name else 0
-
-
 def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of objects in the subgraph of each index; a missing subgraph is reported separately."""
     owners = indices.subgraphs
@@ -164,26 +160,32 @@ def _described(model: Model) -> NDArray[np.int64] | None:
 
 
 def _check_external(model: Model) -> Iterator[Finding]:
-    """Check that data outside the flatbuffer is inside the file."""
-    splits, limit = model.operator_columns.splits, model.wire.size
+    """Check that data outside the flatbuffer is inside the file; runtimes read it for custom operators only."""
+    operators, limit = model.operator_columns, model.wire.size
+    custom = np.array([*(one.name.startswith("CUSTOM:") for one in model.operator_codes), True])
     for data in external_data(model):
         end = data.offsets.astype(np.float64) + data.sizes  # as floats, so that hostile values cannot wrap around
+        ignored = np.zeros(len(data.rows), np.bool_)
+        if data.kind != "Buffer":
+            ignored = ~custom[np.minimum(operators.code_indices[data.rows], len(custom) - 1)]
+        if data.kind == "large_custom_options":  # options in the flatbuffer come first
+            ignored |= operators.tables.vectors("custom_options").count[data.rows] > 0
 
         def place(row: int, data: ExternalData = data) -> str:
             index = int(data.rows[row])
-            return (
-                f"buffers[{index}]"
-                if data.kind == "Buffer"
-                else f"{place_of('operators', splits, index)}.{data.kind}"
-            )
+            owner = f"{place_of('operators', operators.splits, index)}.{data.kind}"
+            return f"buffers[{index}]" if data.kind == "Buffer" else owner
 
-        def message(row: int, data: ExternalData = data) -> str:
+        def message(row: int, data: ExternalData = data, ignored: NDArray[np.bool_] = ignored) -> str:
             index = int(data.rows[row])
-            read = data.kind == "Buffer" and index > 0 and not model.buffers.data.count[index]
-            needed = "; LiteRT refuses the model" * (read and index in model.tensor_columns.buffers)
-            return f"{data.sizes[row]} bytes at {data.offsets[row]}, but the file ends at {limit}{needed}"
+            read = data.kind == "large_custom_options" and not ignored[row]
+            if data.kind == "Buffer":
+                read = 0 < index in model.tensor_columns.buffers and not model.buffers.data.count[index]
+            ending = "; LiteRT refuses the model" * read + "; no runtime reads them" * bool(ignored[row])
+            return f"{data.sizes[row]} bytes at {data.offsets[row]}, but the file ends at {limit}{ending}"
 
-        yield from findings_at(_EXTERNAL, np.flatnonzero(end > limit), place, message)
+        yield from findings_at(_EXTERNAL, np.flatnonzero((end > limit) & ~ignored), place, message)
+        yield from findings_at(_EXTERNAL, np.flatnonzero((end > limit) & ignored), place, message, "info")
 
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:

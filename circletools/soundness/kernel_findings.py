@@ -35,7 +35,7 @@ _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "IN
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 _PRODUCTS = ("CONV_2D", "FULLY_CONNECTED")
 _JOINING = ("CONCATENATION", "PACK")
-_NARROW = ("INT8", "UINT8", "INT16")
+_NARROW, _DELEGATED = ("INT8", "UINT8", "INT16"), ("FLOAT32", "INT8", "UINT8")
 _REFUSED = "LiteRT's kernel refuses the operator"
 _Wrong = tuple[str, NDArray[np.bool_], str]
 """The code of a finding, a mask of the operators that it is about, and its message."""
@@ -169,7 +169,10 @@ def _wrong_slots(whole: Whole, name: str, slots: Indices, needs: Mapping[str, An
         known = (slots[:, 1:3] >= 0) & (whole.is_input | whole.has_data)[slots[:, 1:3]]
         length = np.where(shapes.count, shapes.element(0), 1)[third]
         wrong = known.all(axis=1) & (shapes.count[third] <= 1) & (length != shapes.element(needs["channels"])[second])
-        yield "OPERATOR_SLOTS", wrong, f"the bias of {name} must have one value for each channel; {_REFUSED}"
+        delegated = _is(whole, slots[:, 0], _DELEGATED) & (length > 0) & (name != "FULLY_CONNECTED")
+        message = f"the bias of {name} must have one value for each channel; {_REFUSED}"
+        yield "OPERATOR_SLOTS", wrong & ~delegated, message
+        yield "OPERATOR_SLOTS", wrong & delegated, f"{message}, unless its XNNPACK delegate runs the operator"
 
 
 def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices) -> Iterator[_Wrong]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from circletools.errors import shortened
 from circletools.findings import Finding
 from circletools.flatbuf.schema import load_roles, schema_document
 from circletools.model.model import Model
-from circletools.model.options import enum_of_field
+from circletools.model.options import OPTION_FIELDS, enum_of_field, union_tables
 from circletools.model.verify import findings_at
 from circletools.soundness.graph_findings import CORRECT
 from circletools.soundness.kernel_findings import kernel_findings
@@ -68,7 +69,7 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
         yield from _counts(model, whole, used)
         yield from _types(model, whole, used)
         yield from kernel_findings(model, whole, _litert("operators"))
-    yield from _options(model)
+    yield from _options(model, whole)
 
 
 def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
@@ -176,17 +177,22 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
         yield from findings_at("OPERATOR_TYPES", bad, place, message)
 
 
-def _options(model: Model) -> Iterator[Finding]:
-    """Find option values that no runtime supports: in enums, strides and dilations of all operators."""
-    for name, tables in model.reachable.tables.items():
-        for field in tables.type.fields if name.endswith("Options") else ():
+def _options(model: Model, whole: Whole) -> Iterator[Finding]:
+    """Find option values that no runtime supports: enums, strides and dilations, unless the options are another's."""
+    codes, tables = [code.name.replace("_", "") for code in model.operator_codes], whole.operators.tables
+    for rows, chosen in chain.from_iterable(union_tables(tables, field, model.schema) for field in OPTION_FIELDS):
+        name = chosen.type.name
+        own = np.array([name[: -len("Options")].upper() in code for code in codes], np.bool_)
+        mine = np.flatnonzero(own[whole.operators.code_indices[rows]])
+        read = chosen.take(mine[np.unique(chosen.at[mine], return_index=True)[1]])
+        for field in chosen.type.fields if len(read) else ():
             role = load_roles().get((name, field.name))
             kind = None if role is None else role.kind
             enum = enum_of_field(name, field.name) or "MirrorPadMode" * (name == "MirrorPadOptions")
             members = model.schema.enums.get(enum)
             if kind != "subgraph" and members is None and not _STEPS.fullmatch(field.name):
                 continue
-            every = tables.vectors(field.name).flat() if field.kind == "vector" else tables.scalars(field.name)
+            every = read.vectors(field.name).flat() if field.kind == "vector" else read.scalars(field.name)
             values = np.unique(every)
             if kind == "subgraph":
                 known, allowed = values >= 0, "not a subgraph"

@@ -59,8 +59,9 @@ def signed(inputs: Sequence[tuple[str, int]], outputs: Sequence[tuple[str, int]]
     return lambda graph: graph.build.signature(key, inputs, outputs)
 
 
-def with_options(kind: str, **fields: int) -> Change:
-    return operator(1, "builtin_options", Table(kind, **fields))
+def with_options(kind: str, code_name: str, **fields: object) -> Change:
+    options = {"builtin_options" + "_2" * kind.startswith("Stablehlo"): Table(kind, **fields)}
+    return lambda graph: update(graph.table.operators[1], options | {"opcode_index": graph.build.code(code_name)})
 
 
 SOUND: list[Change] = [
@@ -74,8 +75,8 @@ SOUND: list[Change] = [
     operator(1, "inputs", [1, 2]),
     code(1, version=6),
     signed([("x", 0)], [("z", 3)]),
-    with_options("AddOptions", fused_activation_function=5),
-    with_options("Conv2DOptions", stride_w=1, stride_h=65535, dilation_w_factor=1, dilation_h_factor=1),
+    with_options("AddOptions", "ADD", fused_activation_function=5),
+    with_options("Conv2DOptions", "ADD", stride_w=0),
     lambda graph: graph.operator("CONCATENATION", [0] * 40, [graph.tensor("o")]),
     lambda graph: graph.operator(Code("CUSTOM", custom="mine"), [0], [-1]),
     lambda graph: graph.operator(Code("CUSTOM", custom="mine"), [-1], [graph.tensor("o")]),
@@ -229,27 +230,22 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         "LiteRT's kernel for ADD does not support FLOAT32, INT32 -> FLOAT32",
     ),
     "enum": (
-        with_options("AddOptions", fused_activation_function=6),
+        with_options("AddOptions", "ADD", fused_activation_function=6),
         [("UNKNOWN_OPTION", W, "AddOptions.fused_activation_function")],
         "is 6, which is not a member of ActivationFunctionType",
     ),
     "stride": (
-        with_options("Pool2DOptions", stride_w=0, stride_h=1),
-        [("UNKNOWN_OPTION", W, "Pool2DOptions.stride_w")],
+        with_options("Pool2DOptions", "MAX_POOL_2D", stride_w=0, stride_h=1 << 16),
+        [("UNKNOWN_OPTION", W, f"Pool2DOptions.stride_{side}") for side in "wh"],
         "is 0, which is not a valid step",
     ),
-    "long stride": (
-        with_options("Pool2DOptions", stride_w=1, stride_h=1 << 16),
-        [("UNKNOWN_OPTION", W, "Pool2DOptions.stride_h")],
-        "is 65536, which is not a valid step",
-    ),
     "called": (
-        with_options("WhileOptions", cond_subgraph_index=0, body_subgraph_index=-1),
+        with_options("WhileOptions", "WHILE", cond_subgraph_index=0, body_subgraph_index=-1),
         [("UNKNOWN_OPTION", W, "WhileOptions.body_subgraph_index")],
         "is -1, which is not a subgraph",
     ),
     "branches": (
-        operator(1, "builtin_options_2", Table("StablehloCaseOptions", branch_subgraph_indices=[0, -1])),
+        with_options("StablehloCaseOptions", "STABLEHLO_CASE", branch_subgraph_indices=[0, -1]),
         [("UNKNOWN_OPTION", W, "StablehloCaseOptions.branch_subgraph_indices")],
         "is -1, which is not a subgraph",
     ),
