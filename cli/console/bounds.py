@@ -10,12 +10,14 @@ import mmap
 import os
 import signal
 import stat
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from traceback import walk_stack
 from types import FrameType
 
 import circletools as ct
@@ -29,8 +31,8 @@ _TICK, _PAUSE = 0.025, 1.0
 _LIBRARIES = 64 << 20  # mapped bytes beyond these are data in other files
 _MOST_FILES = 10_000
 _UNPACKED = 10  # the usual ratio of a trace's size to its compressed size
+_TEMPORARY = ".circletool-"  # in the names of unfinished outputs
 _STATM = Path("/proc/self/statm")
-
 
 _enabled = False
 
@@ -47,9 +49,13 @@ class Exceeded(BaseException):
 
 
 def enable() -> None:
-    """Let `watch` take effect. The program's own processes call this; others that only run its commands do not."""
+    """Let `watch` take effect. The program's own processes call this; others that only run its commands do not.
+
+    The watch ends just before an output gets its name, so that no command leaves an output and then fails.
+    """
     global _enabled  # noqa: PLW0603 - a property of the process, as the timer is
     _enabled = True
+    sys.addaudithook(lambda event, paths: stop() if event == "os.rename" and _TEMPORARY in str(paths[0]) else None)
 
 
 def allow(times: int) -> None:
@@ -76,7 +82,7 @@ def watch(words: Iterable[str]) -> None:
     given = sum(size or 0 for size in sizes)
     first_seconds, (first_private, first_mapped) = time.process_time(), _memory()
 
-    def look(_signal: int, _frame: FrameType | None) -> None:
+    def look(_signal: int, frame: FrameType | None) -> None:
         private, mapped = _memory()
         seconds, size = time.process_time() - first_seconds, max(given, mapped - first_mapped - _LIBRARIES)
         used = ""
@@ -84,7 +90,8 @@ def watch(words: Iterable[str]) -> None:
             used = f"{seconds:.0f} s of processor time"
         if private - first_private > times * (BYTES + TIMES * size):
             used = f"{(private - first_private) >> 20:,} MiB of memory"
-        if used:
+        # In Python 3.11, an exception becomes another one where a class names its members.
+        if used and all(one.f_code.co_name != "__set_name__" for one, _ in walk_stack(frame)):
             # The cleanup must not be interrupted; if something swallows the exception, the next one follows.
             signal.setitimer(signal.ITIMER_VIRTUAL, _PAUSE, _TICK)
             raise Exceeded(used, given)

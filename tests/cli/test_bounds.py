@@ -31,12 +31,7 @@ main()
 def _python(code: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "CIRCLETOOL_LIMITS"} | variables
     return subprocess.run(
-        [sys.executable, "-c", code, *words],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
+        [sys.executable, "-c", code, *words], check=False, capture_output=True, text=True, env=environment, timeout=99
     )
 
 
@@ -62,6 +57,13 @@ def test_a_command_ends_with_one_error_and_without_an_output(rest: str, tmp_path
     assert "Traceback" not in ended.stderr
     assert not list(tmp_path.iterdir())
     assert _python(_RUN.format(seconds=-1000, bytes=1 << 40), *words, CIRCLETOOL_LIMITS="off").returncode == 0
+
+
+def test_a_command_is_no_longer_watched_once_its_output_has_its_name(tmp_path: Path) -> None:
+    (tmp_path / ".circletool-x").touch()
+    code = "import os, signal, sys\nfrom circletool_cli.console import bounds\nbounds.enable()\nbounds.watch(['x'])\n"
+    code += "print(os.replace(*sys.argv[1:]), signal.getitimer(signal.ITIMER_VIRTUAL)[0])"
+    assert _python(code, str(tmp_path / ".circletool-x"), str(tmp_path / "out")).stdout == "None 0.0\n"
 
 
 @pytest.mark.parametrize(("said", "times", "left"), [("8", 4, "32"), ("8", 0, "0"), ("off", 4, "0"), ("0", 4, "0")])
