@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NoReturn, TypeVar
 
 from circletools.errors import CircleToolsError, InvalidInputError
@@ -25,6 +25,8 @@ from circletools.wording import SCHEMA_VERSION
 
 _DEEPEST = 100
 _TOO_DEEP = f"arrays and objects are nested more than {_DEEPEST} deep"
+EXCESSIVE = "it has far more arrays and objects than its size justifies"
+_MOST, _CHARACTERS = 500_000, 40  # arrays and objects, and characters for each further one; each takes 300 bytes
 
 
 class Object(dict[str, Any]):
@@ -57,7 +59,14 @@ def read_json(data: bytes | str, name: str, *, lines: bool = False) -> Any:
     return value
 
 
+def is_excessive(text: str) -> bool:
+    """Return whether the arrays and objects of a JSON document would take far more memory than its text."""
+    return text.count("[") + text.count("{") > _MOST + len(text) // _CHARACTERS
+
+
 def _decoded(text: str, *, lines: bool) -> Any:
+    if is_excessive(text):
+        raise _RefusedError(EXCESSIVE)
     if not lines:
         try:
             return json.loads(text, object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
@@ -138,11 +147,8 @@ def naming_files() -> Iterator[None]:
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return the contents of a file. Raises InvalidInputError."""
-    source = open_source(path)
-    try:
+    with closing(open_source(path)) as source:
         return bytes(source.octets)
-    finally:
-        source.close()
 
 
 def read_baseline(

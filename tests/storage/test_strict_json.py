@@ -42,7 +42,6 @@ def test_objects_know_the_line_that_they_begin_in() -> None:
         ('{"a": 1, "a": 1}', "x.json:1: not JSON: the key 'a' occurs twice in one object"),
         ('[{},\n{"b": 1, "a": [\n{"c": 1,\n"c": 2}], "b": 1}]', "x.json:3: not JSON: the key 'c' occurs twice"),
         ('[{"b": 1},\n{"b": 1, "c": {},\n"b": 2}]', "x.json:2: not JSON: the key 'b' occurs twice"),
-        ('{"a": 1, "b": 1, "b": 1}', "x.json:1: not JSON: the key 'b' occurs twice"),
         ('{\n"a":\n{"b": NaN}}', "x.json:3: not JSON: NaN is not a JSON number"),
         ('{"a": -Infinity}', "x.json:1: not JSON: -Infinity is not a JSON number"),
         ('\n{"a": 1e999}', "x.json:2: not JSON: 1e999 is too large"),
@@ -51,6 +50,7 @@ def test_objects_know_the_line_that_they_begin_in() -> None:
         ("[" * 101 + "]" * 101, "x.json:1: not JSON: arrays and objects are nested more than 100 deep"),
         ('{"a":' * 150 + "0" + "}" * 150, "nested more than 100 deep"),
         ("[" * 100_000, "nested more than 100 deep"),
+        ("[" + "[]," * 600_000 + "0]", "far more arrays and objects"),
     ],
 )  # fmt: skip
 def test_what_is_refused(data: str | bytes, said: str, *, lines: bool) -> None:

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from typing import Any
 
 from circletools.errors import InvalidInputError
+from circletools.storage.documents import EXCESSIVE, is_excessive
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nanoseconds, nothing_found
 
 _OPERATOR = re.compile(r"@(\d{1,9}) (.*)", re.DOTALL)
@@ -57,6 +58,8 @@ def _load(data: bytes) -> list[_Event]:
 
     try:
         text = data.decode("utf-8-sig", "surrogateescape")
+        if is_excessive(text):
+            raise InvalidInputError(f"not a trace: {EXCESSIVE}")
         json.loads(text, object_hook=keep, parse_int=str, parse_float=str)
     except json.JSONDecodeError as error:
         hint = "onert finishes the file when its session is closed" if error.pos >= len(text.rstrip()) else None
