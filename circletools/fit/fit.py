@@ -44,7 +44,7 @@ __all__ = ["fit"]
 _Refusals = Sequence[Refusal | None]
 _INFERRING = {"litert-cpu": True, "onert-cpu": False, "openvino-cpu": True}
 """The targets that compute all shapes except those of inputs, and whether they also fold values made from shapes."""
-_INFERABLE = r"has rank 0|is INT\d\d unquantized computed"
+_INFERABLE = r"has rank 0|is INT\d\d unquantized computed"  # reasons that a missing shape or value may explain
 
 
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
@@ -107,7 +107,8 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     facts = model.graphs
     known = Counter(question.known.misfits)
     refused = [why_not(question.table, subgraph) for subgraph in facts]
-    if question.name in _INFERRING and any(map(_depends_on_shapes, refused)):
+    unknown = (one for some in refused for one in set(some) if one and not one.measured)
+    if question.name in _INFERRING and any(re.search(_INFERABLE, one.reason) for one in unknown):
         shaped, folded = question.shaped()
         if not _INFERRING[question.name]:
             folded = set()
@@ -148,11 +149,6 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         if memory and answer.verdict and answer.verdict.arena_bytes is not None:
             memory = memory.measured(answer.verdict.arena_bytes)
     return replace(target, asked=asked, memory=memory)
-
-
-def _depends_on_shapes(refused: _Refusals) -> bool:
-    """Return whether the table does not know some operator for a reason that a missing shape or value may explain."""
-    return any(one and not one.measured and re.search(_INFERABLE, one.reason) for one in set(refused))
 
 
 def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str:

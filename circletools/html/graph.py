@@ -135,18 +135,15 @@ def module_groups(graphs: Sequence[Graph], origins: Origins, modules: ModuleTree
     inside: Counter[int] = Counter()
     chains = []
     for graph in graphs:
-        chains.append([_chain(modules, min(origins.of(graph.index, one), default=None)) for one in range(len(graph))])
+        firsts = [min(origins.of(graph.index, one), default=None) for one in range(len(graph))]
+        ways = ([] if one is None else [*modules.upwards(modules.of_source[one][0])] for one in firsts)
+        chains.append([way[::-1] for way in ways])  # the outermost module first
         inside.update(module for chain in chains[-1] for module in chain)
     few = _MOST_AT_ONCE * len(graphs)
     return [
         [next((module for module in chain if inside[module] <= few), chain[-1] if chain else ROOT) for chain in rows]
         for rows in chains
     ]
-
-
-def _chain(modules: ModuleTree, source: int | None) -> list[int]:
-    """Return the modules that contain a source, the outermost first."""
-    return [] if source is None else [*modules.upwards(modules.of_source[source][0])][::-1]
 
 
 def module_picture(graph: Graph, modules: Sequence[int]) -> tuple[Layout, Edges, list[dict[str, Any]]]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import replace as replaced
 
 import numpy as np
-from numpy.typing import NDArray
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
@@ -70,19 +68,15 @@ def embed(
         root = os.getcwd()
         details = {source: one.relative(root) for source, one in details.items()}
     name_of = dict(zip(columns.numbers, columns.names, strict=True)) if details else {}
+    united = [np.empty(0, np.uint64), *described.values()]  # the ONE compiler merges entries with equal indices
     entries = {
         SOURCE_TABLE: encode_ascending(columns.numbers, columns.names),
-        OP_TABLE: tables[0] if [*tables] == [0] else _united(described.values()),
+        OP_TABLE: tables[0] if [*tables] == [0] else encode_operator_keys(np.concatenate(united)),
         EXACT_TABLE: pack_exact(tables) if any(tables) else None,
         DETAILS_TABLE: encode_details(details, name_of) if details else None,
         STAMP: encode_stamp(stamp_model(model)) if stamp else None,
     }
     return replaced(write_entries(edit, entries), notes=notes)
-
-
-def _united(keys: Iterable[NDArray[np.uint64]]) -> bytes:
-    """Return one op table for all subgraphs, since the ONE compiler merges entries with equal operator indices."""
-    return encode_operator_keys(np.concatenate([np.empty(0, np.uint64), *keys]))
 
 
 def _check(model: ModelGraph, origins: Origins) -> None:

@@ -56,11 +56,7 @@ class _Follower:
             if edit.metadata_value(EXACT_TABLE) is not None and origins.scope == "exact":
                 edit.set_metadata(EXACT_TABLE, encode_exact(changed.operators))
         stamp = edit.metadata_value(STAMP)
-        known = stamp is not None and bytes(stamp) == self._stamp
-        if (
-            known
-            or compare_stamp(model_graph(edit.model), stamp).state == "fresh"
-            or (stamp is None and _named(edit, origins))
-        ):
+        known = _named(edit, origins) if stamp is None else bytes(stamp) == self._stamp
+        if known or compare_stamp(model_graph(edit.model), stamp).state == "fresh":
             self._stamp = stamp_after(edit)
             edit.set_metadata(STAMP, self._stamp)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from circletools.errors import UsageError, shortened
 from circletools.findings import Finding, Severity
 from circletools.graph.build import model_graph
-from circletools.graph.columns import Uses, Values
+from circletools.graph.columns import Uses
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
 from circletools.wording import Attributes, Word
@@ -113,14 +113,14 @@ def _of_graph(graph: Graph, constants: bool, copies: bool) -> list[AliasedOutput
         return []
     inputs = {tensor: slot for slot, tensor in reversed(list(enumerate(graph.inputs.tolist())))}
     producers, readers = (_last_operator(uses, len(graph.values)) for uses in (graph.definitions, graph.uses))
-    variable = graph.values.is_variable
+    values, filled, variable = graph.values, graph.values.model_buffers.filled, graph.values.is_variable
     times = Counter(outputs)
     found, seen, names = [], dict[int, int](), dict[int, str]()
     for slot, tensor in enumerate(outputs):
         producer, reader = int(producers[tensor]), int(readers[tensor])
         kind, other = None, -1
         unproduced = producer < 0 and tensor not in inputs and not variable[tensor]
-        constant = unproduced and _is_constant(graph.values, tensor)
+        constant = unproduced and (filled[values.buffers[tensor]] or 0 in values.shapes.row(tensor))
         if unproduced and not constant:
             kind = AliasKind.UNPRODUCED
         elif constant and constants:
@@ -137,11 +137,6 @@ def _of_graph(graph: Graph, constants: bool, copies: bool) -> list[AliasedOutput
                 names[tensor] = graph.values.name(tensor)
             found.append(AliasedOutput(kind, graph.index, slot, tensor, names[tensor], producer, other))
     return found
-
-
-def _is_constant(values: Values, index: int) -> bool:
-    """Return whether a tensor without a producer has data, or is empty and needs none."""
-    return bool(values.model_buffers.filled[values.buffers[index]]) or 0 in values.shapes.row(index)
 
 
 def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:

@@ -204,7 +204,8 @@ def select(whole: Whole, request: ExtractRequest) -> tuple[int, Cut]:
     """Return the subgraph of a request, and the cut. Raises the errors of `extract`."""
     if request.signature is not None:
         signature = _signature(whole.graph.signatures, request.signature)
-        index, inputs, outputs = signature.subgraph, *_tensors(signature)
+        index = signature.subgraph
+        inputs, outputs = ([at for _, at in side] for side in (signature.inputs, signature.outputs))
         needed = Needs(whole.graph).of(index, outputs)
         return index, _cutter(whole, index).whole(inputs, outputs, needed)
     graph = graph_at(whole.graph, request.subgraph)
@@ -220,10 +221,6 @@ def _cutter(whole: Whole, index: int) -> Cutter:
     graph = whole.graph.graphs[index]
     _ = graph.dag  # this raises for a cycle, or for a tensor that two operators produce
     return Cutter(graph, whole.resources.state(index))
-
-
-def _tensors(signature: Signature) -> tuple[list[int], list[int]]:
-    return [at for _, at in signature.inputs], [at for _, at in signature.outputs]
 
 
 def _signature(signatures: Iterable[Signature], key: str) -> Signature:

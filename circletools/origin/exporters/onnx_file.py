@@ -170,14 +170,10 @@ def _places(graph: Graph, labels: Mapping[int, int]) -> list[Hashable]:
 
 def _pair(nodes: Graph, operators: Graph, own: Sequence[int], made: Sequence[int], found: list[set[int]]) -> None:
     """Assign each operator its node if the order of both determines it, otherwise all nodes."""
-    ordered = len(own) == len(made) and all(map(_is_chain, (nodes, operators), (own, made)))
+    steps = ((graph, step) for graph, row in ((nodes, own), (operators, made)) for step in pairwise(row))
+    ordered = len(own) == len(made) and all(_needs(graph, last, first) for graph, (first, last) in steps)
     for at, operator in enumerate(made):
         found[operator].update(own[at : at + 1] if ordered else own)
-
-
-def _is_chain(graph: Graph, steps: Sequence[int]) -> bool:
-    """Return whether each of these steps needs the one before it."""
-    return all(_needs(graph, last, first) for first, last in pairwise(steps))
 
 
 def _needs(graph: Graph, last: int, first: int) -> bool:
