@@ -172,7 +172,7 @@ def _wrong_slots(whole: Whole, name: str, slots: Indices, needs: Mapping[str, An
         delegated = _is(whole, slots[:, 0], _DELEGATED) & (length > 0) & (name != "FULLY_CONNECTED")
         message = f"the bias of {name} must have one value for each channel; {_REFUSED}"
         yield "OPERATOR_SLOTS", wrong & ~delegated, message
-        yield "OPERATOR_SLOTS", wrong & delegated, f"{message}, unless its XNNPACK delegate runs the operator"
+        yield "OPERATOR_SLOTS", wrong & delegated, f"{message}, unless its XNNPACK delegate runs it"
 
 
 def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices) -> Iterator[_Wrong]:
