@@ -75,6 +75,7 @@ def _sorted_out(
     ordered = [name for name in names if signature.parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY]
     needed = [name for name in names if signature.parameters[name].default is inspect.Parameter.empty]
     pairs = [one for one in given if isinstance(one, Mapping) and len(one) == 1 and {"name", "value"} <= {*needed}]
+    pairs = pairs if len(given) + len(named) < len(needed) else []
     given = tuple(one for one in given if not any(one is pair for pair in pairs))
     if ordered[:1] == ["subgraph"] and given:
         count, shifted = len(given) + len(named), [*map(fits, (0, *given), [hints.get(one, Any) for one in ordered])]
@@ -176,8 +177,9 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
             yield code.format(shown), _SURE
     if isinstance(value, Mapping | list | tuple) and place == "PlanRequest.rules":
         yield repr(_placement(value).get("rules", [])), _SURE
-    if "ct.PlanRequest(" in made and isinstance(value, str | Mapping | list | tuple) and not _is_file(value):
-        requested = _request(import_module("circletools.planning.request").PlanRequest, [value], {})
+    if "ct.PlanRequest(" in made and not _is_file(value):
+        kind = import_module("circletools.planning.request").PlanRequest
+        requested = "request" if isinstance(value, kind) else _request(kind, [value], {})
         made = made.replace(foreign()["made"]["PlanRequest"], requested)
     if words := [word for one in kinds_of(hint) for word in words_of(one)]:
         near = next((one for one in words if meanings(str(one)) == meanings(str(value))), None)
@@ -201,7 +203,7 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     for code, one in ((f"[{shown}]", [value]), (f"[[{shown}]]", [[value]]), (by_name, [arrays])):
         yield code, one if shown == name and "ndarray" in str(hint) else None
     yield "ct.open(edit.to_bytes())", value.model if variable == "edit" else None
-    for attribute in ("index", "name", "model"):
+    for attribute in ("index", "name", "model", "code"):
         yield f"{variable}.{attribute}", getattr(value, attribute, None)
     yield "model.source.path", getattr(getattr(value, "source", None), "path", None) if name != "target" else None
     yield re.sub(r"\bmodel\b", lambda _: f"ct.open({shown})", made), _SURE if is_model and "model" in made else None
@@ -229,8 +231,9 @@ def _plain_ways(value: Any, items: list[Any], place: str, is_path: bool) -> Iter
         shipped = getattr(import_module("circletools.affinity"), known)()
         items = [one if one in shipped else nearest(one, shipped) or one for one in items]
     yield from (items, [getattr(one, "index", None) for one in items], [getattr(one, "name", one) for one in items])
-    is_plain = all(isinstance(one, int | float | Path) for one in items)
-    yield [*value] if isinstance(value, Mapping) else [*map(str, items)] if is_plain else None
+    yield [*map(str, items)] if all(isinstance(one, int | float | Path) for one in items) else None
+    if isinstance(value, Mapping) and place.startswith("PlanRequest.") and not place.endswith("limits"):
+        yield [*value] if place.endswith("devices") else [f"{key}={held}" for key, held in value.items()]
 
 
 def _shown(value: Any, name: str) -> str:

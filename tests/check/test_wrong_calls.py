@@ -58,6 +58,7 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.Model.metadata_value("x"), "be called on an object, not on the class (ct.open(path) makes one)"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (write tensor.numpy())"),
     (lambda m, e: e.set_option(0, "stride_w", 2), "write edit.set_option(0, 0, 'stride_w', 2)"),
+    (lambda m, e: ct.metadata.set(e, "a", {"b": 1}), "set(edit, 'a', json.dumps({'b': 1}).encode())"),
     (lambda m, e: ct.metadata.set(e, {"a": b"b"}), "write ct.metadata.set(edit, 'a', b'b')"),
     (lambda m, e: e.set_metadata("a", "b"), "`value` must be bytes, not 'b' (write edit.set_metadata('a', b'b'))"),
     (
