@@ -42,6 +42,7 @@ _RANGE = r"\bcount=(\d{1,9}) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# me
 )
 _STATISTICS, _OF_TABLE = re.compile(rf"(?<!s\): ){_RANGE}"), re.compile(rf"seconds\): {_RANGE}")
 _MODEL = re.compile(r"(?:\bGraph: \[|Loading model from: |Loaded model |--graph=)([^]\r`' <]+)")
+_LIKELY = re.compile(r": \[|=|elegate|nference|armup|nitiali|[Mm]odel |emory|footprint|ersion|hreads")
 _PEAK = re.compile(r"eak memory(?: footprint|: )")
 _RANGES = ("min", "max", "std", "p5", "median", "p95")
 _SPREAD = re.compile(rf"Inference \(({'|'.join(_RANGES)})\): +{_NUMERAL}")
@@ -67,7 +68,7 @@ _DELEGATED = {
 
 def figures(lines: Iterable[str]) -> Whole:
     """Return the figures of one run of the program."""
-    lines = [line for line in lines if len(line) <= _LONGEST]
+    lines = [line for line in lines if len(line) <= _LONGEST and "%" not in line and _LIKELY.search(line)]
     models = [match[1].strip() for match in _found(lines, (_MODEL,)) if match[1].strip()]
     means = [int(Decimal(match[1]) * (1_000_000 if match[2] else 1000)) for match in _found(lines, (_WARM_UP,))]
     words = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in _found(lines, _DELEGATED))
