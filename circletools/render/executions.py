@@ -75,9 +75,13 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
     ]
     if attribution.runtime == "benchmark_model":
         lacking = [name for name, text in figures if not text and name != "options"]
-        lacking += [*absent, *(["model's name"] if size and not whole.model else []), "device"]
+        lacking += [*absent, *(["model's name"] if size and not whole.model else [])]
+        lacking += ["spread"] * (steady is not None and not whole.range_ns) + ["percentiles"] * (
+            len(whole.range_ns) == 3
+        )
         lacking += ["times without the profiler"] * bool(attribution.operators)
         lacking += ["number of runs"] * (attribution.executions == 1 and whole.runs is None)
+        lacking += ["times of single runs", "device", "energy"]
         figures.append(("not in the log", ", ".join(lacking)))
     for name, text in figures:
         yield from zip((name, *[""] * len(text)), wrap(text, _WIDTH, break_on_hyphens=False), strict=False)

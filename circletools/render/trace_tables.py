@@ -238,7 +238,8 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
         absent += ["operators inside the driver"] * ("LD" in found)
         marks = ["inferences ([NN_LA_PE] marks may include compilation)"]
         absent += marks * (document["all_executions"]["by"] == ["application"])
-        yield from [f"not in the trace: {', '.join(absent)}"] * bool(absent)
+        absent += ["device"] + ["clock frequencies and energy"] * ("machine" not in document)
+        yield f"not in the trace: {', '.join(absent)}"
     for title, rows, numbers in _blocks(document, by):
         yield ""
         yield title
