@@ -10,7 +10,7 @@ from typing import Any
 
 from circletools.trace.operators.profile import Whole
 
-_LONGEST = 1000  # such lines are short; searching takes time quadratic in the length
+LONGEST = 1000  # of a line with figures; searching takes time quadratic in the length
 _INIT, _FIRST, _MEAN = "initialization_ns", "first_ns", "mean_ns"
 _NUMERAL = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
 # The figures that benchmark_model and, in milliseconds, benchmark_litert_model log after all runs, and their units.
@@ -68,7 +68,7 @@ _DELEGATED = {
 
 def figures(lines: Iterable[str]) -> Whole:
     """Return the figures of one run of the program."""
-    lines = [line for line in lines if len(line) <= _LONGEST and "%" not in line and _LIKELY.search(line)]
+    lines = [line for line in lines if len(line) <= LONGEST and "%" not in line and _LIKELY.search(line)]
     models = [match[1].strip() for match in _found(lines, (_MODEL,)) if match[1].strip()]
     means = [int(Decimal(match[1]) * (1_000_000 if match[2] else 1000)) for match in _found(lines, (_WARM_UP,))]
     words = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in _found(lines, _DELEGATED))

@@ -27,7 +27,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from circletools.errors import InvalidInputError
-from circletools.trace.operators.benchmark_log import figures
+from circletools.trace.operators.benchmark_log import LONGEST, figures
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 
 DELEGATE_PREFIX = "Delegate/"
@@ -83,7 +83,7 @@ class _Section:
 def parse(data: bytes) -> OperatorTrace:
     """Parse the report: of several runs of the program, the last one with tables. Raises InvalidInputError."""
     lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
-    marks = [at for at, line in enumerate(lines) if _WORTH.search(line)]
+    marks = [at for at, line in enumerate(lines) if len(line) <= LONGEST and _WORTH.search(line)]
     sessions = _sessions(lines, marks) or [(0, len(lines), False)]
     shown = max(range(len(sessions)), key=lambda at: (sessions[at][2], at))
     begin, end, _ = sessions[shown]
@@ -155,16 +155,16 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
     names = re.findall(r"\[([^]]*)\]", header[2]) if text else header[2].replace("_", " ").split(", ")
     if "avg ms" not in names:
         raise InvalidInputError("unknown table columns", location=str(at + 1))
-    gap = r"[ \t]+" if text else ", "
+    gap = r"[ \t]{1,99}" if text else ", "  # matching must not take time quadratic in the length of a line
     cells = gap.join(_CELLS.get(name, _NUMBER) for name in names[1:-1])
     # The kind may contain commas and spaces, as may the name; the numbers between show where these end.
-    pattern = re.compile(rf"\s*(?P<kind>.{{1,300}}?){gap}{cells},?[ \t]*(?P<name>.*)")
+    pattern = re.compile(rf"(?P<kind>.{{1,300}}?){gap}{cells},?[ \t]*(?P<name>.*)")
     shape = r"\s*".join(re.sub(r"\d+", r"\\d+", re.escape(part)) for part in header[1].split())
     prefix = re.compile(rf"\s*{shape}")
     rows = list[_Row]()
     for number in range(at + 1, len(lines)):
         own = prefix.match(lines[number])
-        line = lines[number][own.end() :] if own else lines[number]
+        line = (lines[number][own.end() :] if own else lines[number]).lstrip()
         if not line.strip("` \t") or _AFTER.match(line):  # or up to the end of a Markdown block
             return rows, number
         if match := pattern.fullmatch(line):
