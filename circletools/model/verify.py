@@ -189,10 +189,8 @@ def _check_external(model: Model) -> Iterator[Finding]:
 
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:
-    if not len(model.buffers):
-        return
     first = model.buffers.tables.take(slice(0, 1))
-    if model.buffers.data.count[0] or any(first.scalars(name)[0] for name in ("offset", "size")):
+    if model.buffers.data.count[:1].any() or any(first.scalars(name).any() for name in ("offset", "size")):
         message = "buffer 0 stands for no data, so it must be empty"
         yield Finding("SENTINEL_BUFFER_NOT_EMPTY", "warning", "buffers[0]", message)
 

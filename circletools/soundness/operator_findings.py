@@ -23,6 +23,7 @@ from circletools.model.verify import findings_at
 from circletools.soundness.graph_findings import CORRECT
 from circletools.soundness.kernel_findings import kernel_findings
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
+from circletools.wording import counted
 
 _SCHEMA_VERSION = 3
 _MANY = 1 << 40
@@ -51,14 +52,18 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
         message = f"the schema version is {model.version}, not {_SCHEMA_VERSION}; LiteRT refuses the model"
         yield Finding("SCHEMA_VERSION", "warning", "model.version", message)
     if not len(model.buffers):
-        absent = model.format == "tflite" and not model.root.has("buffers")[0]
-        refused = "LiteRT refuses the model; " if absent else ""
+        refused = "LiteRT refuses the model; " * (model.format == "tflite" and not model.root.has("buffers")[0])
         yield Finding("NO_BUFFERS", "warning", "model", f"there are no buffers; {refused}{CORRECT}")
     present = np.append(model.buffers.tables.has("data") | (model.buffers.tables.scalars("offset") > 0), True)
     for one in model.metadata:
         if not present[min(one.buffer, len(present) - 1)]:
             message = f"{one.name} has no data; onert refuses the model"
             yield Finding("NO_METADATA", "info", f"metadata[{one.index}].buffer", message)
+    made = np.flatnonzero(whole.first_producer >= 0)
+    inner = np.setdiff1d(made[whole.graph.values.buffers[made] == 0], whole.graph.outputs)
+    if inner.size and (model.buffers.tables.has("data") & (model.buffers.data.count == 0))[:1].any():
+        message = f"onert takes {counted(inner.size, 'computed tensor')} for constants and writes past their end"
+        yield Finding("SENTINEL_BUFFER_NOT_EMPTY", "info", "buffers[0]", f"it has an empty field `data`; {message}")
     if not model.root.has("operator_codes")[0]:
         message = f"there is no list of operator codes; TICO's tools refuse the model; {CORRECT}"
         yield Finding("NO_OPERATOR_CODES", "info", "model", message)
@@ -89,19 +94,21 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
 
 
 def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Finding]:
-    """Yield findings about custom operators for which a runtime in `programs` (litert, onert) has no kernel.
+    """Yield findings about custom operators without a kernel, and data not read, by `programs` (litert, onert).
 
     Operators that only LiteRT's XNNPACK delegate implements load if the delegate takes them, as it does by default.
     """
+    outside = np.intersect1d(np.flatnonzero(model.buffers.external), model.tensor_columns.buffers)
+    if "onert" in programs and outside.size:
+        message = f"onert does not read the data of {counted(outside.size, 'buffer')} outside the flatbuffer"
+        yield Finding("CONSTANT_TOO_SHORT", "warning", f"buffers[{outside[0]}]", message)
     known = _litert("custom")
-    asked = [runtime for runtime in ("LiteRT", "onert") if runtime.lower() in programs]
     for index in np.unique(model.operator_columns.code_indices).tolist():
         name = model.operator_codes[index].name if index < len(model.operator_codes) else ""
-        lacking = [runtime for runtime in asked if name[7:] not in known[runtime]]
+        lacking = [who for who in ("LiteRT", "onert") if who.lower() in programs and name[7:] not in known[who]]
         if name.startswith("CUSTOM:") and lacking:
-            shown, who = shortened(name, _LONGEST), " and ".join(lacking)
-            has = "has" if len(lacking) == 1 else "have"
-            message = f"{who} {has} no kernel for {shown}: register one"
+            shown, has = shortened(name, _LONGEST), "has" if len(lacking) == 1 else "have"
+            message = f"{' and '.join(lacking)} {has} no kernel for {shown}: register one"
             if lacking[0] == "LiteRT" and name[7:] in known["delegate"]:
                 message = f"only LiteRT's XNNPACK delegate has a kernel for {shown}: register one for other runtimes"
             yield Finding("UNKNOWN_OPERATOR", "warning", f"operator_codes[{index}]", message)

@@ -28,7 +28,7 @@ _REFUSED = {
     "litert": (
         "NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_TYPES"
         "|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|INVALID_VARIABLE|OUTPUT_LEFT_OUT"
-        "|NEGATIVE_DIMENSION|CONSTANT_TOO_SHORT",
+        "|NEGATIVE_DIMENSION|CONSTANT_TOO_SHORT (?!.*onert)",
         r"EXTERNAL_DATA_OUTSIDE_FILE .*LiteRT refuses",
         r"OPERATOR_SLOTS (?!.*unless its XNNPACK delegate)",
         r"OPERATOR_SHAPES .*LiteRT's kernel refuses",
@@ -48,7 +48,7 @@ _REFUSED = {
         r"UNKNOWN_OPERATOR (?!.*: LiteRT has no kernel)",
         r"OUTPUT_TAP .* may reuse its memory",
         r"OPERATOR_SHAPES .*: SQUEEZE ",
-        "NO_METADATA|OLD_OPERATOR_CODE",
+        "NO_METADATA|OLD_OPERATOR_CODE|SENTINEL_BUFFER_NOT_EMPTY .*onert",
     ),
 }
 """By program, patterns that match `CODE location: message` of findings that keep the program from running a model."""
@@ -65,10 +65,10 @@ _PARTLY = {
 _IGNORED = {
     "litert": (
         "SHAPE_SIGNATURE_MISMATCH|SENTINEL_BUFFER_NOT_EMPTY|MIN_RUNTIME_VERSION"
-        "|CONSTANT_OUTPUT|DUPLICATE_INPUT|DUPLICATE_OUTPUT|INPUT_ALIASED_OUTPUT|OUTPUT_TAP",
+        "|CONSTANT_OUTPUT|DUPLICATE_INPUT|DUPLICATE_OUTPUT|INPUT_ALIASED_OUTPUT|OUTPUT_TAP"
+        "|NO_METADATA|OLD_OPERATOR_CODE",
         r"UNKNOWN_OPTION .*ActivationFunctionType",
         r"INDEX_OUT_OF_RANGE (metadata\[|.*external_buffer)",
-        "NO_METADATA|OLD_OPERATOR_CODE",
         r"INVALID_SIGNATURE .*\.name",
         r"(NO_BUFFERS|PRODUCED_INPUT|TENSOR_TOO_LARGE .*LiteRT computes) (?!.*(LiteRT refuses|was read before))",
         r"EXTERNAL_DATA_OUTSIDE_FILE buffers(?!.*LiteRT refuses)",

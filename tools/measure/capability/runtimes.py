@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Protocol
 
+import numpy as np
+
 from circletools.runtimes.plan import plans
 from tools.measure import litert_plugin
 from tools.measure.capability import accelerators
@@ -50,8 +52,12 @@ def ask_litert(question: Question) -> str:
         stage = "run"
         _feed(interpreter, question)
         interpreter.invoke()
-    except (RuntimeError, ValueError, MemoryError):
-        return stage
+        for key in interpreter.get_signature_list():  # their subgraphs are prepared when they are called
+            runner = interpreter.get_signature_runner(key)
+            ends = runner.get_input_details().items()
+            runner(**{name: np.zeros(detail["shape"], detail["dtype"]) for name, detail in ends})
+    except (RuntimeError, ValueError, MemoryError) as error:
+        return "prepare" if "failed to prepare" in str(error) else stage
     return TAKEN
 
 
