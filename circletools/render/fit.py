@@ -90,7 +90,7 @@ def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
                 yield f"  {one.code} {one.location}: {one.message}"
             if target.obstacles and target.refused and not full:
                 yield f"  once loaded, the model would have {counted(target.refused, 'refused operator')} (--full)"
-                words = {word for one in target.obstacles for word in one.finding.message.split()}
+                words = {word.strip(":") for one in target.obstacles for word in one.finding.message.split()}
                 yield from _misfits_text([one for one in target.misfits if one.code in words], full)
             if full or not target.cause:
                 yield from _misfits_text(target.misfits, full)
@@ -126,7 +126,8 @@ def _words(found: TargetFit | Asked) -> str:
 def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
     """Yield the verdict of a program, and its disagreements with the target's table."""
     program = " ".join(filter(None, (asked.program, asked.version)))
-    words = asked.words or (f"not {asked.left:,} of {target.operators:,} operators" if asked.left else "")
+    left = f"{asked.left:,} of {target.operators:,} operators left to the CPU" if asked.left else ""
+    words = asked.words or left
     yield f"{target.name}: {': '.join(filter(None, (f'{_words(asked)} according to {program}', words)))}"
     for one in asked.disagreements:
         place = (

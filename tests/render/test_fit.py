@@ -111,10 +111,10 @@ def test_text_is_a_screen_where_there_are_many_reasons() -> None:
 def test_what_explains_the_model_stands_alone() -> None:
     target = TargetFit("npu", "", 9, MISFITS, SOURCES, Cuts(0, 0, 0), 0, cause="float model")
     assert list(ct.render.fit_text(found(target)))[2:] == ["", "npu: not resident: float model"]
-    old, new = (Finding("NO_BUFFERS", "error", "model", words) for words in ("old", "no kernel for NEG"))
+    old, new = (Finding("NO_BUFFERS", "error", "model", words) for words in ("old", "no kernel for NEG: register"))
     target = replace(target, obstacles=(Obstacle(old, False), Obstacle(new, True)))
     assert list(ct.render.fit_text(found(target)))[4:] == [
-        "  NO_BUFFERS model: no kernel for NEG",
+        "  NO_BUFFERS model: no kernel for NEG: register",
         "  once loaded, the model would have 4 refused operators (--full)",
         "  1 NEG: early",
         "    do early",
