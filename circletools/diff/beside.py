@@ -249,7 +249,10 @@ def origin_differences(comparison: ModelComparison, notes: list[Finding]) -> Ite
     old, new = (read_or_note(read_origins, model, "origins", notes) for model in models)
     if old is None or new is None:
         if old is not new:
-            yield between("origins", *(None if one is None else _counted(one) for one in (old, new)))
+            sizes = (
+                one and {"sources": len(one.sources), "operators": sum(map(len, one.operators))} for one in (old, new)
+            )
+            yield between("origins", *sizes)
         return
     states = [freshness_of(origins_freshness, model, one) for model, one in zip(models, (old, new), strict=True)]
     if states[0] != states[1]:
@@ -258,13 +261,7 @@ def origin_differences(comparison: ModelComparison, notes: list[Finding]) -> Ite
     yield from _operators(comparison, old, new)
 
 
-def _counted(origins: Origins) -> dict[str, int]:
-    return {"sources": len(origins.sources), "operators": sum(map(len, origins.operators))}
-
-
 def _sources(old: Origins, new: Origins) -> Iterator[Difference]:
-    if old.sources == new.sources:
-        return
     for source in sorted(old.sources.keys() | new.sources.keys()):
         names = old.sources.get(source), new.sources.get(source)
         if names[0] != names[1]:
@@ -292,10 +289,8 @@ def _one_sided(
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the path and origins of each operator that only one model has."""
     for row, operator in zip(*(side.tolist() for side in which), strict=True):
-        subgraph = int(subgraphs[row])
-        names = _names(origins, subgraph, operator)
-        if names:
-            yield _path(subgraph, operator), names
+        if names := _names(origins, int(subgraphs[row]), operator):
+            yield _path(int(subgraphs[row]), operator), names
 
 
 def _names(origins: Origins, subgraph: int, operator: int) -> list[str]:

@@ -25,6 +25,7 @@ from circletools.diff.correspondence import (
     contents,
     custom_options,
     instance_keys,
+    neighbours,
     nested,
 )
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
@@ -133,12 +134,14 @@ class ModelComparison:
 
         def operators(model: Model) -> Keys:
             """Key a subgraph by its name, its set of tensors, and its operators in order."""
-            columns = model.operator_columns
-            codes = self._names.keys([code.name for code in model.operator_codes])
-            known = np.append(codes, np.zeros(1, codes.dtype))[np.minimum(columns.code_indices, len(codes))]
-            return mixed(whole(model), row_keys(known, np.diff(columns.splits)))
+            return mixed(whole(model), row_keys(self._code_keys(model), np.diff(model.operator_columns.splits)))
 
         return align([self._both(operators), self._both(whole), self._both(name)], by_place=True)
+
+    def _code_keys(self, model: Model) -> Keys:
+        """Key each operator by the name of its code."""
+        codes = self._names.keys([*(code.name for code in model.operator_codes), ""])
+        return codes[np.minimum(model.operator_columns.code_indices, len(codes) - 1)]
 
     def _nested(
         self, before: Indices, after: Indices, levels: tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]
@@ -155,23 +158,32 @@ class ModelComparison:
         columns = self.before.tensor_columns, self.after.tensor_columns
         names = [self._tensor_names.keys(one.names) for one in columns]
         types = _type_numbers(self.before.schema, self.after.schema, columns[0].types, columns[1].types)
-        named = columns[0].buffers, columns[1].buffers
-        filled = [np.where(_marked_at(blank, one), 0, one) for blank, one in zip(self._blank, named, strict=True)]
+        given = zip(self._blank, (one.buffers for one in columns), strict=True)
+        filled = [np.where(_marked_at(blank, one), 0, one) for blank, one in given]
         buffers = self._buffer_numbers.before(filled[0]), self._buffer_numbers.after(filled[1])
         shapes = [row_keys(one.shapes.flat(), one.shapes.count) for one in columns]
         kinds = [mixed(*parts) for parts in zip(types, shapes, buffers, strict=True)]
         whole = [mixed(*parts) for parts in zip(names, kinds, strict=True)]
-        levels: list[tuple[Keys, Keys]] = [(whole[0], whole[1])]
-        # Converters number generic names, so constants of equal names but different types or shapes do not match.
-        held = [(one > 0) & ~_marked_at(blank, one) for blank, one in zip(self._blank, named, strict=True)]
-        for parts in (types, [np.where(own, shape, 0) for own, shape in zip(held, shapes, strict=True)]):
-            levels.append((mixed(names[0], parts[0]), mixed(names[1], parts[1])))
+        held = [one > 0 for one in filled]
+        models = self.before, self.after
+        around = [neighbours(one, name, self._code_keys(one)) for one, name in zip(models, names, strict=True)]
+        parts = zip(whole, held, names, types, shapes, around, strict=True)
+        sides = [  # converters number generic names, so equal names prove little without an equal place in the graph
+            (
+                full,
+                np.where(own, mixed(known, shape), mixed(name, made)),
+                np.where(own, mixed(name, kind, read), mixed(name, made)),
+                mixed(name, shape),
+                np.where(own, mixed(read, shape), full),
+            )
+            for full, own, name, kind, shape, (made, read, known) in parts
+        ]
+        levels = list(zip(*sides, strict=True))
         if self._instances is not None:
-            old, new = self._instances
-            levels = [(mixed(first, old.calls), mixed(second, new.calls)) for first, second in levels]
-            levels.insert(0, (old.tensors, new.tensors))
-            made = np.where(held[0], 0, old.calls), np.where(held[1], 0, new.calls)
-            kinds = [mixed(*parts) for parts in zip(kinds, made, strict=True)]
+            around = [neighbours(*some) for some in zip(models, names, self._instances, strict=True)]
+            calls = [np.where(one, read, made) for one, (made, read, _) in zip(held, around, strict=True)]
+            old, new = (np.where(one == 0, other, one) for one, other in zip(calls, whole, strict=True))
+            levels.insert(0, (old, new))
         return levels, [(kinds[0], kinds[1])]
 
     def _operator_levels(self) -> tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]:
@@ -190,10 +202,10 @@ class ModelComparison:
             first = tensors(columns.first_outputs, owner)
             sides.append((mixed(code, inputs, outputs), first, code))
         (whole, first, code), (other_whole, other_first, other_code) = sides
-        levels: list[tuple[Keys, Keys]] = [(whole, other_whole), (first, other_first)]
+        levels = [(whole, other_whole), (mixed(first, code), mixed(other_first, other_code))]
         if self._instances is not None:
-            levels.insert(0, (self._instances[0].operators, self._instances[1].operators))
-        return levels, [(code, other_code)]
+            levels.insert(0, self._instances)
+        return levels, [(code, other_code), (first, other_first)]
 
     # ------------------------------------------------------------------ rules
 

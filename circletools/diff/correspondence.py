@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from circletools.diff.alignment import Alignment, Indices, Keys
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Tables
+from circletools.flatbuf.columns import Tables, places_in_rows
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs
 from circletools.flatbuf.leaves import first_differing_byte, same_bytes
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.external import FILE_OFFSETS, external_data
-from circletools.model.keys import Interning
+from circletools.model.keys import Interning, mixed
 from circletools.model.model import Model
 from circletools.origin.read import Origins, current_origins
 
@@ -103,35 +103,20 @@ def _data(tables: Tables, row: int, name: str, place: list[NDArray[Any]]) -> mem
 _PATH = re.compile(r"[./]|::")
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceKeys:
-    """A key for each tensor and operator of a model; objects without an origin have unique keys.
-
-    `calls` holds a number for the call that produced each tensor, 0 if unknown. Equal names of tensors from different
-    calls prove nothing, since converters number the names.
-    """
-
-    tensors: Keys
-    operators: Keys
-    calls: Keys
-
-
-def instance_keys(before: Model, after: Model) -> tuple[InstanceKeys, InstanceKeys] | None:
-    """Return the keys of both models, or None unless both models have up-to-date origins."""
+def instance_keys(before: Model, after: Model) -> tuple[Keys, Keys] | None:
+    """Return a key for each operator of both models, or None unless both models have up-to-date origins."""
     sides = model_graph(before), model_graph(after)
     old, new = map(current_origins, sides)
     if old is None or new is None:
         return None
     names = Interning()
-    names.keys([()])  # gives the empty key number 0
     return _keys(sides[0], old, names, 0), _keys(sides[1], new, names, 1)
 
 
-def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> InstanceKeys:
+def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> Keys:
     """Key an operator by its code, its sources' calls or paths, and its position among operators that share both.
 
-    A source that has only a name, no call or path, does not count. A tensor is keyed by its producer and output slot,
-    a constant by its first reader and input slot.
+    A source that has only a name, no call or path, does not count; operators without others have unique keys.
     """
     texts: dict[int, tuple[str, ...]] = {}
     for source, name in origins.sources.items():
@@ -139,33 +124,45 @@ def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> I
         if one.call or _PATH.search(one.path or name):
             texts[source] = (one.path, one.call) if one.call else (one.path or name,)
     operators: list[object] = []
-    tensors: list[object] = []
-    calls: list[object] = []
     for graph in model.graphs:
         groups: dict[object, list[int]] = {}
         own: list[object] = [(side, graph.index, operator) for operator in range(len(graph))]
-        made: list[tuple[tuple[str, ...], ...]] = []
         for operator, code in enumerate(graph.operators.code_names):
             found = {texts[source] for source in origins.of(graph.index, operator) if source in texts}
-            made.append(tuple(sorted(found)))
             if found:
-                groups.setdefault((code, made[operator]), []).append(operator)
+                groups.setdefault((code, *sorted(found)), []).append(operator)
         for number, some in zip(names.keys(groups).tolist(), groups.values(), strict=True):
             for place, operator in enumerate(some):
                 own[operator] = (number, len(some), place)
         operators += own
-        slots: dict[int, tuple[str, int, int]] = {}
-        for way, rows in (("out", graph.results), ("in", graph.operands)):
-            for operator, values in enumerate(rows.lists()):
-                for slot, value in enumerate(values):
-                    slots.setdefault(value, (way, operator, slot))
-        inputs = set(graph.inputs.tolist())
-        for value in range(len(graph.values)):
-            way, operator, slot = slots.get(value, ("", -1, 0))
-            known = way and value not in inputs
-            tensors.append((way, own[operator], slot) if known else (side, "tensor", graph.index, value))
-            calls.append(tuple(call for call in made[operator] if len(call) == 2) if known else ())
-    return InstanceKeys(names.keys(tensors), names.keys(operators), names.keys(calls))
+    return names.keys(operators)
+
+
+def neighbours(model: Model, names: Keys, operators: Keys) -> Keys:
+    """Key each tensor by its producer, by its first reader and the slot, and by these and that reader's output.
+
+    `names` and `operators` are keys; 0 is none. A reader of what DEQUANTIZE computes counts as a reader of its input,
+    since exporters put one behind each float16 weight.
+    """
+    splits, columns = model.tensor_columns.splits, model.operator_columns
+    titles = np.array([*(code.name for code in model.operator_codes), ""])
+    unpacks = titles[np.minimum(columns.code_indices, len(titles) - 1)] == "DEQUANTIZE"
+    owner = np.repeat(np.arange(len(columns.splits) - 1), np.diff(columns.splits))
+
+    def rows_of(values: NDArray[Any], owners: Indices) -> Indices:
+        inside = (values >= 0) & (values < np.diff(splits)[owners])
+        return np.where(inside, splits[owners] + np.nan_to_num(values).astype(np.int64), -1)
+
+    found = np.zeros((3, int(splits[-1]) + 1), np.uint64)  # the last column is for what is no tensor
+    firsts = rows_of(columns.first_outputs, owner)
+    for vectors, keys in ((columns.inputs, found[1:]), (columns.outputs, found[:1])):
+        rows, slots = np.repeat(np.arange(len(owner)), vectors.count), places_in_rows(vectors.count)
+        at = rows_of(vectors.flat(), owner[rows])[::-1]  # the first reader is the last that is written
+        for key, ends in zip(keys, (0 * rows, np.append(names, 0)[firsts[rows]]), strict=False):
+            key[at] = mixed(operators[rows], slots, ends)[::-1]
+    sources = rows_of(columns.inputs.element(0), owner)[unpacks]
+    found[1:, sources] = found[1:, firsts[unpacks]]
+    return found[:, :-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,8 +135,7 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
             if one.operator_index is None
             else f"operator {operator_label(one.subgraph or 0, one.operator_index, bool(one.subgraph))}"
         )
-        stance = "refuses it" if one.table_takes else "accepts it"
-        table = "accepts" if one.table_takes else "refuses"
+        table, stance = ("accepts", "refuses it") if one.table_takes else ("refuses", "accepts it")
         yield f"  the table {table} {place}, but {asked.program} {stance}" + (f": {one.words}" if one.words else "")
 
 
@@ -264,8 +263,8 @@ def _with_state(result: dict[str, Any], found: Fit, one: Misfit | Obstacle) -> d
 
 
 def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> dict[str, Any]:
-    place = "model" if one.operator_index is None else f"subgraphs[{one.subgraph}].operators[{one.operator_index}]"
-    subject = "model" if one.operator_index is None else "operator"
+    path = f"subgraphs[{one.subgraph}].operators[{one.operator_index}]"
+    place, subject = ("model", "model") if one.operator_index is None else (path, "operator")
     table, program = ("accepts", "refuses") if one.table_takes else ("refuses", "accepts")
     words = f": {one.words}" if one.words else ""
     text = f"the table of {target} {table} the {subject}, but the program {asked.program} {program} it{words}."

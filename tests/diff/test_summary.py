@@ -34,7 +34,7 @@ def test_the_summary_is_true(pair: tuple[str, str]) -> None:
     with ct.open(bytes_of(f"tflite/{pair[0]}")) as before, ct.open(bytes_of(f"tflite/{pair[1]}")) as after:
         found = ct.diff(before, after)
         summary = summarize(found, before, after)
-        lines = list(ct.render.difference_text(found, before, after))
+        assert len(list(ct.render.difference_text(found, before, after))) <= 40
         numbers = {name: number for number, name in before.schema.enums["BuiltinOperator"].items()}
     old, new = map(objects, pair)
     net = Counter({numbers[code]: count for code, count in (summary.added or {}).items()})
@@ -43,7 +43,7 @@ def test_the_summary_is_true(pair: tuple[str, str]) -> None:
     assert +net == new[0]
     pairs = [(old[1][name], new[1][name]) for name in old[1].keys() & new[1].keys()]
     assert sum(summary.retyped.values()) >= sum(one[0] != other[0] and one[1] == other[1] for one, other in pairs)
-    assert len(lines) <= 40
+    assert pair[1] != "cnn_float16" or (summary.added, summary.removed) == ({"DEQUANTIZE": 5}, {})
 
 
 def net(*calls: str) -> bytes:
