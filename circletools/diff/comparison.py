@@ -200,12 +200,12 @@ class ModelComparison:
                 for each in (columns.inputs, columns.outputs)
             )
             first = tensors(columns.first_outputs, owner)
-            sides.append((mixed(code, inputs, outputs), first, code))
-        (whole, first, code), (other_whole, other_first, other_code) = sides
-        levels = [(whole, other_whole), (mixed(first, code), mixed(other_first, other_code))]
+            second = tensors(np.nan_to_num(columns.inputs.element(1), nan=-1), owner)
+            sides.append((mixed(code, inputs, outputs), mixed(first, code), mixed(second, code), code, first))
+        *levels, codes_alone, firsts = zip(*sides, strict=True)
         if self._instances is not None:
             levels.insert(0, self._instances)
-        return levels, [(code, other_code), (first, other_first)]
+        return levels, [codes_alone, firsts]
 
     # ------------------------------------------------------------------ rules
 
