@@ -200,8 +200,9 @@ class ModelComparison:
                 for each in (columns.inputs, columns.outputs)
             )
             first = tensors(columns.first_outputs, owner)
-            second = tensors(np.nan_to_num(columns.inputs.element(1), nan=-1), owner)
-            sides.append((mixed(code, inputs, outputs), mixed(first, code), mixed(second, code), code, first))
+            whole, second = mixed(code, inputs, outputs), np.nan_to_num(columns.inputs.element(1), nan=-1)
+            by_second = np.where(second < 0, whole, mixed(tensors(second, owner), code))
+            sides.append((whole, mixed(first, code), by_second, code, first))
         *levels, codes_alone, firsts = zip(*sides, strict=True)
         if self._instances is not None:
             levels.insert(0, self._instances)

@@ -130,11 +130,8 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
     words = asked.words or left
     yield f"{target.name}: {': '.join(filter(None, (f'{_words(asked)} according to {program}', words)))}"
     for one in asked.disagreements:
-        place = (
-            "the model"
-            if one.operator_index is None
-            else f"operator {operator_label(one.subgraph or 0, one.operator_index, bool(one.subgraph))}"
-        )
+        label = operator_label(one.subgraph or 0, one.operator_index or 0, bool(one.subgraph))
+        place = "the model" if one.operator_index is None else f"operator {label}"
         table, stance = ("accepts", "refuses it") if one.table_takes else ("refuses", "accepts it")
         yield f"  the table {table} {place}, but {asked.program} {stance}" + (f": {one.words}" if one.words else "")
 
