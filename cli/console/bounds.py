@@ -32,6 +32,7 @@ _LIBRARIES = 64 << 20  # mapped bytes beyond these are data in other files
 _MOST_FILES = 10_000
 _UNPACKED = 10  # the usual ratio of a trace's size to its compressed size
 _TEMPORARY = ".circletool-"  # in the names of unfinished outputs
+_LOST = {"__set_name__", "__del__", "cb"}  # where Python replaces or ignores exceptions; the last is of importlib
 _STATM = Path("/proc/self/statm")
 
 _enabled = False
@@ -90,8 +91,7 @@ def watch(words: Iterable[str]) -> None:
             used = f"{seconds:.0f} s of processor time"
         if private - first_private > times * (BYTES + TIMES * size):
             used = f"{(private - first_private) >> 20:,} MiB of memory"
-        # In Python 3.11, an exception becomes another one where a class names its members.
-        if used and all(one.f_code.co_name != "__set_name__" for one, _ in walk_stack(frame)):
+        if used and not any(one.f_code.co_name in _LOST for one, _ in walk_stack(frame)):
             # The cleanup must not be interrupted; if something swallows the exception, the next one follows.
             signal.setitimer(signal.ITIMER_VIRTUAL, _PAUSE, _TICK)
             raise Exceeded(used, given)
