@@ -231,6 +231,5 @@ def by_name(items: Sequence[object], name: str | None = None) -> str:
         return f"; {fault} {key}: next(one for one in items if one.{key} == {shown}){others}"
     if isinstance(first, Index):
         return f"; by its name: next(one for one in items if {first.of}[one].name == {shown})"
-    if not items:
-        return "; the list is empty"
-    return f"; by its name: dict(items)[{shown}]" if isinstance(first, tuple) and len(first) == 2 else ""
+    is_pair = isinstance(first, tuple) and len(first) == 2
+    return f"; by its name: dict(items)[{shown}]" if is_pair else "; the list is empty" * (not items)

@@ -62,8 +62,7 @@ def corrected(
         form += f"; edit.save({_shown(saved, 'target')})" * (saved is not _SURE)
     else:
         form = kept(form, _shown(opened, "path") * isinstance(opened, str | os.PathLike), _shown(saved, "target"))
-    notes = (note for part, note in foreign()["notes"].items() if part in (title, *unknown) or part in form)
-    form += next((f"; {note}" for note in notes), "")
+    form += next((f"; {note}" for part, note in foreign()["notes"].items() if part in form), "")
     return f"write {form}" + (f"; it takes {', '.join(taken(call)) or 'nothing'}" if unknown else "")
 
 
@@ -187,17 +186,16 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     if "ModelEdit" in places:
         yield "edit", _SURE
     names = [*value] if isinstance(value, list | tuple) else [value]
-    if (find := foreign()["found"].get(name)) and "int" in str(hint) and names and isinstance(names[0], str):
+    is_index, is_named = "int" in str(hint), name in ("tensors", "every", "to", "from_")
+    find = foreign()["found"].get(name) if is_index else "model.subgraphs[0].tensors[{}].name" * is_named
+    if find and names and isinstance(names[0], str if is_index else int):
         codes = ", ".join(find.format(repr(one)) for one in names)
         yield codes if hint is int else f"[{codes}]", _SURE
-    is_indices = name in ("tensors", "every", "to", "from_") and all(isinstance(one, int) for one in names)
-    codes = ", ".join(f"model.subgraphs[0].tensors[{one}].name" for one in names if is_indices)
-    yield f"[{codes}]", _SURE if is_indices else None
     if np.ndarray in [getattr(one, "__origin__", one) for one in kinds_of(hint)]:
         yield f"numpy.array({shown}, tensor.numpy().dtype)", _SURE if shown != name and not is_file else None
     yield "True", True if bool in kinds_of(hint) else None
-    if isinstance(value, Mapping | list) and bytes in kinds_of(hint) and shown != name:
-        yield f"json.dumps({shown}).encode()", _SURE
+    is_json = isinstance(value, Mapping | list) and bytes in kinds_of(hint) and shown != name
+    yield f"json.dumps({shown}).encode()", _SURE if is_json else None
     arrays = [*value.values()] if isinstance(value, Mapping) else value
     by_name = f"[[{shown}[model.subgraphs[0].tensors[one].name] for one in model.subgraphs[0].inputs]]"
     for code, one in ((f"[{shown}]", [value]), (f"[[{shown}]]", [[value]]), (by_name, [arrays])):

@@ -191,7 +191,7 @@ class Attributes:
             if kind := answering.get(type(value := getattr(self, name))):
                 object.__setattr__(self, name, kind(value))
 
-    if not TYPE_CHECKING:  # a type checker reports these before the program runs
+    if not TYPE_CHECKING:  # a type checker reports these; no `__call__` or `__len__`, since others ask for those
 
         def __init_subclass__(cls, **options: Any) -> None:
             super().__init_subclass__(**options)
