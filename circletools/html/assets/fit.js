@@ -19,7 +19,7 @@ function targetsCard() {
         ['refused', 'number'],
         ['not measured', 'number'],
         ['partitions', 'number'],
-        ['across cuts', 'number'],
+        ['bytes across', 'number'],
       ],
       doc.fit.map((target) => [
         shown(target.target),
@@ -96,8 +96,8 @@ function blamedCard(target) {
       [
         ['source', 'name'],
         ['refused operators', 'number'],
-        ['which', 'name'],
-        ['they compute', 'number'],
+        ['operators', 'name'],
+        ['computed bytes', 'number'],
       ],
       rows.map((source) => [
         withLine(source.source, source),

@@ -232,7 +232,7 @@ function fileCard() {
     ],
     ...model.external.map(({ kind, count, bytes: size }) => ['external', `${count} × ${kind}, ${bytes(size)}`]),
     [
-      'behind it',
+      'trailing data',
       model.trailing_bytes
         ? `${bytes(model.trailing_bytes)} ${model.associated_files.slice(0, 20).map(shown).join(', ')}`
         : '',
