@@ -32,6 +32,7 @@ _PLACEHOLDER = 127
 _STEPS = re.compile(r"(stride|dilation)_[dhw](_factor)?")
 _LONGEST_STEP = 1 << 16
 _LONGEST = 100
+_UNCOUNTED = ("STRIDED_SLICE", "BATCH_MATMUL")  # LiteRT's XNNPACK delegate ignores what is too much
 _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
@@ -145,7 +146,7 @@ def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
             least, most = spans[codes[row]].tolist()
             wanted = f"{least} or more" if most == _MANY else f"{least} to {most}" if least < most else str(least)
             name, first = model.operator_codes[codes[row]].name, first_slots(whole.graph, np.array([row]), 1)[0, 0]
-            if counts[row] > most and name == "STRIDED_SLICE" and whole.tensors.types[first] in delegated:
+            if counts[row] > most and name in _UNCOUNTED and whole.tensors.types[first] in delegated:
                 wanted += ", unless its XNNPACK delegate runs the operator"
             return f"{name} has {counts[row]} {what}{'' if counts[row] == 1 else 's'}; LiteRT's kernel takes {wanted}"
 
