@@ -36,7 +36,7 @@ from circletools.graph.algorithms import Dag
 Matrix = NDArray[np.int32]
 NOWHERE = np.int32(2**31 - 1)
 """The place given for a chain that is not reached at all."""
-_MEMORY_BYTES = 1 << 29
+_MEMORY_BYTES = 1 << 27
 
 
 class Chains:
