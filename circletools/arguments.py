@@ -19,11 +19,12 @@ from typing import Any, BinaryIO, Literal, Union, get_args, get_origin, get_type
 import numpy as np
 
 from circletools.errors import UsageError, shortened
+from circletools.wording import warn
 
-_SHOWN = 60  # how many characters of a wrong value are shown
 _RANGES = {"min_confidence": (0, 1), "runs": (1, inf)} | dict.fromkeys(
     ("threshold_percent", "timeout_s", "seed", "seconds", "max_abs", "max_steps", "skip"), (0, inf)
 )
+_EXACT = (str, bytes, bytearray, memoryview, type(None), np.ndarray)
 _HAVING = {int: "__index__", float: "__float__", BinaryIO: "read"}
 
 
@@ -55,7 +56,9 @@ def _fault(call: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str,
         return str(error)
     for name, value in bound.items():
         if name in hints and not fits(value, hints[name]):
-            return f"`{name}` must be {_described(hints[name])}, not {shortened(repr(value), _SHOWN)}"
+            return f"`{name}` must be {_described(hints[name])}, not {shortened(repr(value), 60)}"
+        if name.endswith("_percent") and isinstance(value, float) and 0 < value < 1:
+            warn(f"`{name}` is in percent: {value:g} is {value:g} %, and {100 * value:g} is {100 * value:g} %")
         if (nearest := in_range(name, value)) is not value:
             return f"`{name}` must be at {'least' if nearest > value else 'most'} {_RANGES[name][nearest < value]}"
     return ""
@@ -94,9 +97,7 @@ def declared(call: Callable[..., Any]) -> tuple[inspect.Signature, Mapping[str, 
         hints = get_type_hints(call)
     except NameError:  # an annotation names something imported for type checkers only
         known = {one.__name__: one for one in (int, str, bool, bytes)}
-        hints = {
-            name: known[text] for name, text in call.__annotations__.items() if isinstance(known.get(text), type)
-        }
+        hints = {name: known[text] for name, text in call.__annotations__.items() if text in known}
     return signature, hints
 
 
@@ -121,9 +122,7 @@ def _is_of(value: Any, kind: type, arguments: tuple[Any, ...]) -> bool:
         return hasattr(value, _HAVING[kind])
     if kind is bool:
         return not isinstance(value, str | bytes)
-    exact = kind in (str, bytes, bytearray, memoryview, type(None), np.ndarray) or kind.__module__.startswith(
-        "circletools."
-    )
+    exact = kind in _EXACT or kind.__module__.startswith("circletools.")
     if exact or issubclass(kind, os.PathLike | Mapping):
         return isinstance(value, kind)
     return _is_series(value, arguments) if issubclass(kind, Iterable) else True

@@ -54,6 +54,7 @@ def corrected(
         by_name = by_name or not code
     form, opened = f"{place}({', '.join(codes)})", wrong.get("edit")
     module, kind, other = foreign()["elsewhere"].get(title, ("", "", ""))
+    loose = loose or [wrong[one] for one in wrong if one == "target" and not isinstance(wrong[one], int)]
     if module and (loose or unknown) and {*unknown} <= {*taken(kind := getattr(import_module(module), kind))}:
         plan = next((variable_of(type(one)) for one in loose if type(one).__name__ in ("Plan", "Affinity")), "")
         request = _request(kind, [] if plan else loose, unknown)
@@ -222,7 +223,7 @@ def _plain_ways(value: Any, items: list[Any], place: str, is_path: bool) -> Iter
         yield literal_eval(value)
     if isinstance(value, str | bytes | int | float | Path):
         yield from () if is_path else (text, text.encode("utf-8", "replace"))
-        items = [word.strip() for word in text.split(",")]
+        items = [] if is_path else [word.strip() for word in text.split(",")]
         yield [value] if isinstance(value, int | float) else None
     yield [*value.items()] if isinstance(value, Mapping) else items[0] if len(items) == 1 else None
     if (known := foreign()["known"].get(place)) and all(isinstance(one, str) for one in items):

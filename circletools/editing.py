@@ -11,8 +11,8 @@ from circletools.origin import remap
 def edit(model: Model) -> ModelEdit:
     """Start an edit of a model; its origin and affinity tables will include the operators that the edit adds.
 
-    A copy operator gets the origin and the device of the operator whose result it copies. Raises ModelFormatError if
-    the file's structure is broken, and EditError if an index is out of range, since new tensors could make it valid.
+    The model stays as it was opened. A copy operator gets the origin and device of the operator that it copies.
+    Raises ModelFormatError if the structure is broken, EditError for indices that new tensors could bring into range.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     edit.set_metadata("note", b"checked")

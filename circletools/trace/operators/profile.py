@@ -176,7 +176,7 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
 
 def nothing_found(what: str) -> InvalidInputError:
     """Return the error for a readable trace without operators."""
-    return InvalidInputError(f"no operator times: {what}", hint="docs/trace.md shows how to record them")
+    return InvalidInputError(f"no operator times: {what}", hint="see docs/trace.md; for NNAPI, ct.read_trace(path)")
 
 
 def nanoseconds(text: str, unit: Literal["microseconds", "milliseconds"], location: str | None = None) -> int:

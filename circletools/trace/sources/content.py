@@ -10,7 +10,7 @@ from circletools.errors import InvalidInputError
 
 EXPECTED = (
     "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or an export of this program; "
-    "for operator times, use `attribute` or `trace-compare --operators`"
+    "for operator times, use `attribute`, `trace-compare --operators` or ct.read_profile(path)"
 )
 
 PIECE_BYTES = 3 << 20
