@@ -29,6 +29,7 @@ _ORDER = ("RESHAPE", "TRANSPOSE", "CONCATENATION")
 _RUNTIME_OF = {"tflite": "litert", "circle": "onert"}
 _ASKED = {"litert": ("litert",), "onert": ("onert",), "both": ("litert", "onert"), "vela": ("litert",)}
 _TITLES = {"litert": "LiteRT", "onert": "onert"}
+_CONVERTED = ("CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 _KINDS = {
     "zero": ", without elements",
     "constant": ", constant",
@@ -102,14 +103,13 @@ def _candidates(
         return ("TRANSPOSE",), " in a branch of IF"
     if model.format == "tflite" and _is_stored(output) and _is_weight(model, output, traits):
         # XNNPACK treats the weights as quantized per channel, and then fails to prepare their copy.
-        return ("CONCATENATION",), " that FULLY_CONNECTED reads as weights"
+        return ("CONCATENATION",), " that an operator reads as weights"
     return ("TRANSPOSE", "RESHAPE", "CONCATENATION") if runtime == "litert" and traits.rank else _ORDER, ""
 
 
 def _judges(form: str, runtime: CopyRuntime, traits: _Traits) -> tuple[str, ...]:
     """Return the runtimes that decide: the requested ones that support such a tensor, or else any that do."""
-    able = _able(traits)
-    asked = _asked(form, runtime)
+    able, asked = _able(traits), _asked(form, runtime)
     return tuple(judge for judge in able if judge in asked) or able
 
 
@@ -158,11 +158,11 @@ def _is_stored(output: AliasedOutput) -> bool:
 
 
 def _is_weight(model: ModelGraph, output: AliasedOutput, traits: _Traits) -> bool:
-    """Return whether a FULLY_CONNECTED reads the tensor as INT8 weights with one scale."""
+    """Return whether an operator whose weights XNNPACK converts reads the tensor as INT8 weights with one scale."""
     if (traits.type, traits.quantization) != ("INT8", "per_tensor"):
         return False
     graph = model.graphs[output.subgraph]
-    readers = (at for at in graph.readers[output.tensor] if graph.operators.code_names[at] == "FULLY_CONNECTED")
+    readers = (at for at in graph.readers[output.tensor] if graph.operators.code_names[at] in _CONVERTED)
     return any(list(graph.operands.of(at))[1:2] == [output.tensor] for at in readers)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circletools.errors import EditError
-from tests.kit.build import Build, quantization, unranked
+from tests.kit.build import Build, Code, floats, quantization, unranked
 from tests.kit.oracles import run_litert, run_onert
 from tests.kit.outputs_cases import Branch, conditional, loop_with_a_repeated_result, result_listed
 from tests.kit.outputs_support import (
@@ -121,18 +121,18 @@ def test_constants_of_branches_are_only_transposed(tmp_path: Path) -> None:
     assert run_litert(path).stage == "ok"
 
 
-def test_weights_of_products_are_concatenated(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("code", "ones"), [("FULLY_CONNECTED", ()), ("CONV_2D", (1, 1))])
+def test_weights_of_products_are_concatenated(code: str, ones: tuple[int, ...], tmp_path: Path) -> None:
     """XNNPACK takes INT8 weights to be quantized per channel, and does not prepare other copies of them."""
-    build = Build()
+    build, steps = Build(), {"stride_w": 1, "stride_h": 1, "dilation_w_factor": 1, "dilation_h_factor": 1}
     graph, scale = build.graph(), quantization([0.5], [0])
-    x, y = (graph.tensor(name, (1, 4), "INT8", quantization=scale) for name in "xy")
-    weights = graph.tensor("w", (4, 4), "INT8", data=bytes(range(16)), quantization=scale)
-    graph.operator("FULLY_CONNECTED", [x, weights, -1], [y])
+    x, y = (graph.tensor(name, (1, *ones, 4)) for name in "xy")
+    weights = graph.tensor("w", (4, *ones, 4), "INT8", data=bytes(range(16)), quantization=scale)
+    graph.operator(Code(code, 5), [x, weights, graph.constant("b", floats(4))], [y], "", **steps if ones else {})
     graph.ends([x], [y, weights])
-    path = tmp_path / "model.tflite"
-    path.write_bytes(fixed(build.to_bytes()))
+    (path := tmp_path / "model.tflite").write_bytes(fixed(build.to_bytes()))
     assert run_litert(path).stage == "ok"
-    with pytest.raises(EditError, match="that FULLY_CONNECTED reads as weights"):
+    with pytest.raises(EditError, match="that an operator reads as weights"):
         fixed(build.to_bytes(), copy_operator="reshape")
 
 
