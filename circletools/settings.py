@@ -29,8 +29,7 @@ _MOST_BYTES = 1 << 20
 
 def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
     """Return the nearest settings file in a folder or the folders above it, or None."""
-    start = Path(folder).resolve()
-    for place in (start, *start.parents):
+    for place in (start := Path(folder).resolve(), *start.parents):
         for name in NAMES:
             path = place / name
             if path.is_file() and (name == NAMES[0] or b"[tool.circletools." in read_bytes(path)):
