@@ -178,7 +178,8 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
     several, executions = attribution.executions > 1, counted(attribution.executions, "execution")
     if attribution.averaged:
         runs = attribution.whole.runs if attribution.whole.runs != attribution.executions else None
-        executions = f"averages of {counted(runs, 'run') if runs else executions}" if several else "averages"
+        known = several or attribution.whole.runs
+        executions = f"averages of {counted(runs, 'run') if runs else executions}" if known else "averages"
     else:
         each = f", {microseconds(attribution.total_ns // attribution.executions)} us each" if several else ""
         executions += f", {microseconds(attribution.total_ns)} us in all{each}"

@@ -76,9 +76,7 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
     if attribution.runtime == "benchmark_model":
         lacking = [name for name, text in figures if not text and name != "options"]
         lacking += [*absent, *(["model's name"] if size and not whole.model else [])]
-        lacking += ["spread"] * (steady is not None and not whole.range_ns) + ["percentiles"] * (
-            len(whole.range_ns) == 3
-        )
+        lacking += ["spread"] * (not whole.range_ns) + ["percentiles"] * (len(whole.range_ns) == 3)
         lacking += ["times without the profiler"] * bool(attribution.operators)
         lacking += ["number of runs"] * (attribution.executions == 1 and whole.runs is None)
         lacking += ["times of single runs", "device", "energy"]
@@ -109,6 +107,8 @@ def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
         absent.append("delegate's parts")
     if rows and not any(row.kind == "inside" for row in attribution.added):
         absent.append("operators inside delegates")
+    elif rows_:
+        absent.append("the model's operators that a delegate's rows run")
     return told, absent
 
 
@@ -168,6 +168,8 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
         more = attribution.executions - (attribution.whole.runs or attribution.executions)
         if 0 < more <= (attribution.whole.warm_up_runs or 0):
             outside += f"; of {attribution.executions:,} runs, with warm-up"
+        ahead = attribution.whole.first_operators_ns if _first_ns(attribution) is None else None
+        spread = f", {milliseconds(ahead)} in the first{spread}" if ahead and attribution.whole.runs != 1 else spread
         yield "operators", f"{milliseconds(round(each))} ms a run{spread}{outside}" if each else ""
     if others := attribution.whole.others:
         short = (

@@ -41,9 +41,8 @@ _COUNT = re.compile(r"Timings \(microseconds\): count=(\d{1,9})\b(?:.* avg=(\d{1
 _NAME = re.compile(r".*:(\d{1,9})")
 _OUTPUTS = re.compile(r"\[(.*)\](?::\w+)?")
 _HEADER = re.compile(r"^(.{0,200}?)((?:\[node type\]|node type,)[ \t].{0,800}[Nn]ame\]?)$")
-_CELLS = {
-    "avg ms": r"(?P<mean>[^ \t,]*)", "%": r"(?P<share>[^ \t,]*)%", "times called": r"(?P<calls>\d{1,9})"
-}  # fmt: skip
+_CELLS = {name: rf"(?P<{group}>[^ \t,]*)" for name, group in (("first", "first"), ("avg ms", "mean"))}
+_CELLS |= {"%": r"(?P<share>[^ \t,]*)%", "times called": r"(?P<calls>\d{1,9})"}
 _AFTER = re.compile(r"\s*(?:=+ |Number of nodes|Timings \(|Memory \(|\[[Nn]ode type\])")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)%?"
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
@@ -61,6 +60,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
         (r"nference timings in us: .*\bInit: #", (_INIT,), 1000),
         (r"nference timings in us: .*First inference: #", (_FIRST,), 1000),
         (r"nference timings in us: .*(?:\(avg\)|no stats|Inference): #", (_MEAN,), 1000),
+        (r"average time: # ms", (_MEAN,), 1_000_000),  # of label_image
         (r"Model initialization: +# ms", (_INIT,), 1_000_000),
         (r"(?:Warmup \(first\)|First inference): +# ms", (_FIRST,), 1_000_000),
         (r"Inference \(avg\): +# ms", (_MEAN,), 1_000_000),
@@ -83,7 +83,9 @@ _RANGE = r"\bcount=(\d{1,9}) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# me
 )
 _STATISTICS, _OF_TABLE = re.compile(rf"(?<!s\): ){_RANGE}"), re.compile(rf"seconds\): {_RANGE}")
 _MODEL = re.compile(r"(?:\bGraph: \[|Loading model from: |Loaded model )([^]]+)|--graph=([^]`'\" <]+)")
-_LIKELY = re.compile(r": \[|=|elegate|nference|armup|nitiali|[Mm]odel |emory|footprint|ersion|hreads")
+_LIKELY = re.compile(
+    r": \[|=|elegate|nference|armup|nitiali|[Mm]odel |average|perator-wise|emory|footprint|ersion|hreads"
+)
 _PEAK = re.compile(r"eak memory(?: footprint|: )")
 _RANGES = ("min", "max", "std", "p5", "median", "p95")
 _SPREAD = re.compile(rf"Inference \(({'|'.join(_RANGES)})\): +{_NUMERAL}")
@@ -113,6 +115,7 @@ class _Row(NamedTuple):
     percent: Decimal
     calls: int
     name: str
+    first_ms: Decimal
 
     def total_ns(self, mean_us: Decimal) -> Decimal:
         """Return the time in an execution: the share of `mean_us`, the time of all rows, if that is more exact."""
@@ -226,8 +229,13 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
             if not _MILLISECONDS.fullmatch(mean):
                 raise InvalidInputError(f"{mean[:40]!r} is not a time in milliseconds", location=str(number + 1))
             calls = int(match["calls"]) if "times called" in names else 1
-            share = Decimal(match["share"]) if _MILLISECONDS.fullmatch(match["share"]) else Decimal(0)
-            rows.append(_Row(match["kind"], Decimal(mean), share, calls, match["name"]))
+            share, first = (
+                Decimal(match[name])
+                if name in match.re.groupindex and _MILLISECONDS.fullmatch(match[name])
+                else Decimal(0)
+                for name in ("share", "first")
+            )
+            rows.append(_Row(match["kind"], Decimal(mean), share, calls, match["name"], first))
         elif own:  # else another program's line between those of a log
             raise InvalidInputError("the row does not match the table's columns", location=str(number + 1))
     return rows, len(lines)
@@ -237,6 +245,7 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
     parts = ((row.kind, int(row.mean_ms * row.calls * 1_000_000)) for section in initial for row in section.rows)
     executions = max([section.count for section in sections], default=0) or whole.runs or 1
     runs, inside, others = list[OperatorRun](), list[OperatorRun](), list[tuple[str, int, int]]()
+    first_ns = 0
     for section in sections:
         for row, place in zip(section.rows, _places(section.rows), strict=True):
             if place is None:
@@ -249,9 +258,12 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
             label = "" if of_delegate else outputs[1] if outputs else row.name.removesuffix(f":{place}")
             run = OperatorRun(section.subgraph, place, row.kind, "", 0, total, 0, 0, calls, of_delegate, label)
             (inside if section.delegates else runs).append(run)
+            first_ns += (
+                0 if section.delegates or section.subgraph else int(row.first_ms * max(1, row.calls) * 1_000_000)
+            )
     if not runs and whole.mean_ns is None:
         raise nothing_found("the tables of the report list no operators")
-    whole = replace(whole, parts=tuple(parts), others=tuple(others))
+    whole = replace(whole, parts=tuple(parts), others=tuple(others), first_operators_ns=first_ns or None)
     return OperatorTrace("benchmark_model", tuple(runs), executions, averaged=True, inside=tuple(inside), whole=whole)
 
 
@@ -285,19 +297,22 @@ def _figures(lines: Iterable[str]) -> Whole:
     spread = {match[1]: int(Decimal(match[2]) * 1_000_000) for match in _found(lines, (_SPREAD,))}
     times = tuple(spread[name] for name in _RANGES if name in spread)
     found = Whole(**values, memory_added=added, range_ns=times if len(times) in (3, 6) else ())
-    statistics, tables = (_found(lines, (pattern,)) for pattern in (_STATISTICS, _OF_TABLE))
+    first = next((at for at, line in enumerate(lines) if "Operator-wise" in line), 0)  # tables of initialization end
+    statistics, tables = _found(lines, (_STATISTICS,)), _found(lines[first:], (_OF_TABLE,))
+    if found.initialization_ns is None and (early := _found(lines[:first], (_OF_TABLE,))):
+        found = replace(found, initialization_ns=int(Decimal(early[-1][2] or 0) * 1000))
     if len(statistics) > 1:
         warm_up, regular = statistics[-2:]
         if any("with stats: " in line for line in lines):  # TensorFlow's benchmark_model runs once without, once with
             warm_up = statistics[-3] if len(statistics) > 2 else warm_up
-        first, mean = (int(Decimal(text or 0) * 1000) for text in (warm_up[2], regular[5]))
-        found = replace(found, first_ns=first or found.first_ns, mean_ns=mean or found.mean_ns)
+        first_ns, mean_ns = (int(Decimal(text or 0) * 1000) for text in (warm_up[2], regular[5]))
+        found = replace(found, first_ns=first_ns or found.first_ns, mean_ns=mean_ns or found.mean_ns)
         found = replace(found, warm_up_runs=int(warm_up[1]), warm_up_ns=_times(warm_up, 5, 3, 4) or found.warm_up_ns)
         tables = [regular]
     elif statistics and statistics[0][5] and int(Decimal(statistics[0][5]) * 1000) == found.mean_ns:
         tables = statistics
     elif found.mean_ns is not None or not tables:
-        return found
+        return replace(found, runs=int(tables[-1][1])) if tables and found.runs is None else found
     return replace(found, range_ns=_times(tables[-1], 3, 4, 6, 7, 8, 9), runs=int(tables[-1][1]))
 
 

@@ -51,8 +51,9 @@ class Whole(Attributes):
     that the run added; `initial_memory_bytes` is the same figure after initialization. `parts` holds names and times
     of parts of initialization, `model_bytes` the size of the file `model`, and `delegates` what a log states about
     delegates. `others` holds rows that are not operators: name, mean time, and calls per run (0 if not in every run).
-    `warm_up_ns` holds the mean of the warm-up and, if known, its minimum and maximum; `options` are those that a log
-    shows. If the program ran several times, `sessions` has the figures of each run, and these are number `session`.
+    `warm_up_ns` holds the mean of the warm-up and, if known, its minimum and maximum; `first_operators_ns` is the
+    time of all operators in the first run; `options` are those that a log shows. If the program ran several times,
+    `sessions` has the figures of each run, and these are number `session` of them.
     """
 
     initialization_ns: int | None = None
@@ -73,6 +74,7 @@ class Whole(Attributes):
     others: tuple[tuple[str, int, int], ...] = ()
     warm_up_ns: tuple[int, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    first_operators_ns: int | None = None
     session: int = 0
     sessions: tuple[Whole, ...] = ()
 
