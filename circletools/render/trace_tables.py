@@ -30,7 +30,7 @@ _EXECUTION_COLUMNS = (
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self", "inclusive", "name"]
 _EXECUTION_HEAD = ["", "n", "total", "min", "median", "p90", "max", "first", "later median", "at once"]
 _MODEL_HEAD = ["runs", "min", "median", "max", "executions", "min", "median", "max", "name"]
-_RUN_HEAD = ["run", "process", "elapsed", "executions", "first", "later median", "name"]
+_RUN_HEAD = ["run", "process", "elapsed", "compilation", "executions", "first", "later median", "name"]
 _BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
 _Row = list[str]
 
@@ -116,7 +116,9 @@ def _run_cells(run: Document) -> _Row:
     summary = _execution_cells(executions) if executions["count"] else []
     times = [summary[at] for at in (0, 6, 7)] if summary else ["0", "-", "-"]
     name = run["name"] + ", cut short" * run["partial"]
-    return [str(run["index"]), str(run["process"]), milliseconds(run["elapsed_ns"]), *times, name]
+    compiling = sum(row["self_ns"] for row in run["wall_clock"] if row["phase"] == "PC")
+    numbers = [str(run["index"]), str(run["process"]), milliseconds(run["elapsed_ns"]), _time(compiling)]
+    return [*numbers, *times, name]
 
 
 def _run_blocks(run: Document) -> Iterator[_Block]:
