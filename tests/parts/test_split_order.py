@@ -46,7 +46,7 @@ def test_who_sets_a_variable_first_is_in_each_part(parts: Path) -> None:
 
 def test_what_is_read_follows_what_was_first_set(parts: Path) -> None:
     found = changed(parts, 0, lambda operators: operators.pop(0))
-    assert found[0][1].startswith("READ_VARIABLE of model.part.00001_npu.tflite is not in the source")
+    assert found[0][1].startswith("READ_VARIABLE of model.part.00001_npu.tflite is not in the original model")
 
 
 def test_an_initialiser_that_reads_what_others_write_is_not_copied() -> None:

@@ -111,7 +111,7 @@ def test_the_operator_that_differs_is_named_and_not_those_after_it(tmp_path: Pat
             place, source = f"parts[{index}].operators[{number}]", planned.operators[number]
             findings = [found for found in check_files(files) if found.code == "OPERATORS_DIFFER"]
             mine = next(found for found in findings if found.location == place)
-            assert f"{codes[source]} of {files.connections.parts[index].file} is not in the source" in mine.message
+            assert f"{codes[source]} of {files.connections.parts[index].file} is not in the original" in mine.message
             assert (findings[0].location, len(findings) % 2) == (place, 0)  # others may share the constant
             assert f"source.subgraphs[0].operators[{source}]" in {found.location for found in findings}
             assert len(findings) < 8
