@@ -79,7 +79,7 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         lacking += ["spread"] * (not whole.range_ns) + ["percentiles"] * (len(whole.range_ns) == 3)
         lacking += ["times without the profiler"] * bool(attribution.operators)
         lacking += ["number of runs"] * (attribution.executions == 1 and whole.runs is None)
-        lacking += ["times of single runs", "device", "energy"]
+        lacking += ["times of single runs"] * (whole.runs != 1) + ["device", "energy"]
         figures.append(("not in the log", ", ".join(lacking)))
     for name, text in figures:
         yield from zip((name, *[""] * len(text)), wrap(text, _WIDTH, break_on_hyphens=False), strict=False)
@@ -108,7 +108,7 @@ def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     if rows and not any(row.kind == "inside" for row in attribution.added):
         absent.append("operators inside delegates")
     elif rows_:
-        absent.append("the model's operators that a delegate's rows run")
+        absent.append("operators behind delegate rows (give --model)")
     return told, absent
 
 
