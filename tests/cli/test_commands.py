@@ -14,7 +14,7 @@ from circletool_cli.commands.traces import _show_diagnostics
 from circletool_cli.console.captured import Captured, capturing
 
 import circletools as ct
-from circletools.trace.nnapi.diagnostics import Diagnostic
+from circletools.trace.nnapi.machine import Diagnostic
 from tests.kit.affinity_support import with_affinity
 from tests.kit.origin_support import embedded
 from tests.kit.program import MLP, TRACE, put, run

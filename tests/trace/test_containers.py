@@ -16,7 +16,7 @@ from circletools.errors import InvalidInputError
 from circletools.trace.sources import content, events, open_trace
 from circletools.trace.sources.batch import Fault, FaultKind, Trace
 from circletools.trace.sources.content import inflated, lines, most_unpacked
-from circletools.trace.sources.packets import packet_fields
+from circletools.trace.sources.perfetto import packet_fields
 from circletools.trace.sources.wire import field_bytes, field_number, number_bytes
 
 LINE = b"  task-9 (    7) [000] ...1 5.000001: tracing_mark_write: B|7|a\n"

@@ -12,16 +12,14 @@ import numpy as np
 from circletools.codes import explain
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import Function, functions
-from circletools.trace.nnapi.diagnostics import Collector, Diagnostic
 from circletools.trace.nnapi.executions import Evidence, ExecutionColumns
-from circletools.trace.nnapi.machine import Machine
+from circletools.trace.nnapi.machine import Collector, Diagnostic, Machine
 from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, Role, classify
 from circletools.trace.nnapi.statistics import Cutter, Intervals, Tables, pieces, totals
 from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clocks
 from circletools.trace.sources import Batch, FaultKind, Trace, open_trace
-from circletools.trace.sources.batch import NO_PROCESS, merged
-from circletools.trace.sources.counters import MachineUse, machine_in
+from circletools.trace.sources.batch import NO_PROCESS, MachineUse, machine_in, merged
 from circletools.trace.sources.names import Numbers, distinct, sums
 from circletools.wording import Tabular
 

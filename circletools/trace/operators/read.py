@@ -8,6 +8,18 @@
     ExecuTorch       an ETDump                                               `etdump`
 
 All except benchmark_model record every run of an operator; benchmark_model records only averages.
+
+The detailed counters (`-report_type detailed_counters`, with a report folder) are read here:
+
+    layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)
+    MaxPool_21;Status.EXECUTED;MaxPool;jit_avx512_bf16;0.017;0.017
+    Total;;;;0.859;0.859
+
+There is one table for each request, with the mean times of its stream's inferences (openvino/tools/benchmark/utils/
+statistics_report.py; the C++ program writes the same); `profile` writes a table for each run. A layer that computes
+the result of an operator of the main subgraph has the operator's index in its name (seen in 2026.4), unless it was
+replaced. Fused layers have no kernel; others that took less than a microsecond are also marked as not run. Layers
+without an index are reported as rows of a delegate.
 """
 
 from __future__ import annotations
@@ -20,8 +32,8 @@ from typing import BinaryIO, Literal
 
 from circletools.errors import CircleToolsError, UsageError
 from circletools.storage.files import open_source
-from circletools.trace.operators import benchmark_model, etdump, litert, onert, openvino
-from circletools.trace.operators.profile import OperatorTrace, without_first
+from circletools.trace.operators import benchmark_model, etdump, litert, onert
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nanoseconds, nothing_found, without_first
 from circletools.trace.sources import events, open_trace
 from circletools.trace.sources.content import EXPECTED, most_unpacked, pieces_of
 from circletools.trace.sources.open import unpacked
@@ -33,6 +45,9 @@ _EXPECTED = (
 )
 _REPORT = re.compile(rb"= Run Order =|node type[],]|nference (?:timings in us: |\(avg\): )")
 _MEMORY_NAME = "<bytes>"  # the name of data in memory
+_OPENVINO = b"layerName;execStatus;layerType;execType;realTime"
+_NO_KERNELS = ("Parameter", "Result", "Constant", "")  # the last is the total
+_INDEX = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def read_profile(
@@ -75,10 +90,30 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
     return litert.collect(one for one in found if process in (None, one.tgid) and thread in (None, one.tid))
 
 
+def _parse_openvino(data: bytes) -> OperatorTrace:
+    """Parse the report of OpenVINO's benchmark_app."""
+    runs: list[OperatorRun] = []
+    tables = at_ns = order = 0
+    for number, line in enumerate(data.decode("utf-8", "surrogateescape").splitlines(), 1):
+        cells = line.rstrip(";").rsplit(";", 5)
+        if line.startswith(_OPENVINO.decode()):
+            tables, at_ns, order = tables + 1, 0, 0
+        elif len(cells) == 6:
+            name, status, kind, kernel, real, _ = cells
+            if status.endswith("EXECUTED") or (kernel != "undef" and kind not in _NO_KERNELS):
+                duration, known = nanoseconds(real, "milliseconds", str(number)), _INDEX.fullmatch(name)
+                run = OperatorRun(0, int(name) if known else order, kind, kernel, at_ns, duration, tables - 1, tables)
+                runs.append(run._replace(of_delegate=known is None))
+                at_ns, order = at_ns + duration, order + 1
+    if not any(run.duration_ns for run in runs):
+        raise nothing_found("no layer of the report was executed")
+    return OperatorTrace("openvino", tuple(runs), tables)
+
+
 DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], OperatorTrace]], ...] = (
     (lambda _, memory: etdump.is_dump(memory), etdump.parse),
     (lambda head, _: b'"elapsed_time_us"' in head, litert.parse),
-    (lambda head, _: head.startswith(openvino.HEADER), openvino.parse),
+    (lambda head, _: head.startswith(_OPENVINO), _parse_openvino),
     (lambda _, memory: _REPORT.search(memory) is not None, benchmark_model.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
 )
