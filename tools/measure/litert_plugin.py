@@ -4,8 +4,8 @@
         python -m tools.measure.own_device tools/measure/litert_plugin.py --device npu --out npu.json
 
 `LITERT_PLUGIN` has the folder below `ai_edge_litert/vendors`, the manufacturer and the chip, `LITERT_LIBRARIES` the
-folder of the SDK's libraries. `apply_plugin_main --cmd=partition` moves what the plugin takes behind custom operators
-(DISPATCH_OP); what is still in subgraph 0 is left.
+folder of the SDK's libraries. `apply_plugin_main --cmd=partition` moves what the plugin takes into new subgraphs,
+behind custom operators (DISPATCH_OP); what is still in the subgraphs of the model is left.
 """
 
 import os
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import circletools as ct
 from circletools.graph.build import model_graph
+from circletools.graph.graph import Graph
 
 INTEL = "intel_openvino:IntelOpenVINO:PTL"
 _DISPATCH = "CUSTOM:DISPATCH_OP"
@@ -32,12 +33,12 @@ def ask(model: bytes) -> str:
 
 
 def refused(model: bytes) -> list[str]:
-    """Return the first output names of the operators that stay in subgraph 0."""
+    """Return the first output names of the operators that stay."""
     return [name for _, name in staying(model) or ()]
 
 
 def staying(model: bytes) -> list[tuple[str, str]] | None:
-    """Return code and first output name of the operators that stay in subgraph 0, None where a step fails."""
+    """Return code and first output name of the operators that stay, None where a step fails."""
     folder, manufacturer, chip = os.environ.get("LITERT_PLUGIN", INTEL).split(":")
     package = find_spec("ai_edge_litert")
     if package is None or package.origin is None:
@@ -62,8 +63,17 @@ def staying(model: bytes) -> list[tuple[str, str]] | None:
             raise RuntimeError(f"{folder}: the plugin cannot be loaded; set LITERT_LIBRARIES to its libraries")
         if done.returncode or not made.exists():
             return None
-        with ct.open(made) as partitioned:
-            graph = model_graph(partitioned).graphs[0]
-            codes, first = graph.operators.code_names, graph.first_results.tolist()
-            ends = zip(codes, first, strict=True)
-            return [(code, graph.values.name(value)) for code, value in ends if code != _DISPATCH]
+        with ct.open(given) as whole, ct.open(made) as partitioned:
+            before, after = model_graph(whole).graphs, model_graph(partitioned).graphs
+            bodies = {body for graph in before for body in graph.called(_composites(graph))}
+            return [
+                (code, graph.values.name(value))
+                for graph in after[: len(before)]
+                if graph.index not in bodies
+                for code, value in zip(graph.operators.code_names, graph.first_results.tolist(), strict=True)
+                if code != _DISPATCH
+            ]
+
+
+def _composites(graph: Graph) -> list[int]:
+    return [at for at in graph.callees if graph.operators.code_names[at] == "STABLEHLO_COMPOSITE"]
