@@ -175,22 +175,18 @@ def attribute(
     """
     traces = [trace] if isinstance(trace, OperatorTrace) else list(trace)
     trace = merged(traces)
-    if model is None:
-        notes_ = (note for one in traces for note in _notes_on_executions(one))
-        return replace(attribute_to(None, trace, NOTHING_KNOWN), named=True, notes=tuple(notes_))
-    graph = model_graph(model)
-    origins = origins_in(graph)
-    freshness = None if origins is None else origins_freshness(graph, origins)
+    graph = None if model is None else model_graph(model)
+    origins = None if graph is None else origins_in(graph)
     found = attribute_to(graph, trace, origins, depth)
-    notes = [*_notes(found, graph, trace), *(note for one in traces for note in _notes_on_executions(one))]
-    if freshness is not None and freshness.state == "stale":
-        message = f"the origins are stale: {freshness.reason}"
-        notes.append(Finding("STALE_ORIGIN", "warning", graph.name, message))
+    notes = [] if graph is None else [*_notes(found, graph, trace, origins)]
+    notes += (note for one in traces for note in _notes_on_executions(one))
     return replace(found, notes=tuple(notes))
 
 
-def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace) -> Iterator[Finding]:
-    if found.named:
+def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace, origins: Origins | None) -> Iterator[Finding]:
+    if origins is not None and (freshness := origins_freshness(model, origins)).state == "stale":
+        yield Finding("STALE_ORIGIN", "warning", model.name, f"the origins are stale: {freshness.reason}")
+    elif found.named:
         message = "the model has no origins, so every operator is its own source (embed-origins adds them)"
         yield Finding("NO_ORIGINS", "info", model.name, message)
     size, logged = model.source.wire.size, trace.whole.model_bytes

@@ -23,8 +23,8 @@ from circletools.profile.compare import (
     tick_of,
 )
 from circletools.trace.nnapi.analysis import Analysis
-from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.nnapi.timeline import APP_PHASES, run_of
+from circletools.trace.nnapi.wall_clock import EXECUTING
 from circletools.trace.operators.profile import NORMAL_QUARTILE, OperatorRun, OperatorTrace, Runtime, self_times
 from circletools.wording import Attributes, Tabular
 
@@ -210,8 +210,6 @@ def _keys(runs: Sequence[OperatorRun]) -> list[_Key]:
     return [found[at] for at in range(len(runs))]
 
 
-_EXECUTION = ("PE", *SUBPHASES)
-_ELAPSED = ("", "elapsed")
 _WARM_UP, _BENCHMARK = APP_PHASES[1:]
 Unit = Literal["execution", "run"]
 _Bucket = tuple[Unit, str, str]
@@ -297,7 +295,7 @@ def _bucket_times(analysis: Analysis, executed: bool) -> dict[_Bucket, Samples]:
     count = len(chosen)
     if executed:
         elapsed = analysis.executions.ends - analysis.executions.starts
-        found[("execution", *_ELAPSED)] = elapsed[chosen].astype(np.float64)
+        found["execution", "", "elapsed"] = elapsed[chosen].astype(np.float64)
         for (layer, phase, _), own in analysis.wall_clock.each():
             if own[chosen].any():
                 times = found.get(("execution", layer, phase), np.zeros(count))
@@ -306,6 +304,6 @@ def _bucket_times(analysis: Analysis, executed: bool) -> dict[_Bucket, Samples]:
     for (layer, phase), time in analysis.tables.total(measured).self_ns.items():
         if executed and phase == "PBM":  # this phase grows with the number of executions
             found["execution", layer, phase] = np.full(count, time / count)
-        elif not (executed and phase in _EXECUTION):
+        elif not (executed and phase in EXECUTING):
             found["run", layer, phase] = np.array([time / max(1, len(analysis.runs))])
     return found

@@ -75,18 +75,12 @@ class _Window:
         self._skipped = np.append(np.int32(0), np.cumsum(skipped, dtype=np.int32))  # the sum before each operator
         self._end = -self._skipped[1:] if last else np.zeros(len(operators), np.int32)
         self._many = np.array([0 if one.many or one.does is None else _AGAIN for one in operators], np.int32)
-        self._scores = {row: self._of(operators, row) for row in set(rows)}
-
-    def _of(self, operators: Sequence[ExpectedRows], row: str) -> _Scores:
-        """Return the scores of one row with each operator."""
-        return np.array(
-            [
-                [_AROUND if row in one.before else _NEVER for one in operators],
-                [_AROUND if one.does is None else _MAIN if row in one.does else _WRONG for one in operators],
-                [_AROUND if row in one.after else _NEVER for one in operators],
-            ],
-            np.int32,
-        )
+        self._scores: dict[str, _Scores] = {}
+        for row in set(rows):
+            before = [_AROUND if row in one.before else _NEVER for one in operators]
+            does = [_AROUND if one.does is None else _MAIN if row in one.does else _WRONG for one in operators]
+            after = [_AROUND if row in one.after else _NEVER for one in operators]
+            self._scores[row] = np.array([before, does, after], np.int32)
 
     def places(self, first: int) -> list[Sequence[int]]:
         """Return the operators that the best alignments give each row, as indices counted from `first`."""

@@ -128,7 +128,9 @@ class Join:
         first = min((run.subgraph for _, run in runs), default=0)
         own = (run.duration_ns for _, run in runs) if trace.averaged else self_times([run for _, run in runs])
         places = self._delegated(model, runs, trace, first) if delegates and model else {}
-        shared = _Shared()
+        # Runs that may belong to several operators, by the identity of the tuple of these: the tuple, the names, and
+        # the sums of runs and of times by execution and backend.
+        shared: dict[int, tuple[tuple[Place, ...], set[str], dict[tuple[int, str], tuple[OperatorRun, int]]]] = {}
         for at, ((kind, run), self_ns) in enumerate(zip(runs, own, strict=True)):
             of = places.get(at, ())
             if len(of) == 1:
@@ -136,18 +138,24 @@ class Join:
                 row = run._replace(backend=backend)
                 self.operators.setdefault(of[0], Measured()).add(row, self_ns, delegated=True)
             elif of and run.of_delegate:
-                shared.add(of, run, self_ns)
+                _, some, times = shared.setdefault(id(of), (of, set(), {}))
+                some.add(run.name)
+                one, total_ns = times.get((run.execution, run.backend), (run._replace(calls=0), 0))
+                times[run.execution, run.backend] = one._replace(calls=one.calls + run.calls), total_ns + self_ns
             elif of:
                 self.groups.setdefault((run.name, of), Measured()).add(run, self_ns)
             else:
                 # A caller's time includes the subgraphs it calls, and averages do not show how much of it is theirs.
                 self._add("inside" if trace.averaged and run.subgraph != first else kind, run, self_ns)
-        for of, run, total_ns in shared.times.values():
+        self.ambiguous = [
+            (tuple(sorted(some)), of, sum(total_ns for _, total_ns in times.values()))
+            for of, some, times in shared.values()
+        ]
+        for of, run, total_ns in ((of, *one) for of, _, times in shared.values() for one in times.values()):
             for place, part in zip(of, split(total_ns, len(of)), strict=True):
                 measured = self.operators.setdefault(place, Measured())
                 measured.add(run, part, delegated=True)
                 measured.ambiguous_ns += part
-        self.ambiguous = [(tuple(sorted(names)), of, total_ns) for of, names, total_ns in shared.names.values()]
         for run in trace.inside:
             self._add("inside", run, run.duration_ns)
 
@@ -230,23 +238,6 @@ def _numbered(runs: Sequence[OperatorRun]) -> dict[tuple[int, int, str, bool, st
     return {
         key: (key[0], -at if (clash if key[3] else own[key[:2]] > 1) else key[1]) for at, key in enumerate(keys, 1)
     }
-
-
-class _Shared:
-    """Sums the runs that may belong to several operators, by the identity of their tuple of operators."""
-
-    def __init__(self) -> None:
-        self.times: dict[tuple[int, int, str], tuple[tuple[Place, ...], OperatorRun, int]] = {}
-        self.names: dict[int, tuple[tuple[Place, ...], set[str], int]] = {}
-
-    def add(self, of: tuple[Place, ...], run: OperatorRun, self_ns: int) -> None:
-        """Add a run."""
-        key = id(of), run.execution, run.backend
-        _, one, total_ns = self.times.get(key, (of, run._replace(calls=0), 0))
-        self.times[key] = of, one._replace(calls=one.calls + run.calls), total_ns + self_ns
-        _, names, total_ns = self.names.get(id(of), (of, set[str](), 0))
-        names.add(run.name)
-        self.names[id(of)] = of, names, total_ns + self_ns
 
 
 def _row(kind: Kind, run: OperatorRun, trace: OperatorTrace) -> Row:

@@ -99,17 +99,12 @@ class Contexts:
             running |= 1 << BUCKET[layer, "PE"]
         if (running, bucket) == (base.running, base.owner):
             return base, tuple(faults)  # more detail within the same bucket
-        return self._add(base, running, bucket, layer), tuple(faults)
-
-    def _add(self, base: Context, running: int, bucket: int, layer: str) -> Context:
-        number = len(self.all)
-        at = LAYERS.index(layer)
+        number, at = len(self.all), LAYERS.index(layer)
         context = Context(number, running, bucket, (*base.nearest[:at], number, *base.nearest[at + 1 :]))
         self.all.append(context)
-        app = layer == LAYERS[0]
         self.running += [running, running | 1 << _EXECUTION]
-        self.owners += [bucket, _EXECUTION if app else bucket]
-        return context
+        self.owners += [bucket, _EXECUTION if layer == LAYERS[0] else bucket]
+        return context, tuple(faults)
 
 
 def _nesting_faults(outer: tuple[str, str], layer: str, phase: str, in_process: bool) -> list[str]:

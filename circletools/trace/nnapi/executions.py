@@ -88,10 +88,6 @@ class ExecutionColumns(Columns):
         return map(Execution, numbers, processes, threads, map(KINDS.__getitem__, kinds), *others)
 
 
-Spans = tuple[Numbers, Numbers]
-"""Start times and end times, in nanoseconds."""
-
-
 class _Rows:
     """Events of a trace as columns that grow batch by batch."""
 
@@ -228,7 +224,7 @@ class Evidence:
         pairs = pairs[np.argsort(outer[pairs + 1])]
         return events.only(outer[pairs]), events.times[outer[pairs + 1]]
 
-    def _callbacks(self, request: Role, callback: Role) -> Spans:
+    def _callbacks(self, request: Role, callback: Role) -> tuple[Numbers, Numbers]:
         """Pair requests with callbacks within each process, first in, first out."""
         _, roles, begins, times, threads, _ = self._found.arrays()
         found, waiting = array("q"), dict[int, deque[int]]()
@@ -242,8 +238,8 @@ class Evidence:
         pairs = np.array(found, np.int64).reshape(-1, 2)
         return pairs[:, 0], pairs[:, 1]
 
-    def of_driver(self) -> dict[str, Spans]:
-        """Return the executions in drivers, by kind of evidence."""
+    def of_driver(self) -> dict[str, tuple[Numbers, Numbers]]:
+        """Return the starts and ends of executions in drivers, by kind of evidence."""
         begins, ends = self._outermost(*_SERVED, Role.DRIVER)
         calls = np.isin(begins.roles, _SERVED)
         return {

@@ -69,16 +69,13 @@ class Cutter:
             )
         order = by_thread(threads)
         times, threads, states, begins = times[order], threads[order], states[order], begins[order]
-        first = np.ones(len(order), np.bool_)
-        first[1:] = threads[1:] != threads[:-1]
+        first = np.append(True, threads[1:] != threads[:-1])
         last = np.append(first[1:], True)
         self._last = np.concatenate((self._last, np.zeros(len(now) - len(self._last), np.int64)))
-        starts = np.empty_like(times)
-        starts[1:] = times[:-1]
+        starts = np.append(0, times[:-1])
         starts[first] = self._last[threads[first]]
         self._last[threads[last]] = times[last]
-        after = np.empty_like(states)
-        after[:-1] = states[1:]
+        after = np.append(states[1:], 0)
         after[last] = now[threads[last]]
         begun = after[begins] >> 1
         for path, count in zip(*(one.tolist() for one in sums(begun, np.ones(len(begun), np.int64))), strict=True):

@@ -119,9 +119,8 @@ class Work:
         some, masks = intervals.only(masks != 0), masks[masks != 0]
         if not len(masks):
             return
-        new = np.ones(len(masks), np.bool_)
-        new[1:] = (some.threads[1:] != some.threads[:-1]) | (masks[1:] != masks[:-1])
-        new[1:] |= some.starts[1:] != some.ends[:-1]
+        changes = (some.threads[1:] != some.threads[:-1]) | (masks[1:] != masks[:-1])
+        new = np.append(True, changes | (some.starts[1:] != some.ends[:-1]))
         last = np.append(new[1:], True)
         first = some.starts.min()
         columns = some.starts[new] - first, some.ends[last] - first, some.threads[new], some.codes[new]

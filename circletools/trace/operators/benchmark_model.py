@@ -59,7 +59,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
     for pattern, names, unit in (
         (r"nference timings in us: .*\bInit: #", (_INIT,), 1000),
         (r"nference timings in us: .*First inference: #", (_FIRST,), 1000),
-        (r"nference timings in us: .*(?:\(avg\)|no stats|Inference): #", (_MEAN,), 1000),
+        (r"nference timings in us: .*(?:\(avg\)|Inference): #", (_MEAN,), 1000),
         (r"average time: # ms", (_MEAN,), 1_000_000),  # of label_image
         (r"Model initialization: +# ms", (_INIT,), 1_000_000),
         (r"(?:Warmup \(first\)|First inference): +# ms", (_FIRST,), 1_000_000),
@@ -139,6 +139,8 @@ class _Section:
 
 def parse(data: bytes) -> OperatorTrace:
     """Parse the report: of several runs of the program, the last one with tables. Raises InvalidInputError."""
+    if b" with stats: " in data:
+        raise nothing_found("the report is of TensorFlow's own benchmark_model, which runs other models")
     lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
     marks = [at for at, line in enumerate(lines) if len(line) <= _LONGEST and _WORTH.search(line)]
     sessions = _sessions(lines, marks) or [(0, len(lines), False)]
@@ -276,8 +278,6 @@ def _places(rows: Sequence[_Row]) -> list[int | None]:
     if any(place is not None for place in places):
         return places
     operators = [row.name.startswith("[") for row in rows]
-    if not any(operators):  # TensorFlow's benchmark_model writes names of nodes
-        operators = [not row.name.startswith(f"{row.kind}/") for row in rows]
     return [at - 1 if own else None for own, at in zip(operators, accumulate(operators), strict=True)]
 
 
@@ -303,8 +303,6 @@ def _figures(lines: Iterable[str]) -> Whole:
         found = replace(found, initialization_ns=int(Decimal(early[-1][2] or 0) * 1000))
     if len(statistics) > 1:
         warm_up, regular = statistics[-2:]
-        if any("with stats: " in line for line in lines):  # TensorFlow's benchmark_model runs once without, once with
-            warm_up = statistics[-3] if len(statistics) > 2 else warm_up
         first_ns, mean_ns = (int(Decimal(text or 0) * 1000) for text in (warm_up[2], regular[5]))
         found = replace(found, first_ns=first_ns or found.first_ns, mean_ns=mean_ns or found.mean_ns)
         found = replace(found, warm_up_runs=int(warm_up[1]), warm_up_ns=_times(warm_up, 5, 3, 4) or found.warm_up_ns)

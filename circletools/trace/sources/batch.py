@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +34,11 @@ Samples = list[tuple[int, int]]
 """The times in nanoseconds, and the values."""
 
 _Column = npt.NDArray[Any]
-_Place = TypeVar("_Place", int, Numbers)
 
 
-def place_at(t_ns: _Place) -> _Place:
+def place_at(times: Numbers) -> Numbers:
     """Return places, all below -1, for events that are identified only by their times (see `Trace.place`)."""
-    return -2 - t_ns
+    return -2 - times
 
 
 class Event(NamedTuple):
@@ -159,6 +158,16 @@ class Trace:
         if where < 0:
             return self.name
         return f"{self.name}:{where}" if self.place_kind == "line" else f"{self.name}: byte {where}"
+
+    def add_processes(self, data: bytes, first: int, stop: int) -> None:
+        """Add the processes and threads of a process tree in a Perfetto trace. Raises BrokenMessage."""
+        for number, value, start, end in fields(data, first, stop):
+            if number in (1, 2) and value == CONTENT:
+                found = contents(data, start, end)
+                tid = number_in(found, 1)
+                self.processes[tid] = tid if number == 1 else number_in(found, 3)
+                name = bytes_in(found, 3 if number == 1 else 2)
+                self.thread_names[tid] = name.decode("utf-8", "backslashreplace")
 
     def fault(self, kind: FaultKind, where: int, text: bytes) -> None:
         """Record a fault."""

@@ -54,22 +54,14 @@ def number(values: Words) -> npt.NDArray[np.int64]:
     return ((fours * np.uint64(42949672960001)) >> _SHIFTS[2]).astype(np.int64)
 
 
-def up_to_last(others: Words) -> Words:
-    """Return a mask of the bytes up to the last character that is not a digit."""
-    marks = others.copy()
-    for shift in _SHIFTS:
-        marks |= marks >> shift
-    return (marks >> _SEVEN) * _BYTE
-
-
-def beginning(values: Words, others: Words) -> tuple[Words, Words]:
-    """Shift the leading digits to the end; also return the number of characters shifted out."""
-    marks = others.copy()
+def leading(rows: npt.NDArray[np.uint8], column: int) -> tuple[npt.NDArray[np.int64], Words]:
+    """Return the number that begins at this column of each row, and how many of eight characters follow it."""
+    values, marks = spread(words_in(rows, column))
     for shift in _SHIFTS:
         marks |= marks << shift
     flags = marks >> _SEVEN
     dropped = flags * _ONES >> _TOP
-    return (values & ~(flags * _BYTE)) << (dropped * _EIGHT & np.uint64(63)), dropped
+    return number((values & ~(flags * _BYTE)) << (dropped * _EIGHT & np.uint64(63))), dropped
 
 
 def stamps(rows: npt.NDArray[np.uint8], colon: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -81,7 +73,10 @@ def stamps(rows: npt.NDArray[np.uint8], colon: int) -> tuple[npt.NDArray[np.int6
     good = (others >> _SHIFTS[1] == 0) & ((fraction & _SECOND) == _POINT)
     before = words_in(rows, colon - 15)
     seconds, breaks = spread(before)
-    marks = up_to_last(breaks)
+    marks = breaks.copy()
+    for shift in _SHIFTS:
+        marks |= marks >> shift
+    marks = (marks >> _SEVEN) * _BYTE  # of the bytes up to the last character that is not a digit
     good &= (breaks >> _TOP == 0) & ((before ^ _SPACES) & (marks ^ marks >> _EIGHT) == 0) & (marks != 0)
     times = number(seconds & ~marks) * 1_000_000_000 + number(fraction & ~_FIRST_TWO) * 1000
     return times, good

@@ -27,17 +27,7 @@ from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace, merged, place_at
 from circletools.trace.sources.content import Pieces, inflated, pieces_of, too_large
 from circletools.trace.sources.names import Columns, Numbers, read_names
-from circletools.trace.sources.wire import (
-    CONTENT,
-    FIXED,
-    BrokenMessage,
-    bytes_in,
-    contents,
-    fields,
-    number_in,
-    varint,
-    varints,
-)
+from circletools.trace.sources.wire import CONTENT, FIXED, BrokenMessage, contents, fields, number_in, varint, varints
 
 _COMPRESSED, _COMPRESSED_ZSTD = 50, 133
 _MACHINE, _MACHINE_TAG = 98, b"\x90\x06"
@@ -241,18 +231,8 @@ def _blocks(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
         trace.processes.setdefault(tid, process)
 
 
-def _note_processes(trace: Trace, data: bytes, first: int, stop: int) -> None:
-    for number, value, start, end in fields(data, first, stop):
-        if number in (1, 2) and value == CONTENT:
-            found = contents(data, start, end)
-            tid = number_in(found, 1)
-            trace.processes[tid] = tid if number == 1 else number_in(found, 3)
-            name = bytes_in(found, 3 if number == 1 else 2)
-            trace.thread_names[tid] = name.decode("utf-8", "backslashreplace")
-
-
 _NOTED: dict[int, tuple[Callable[[Trace, bytes, int, int], None], bytes]] = {
-    _PROCESS_TREE: (_note_processes, b"a broken process tree"),
+    _PROCESS_TREE: (Trace.add_processes, b"a broken process tree"),
     _POWER_RAILS: (lambda trace, *where: trace.counters.add_rails(*where), b"broken power rails"),
 }
 """The handlers of packet fields, each with the diagnostic for a broken field."""
@@ -309,14 +289,15 @@ class _Block:
         keep = begins | ((kinds == ord(b"E")) & (alone | (following == ord(b"|"))))
         prints, begins = prints.only(keep), begins[keep]
         texts, names, pids = read_names(data, begins, prints.start + 2, prints.stop)
+        places = place_at(prints.times)
         for at in np.flatnonzero(begins & (pids < 0)).tolist():
             text = data[int(prints.start[at]) : int(prints.stop[at])]
-            self.trace.fault(FaultKind.MALFORMED, place_at(int(prints.times[at])), text)
+            self.trace.fault(FaultKind.MALFORMED, int(places[at]), text)
         for tid in set(prints.threads[begins].tolist()) - self.trace.processes.keys() - marked.keys():
             known = pids[(prints.threads == tid) & (pids >= 0)]
             if len(known):
                 marked[tid] = int(known[0])
-        return Batch(prints.times, prints.threads, texts, place_at(prints.times), names)
+        return Batch(prints.times, prints.threads, texts, places, names)
 
     def _one(self, data: bytes, start: int, end: int, prints: _Prints, at: int) -> None:
         """Parse an event whose fields are in an unusual order."""

@@ -23,12 +23,10 @@ from circletools.trace.sources.content import EXPECTED, Pieces, lines
 from circletools.trace.sources.names import (
     Columns,
     Numbers,
-    beginning,
     blocks,
     distinct,
-    number,
+    leading,
     read_names,
-    spread,
     stamps,
     word,
     words_in,
@@ -147,8 +145,7 @@ def _first_bars(text: bytes, ends: Numbers) -> tuple[Numbers, Numbers]:
     if len(bare):
         bars = np.sort(np.concatenate((bars, bare)))
     index = np.searchsorted(ends, bars)
-    first = np.ones(len(index), np.bool_)
-    first[1:] = index[1:] != index[:-1]
+    first = np.diff(index, prepend=-1) != 0
     return index[first], bars[first]
 
 
@@ -239,11 +236,10 @@ class _Reader:
         good &= words_in(before, _FIRST_FAST - 25) >> np.uint64(16) == _NAME[2]
         times[quick], stamped = stamps(before, _FIRST_FAST - 23)
         start = blocks(self.data, found.start[quick], _FIRST_FAST // 2)
-        tid, dropped = beginning(*spread(words_in(start, _TASK_COLUMNS + 1)))
+        threads[quick], dropped = leading(start, _TASK_COLUMNS + 1)
         near, far = start[:, 23], start[:, 25]
         opens = (near == ord(_OPEN)) | (near == ord(_BRACKET)) | (far == ord(_OPEN)) | (far == ord(_BRACKET))
         good &= stamped & (start[:, _TASK_COLUMNS] == ord(_DASH)) & (dropped > 0) & (dropped < 8) & opens
-        threads[quick] = number(tid)
         quick[quick] = good
         return quick
 

@@ -68,10 +68,9 @@ def contents(data: bytes, start: int, end: int) -> Parts:
     return {number: (value, data[first:stop]) for number, value, first, stop in fields(data, start, end)}
 
 
-def number_in(parts: Parts, field: int, default: int = 0) -> int:
-    """Return the number in a field, or `default` if the message lacks the field."""
-    value = parts[field][0] if field in parts else FIXED
-    return value if value >= 0 else default
+def number_in(parts: Parts, field: int) -> int:
+    """Return the number in a field, or 0 if the message lacks the field."""
+    return max(parts[field][0], 0) if field in parts else 0
 
 
 def bytes_in(parts: Parts, field: int) -> bytes:
