@@ -28,7 +28,7 @@ _BINARY: dict[str, Callable[[Value, Value], Value]] = {
 
 def folded(call: Call, results: Sequence[Shape | None]) -> Value | None:
     """Return the value of an operator's only output if it follows from known values, or else None."""
-    if call.code in {"SHAPE", "RANK"}:
+    if call.code in {"SHAPE", "RANK"} and call.shapes:
         shape = call.shapes[0]
         return None if shape is None else np.array(shape if call.code == "SHAPE" else len(shape), np.int64)
     values = [value for value in call.values if value is not None]

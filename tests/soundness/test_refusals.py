@@ -213,7 +213,7 @@ def test_a_reshape_that_fits_after_a_resize_is_accepted(sizes: Numbers, target: 
 def test_operators_in_an_attention_composite_are_not_prepared(name: str, wrong: str) -> None:
     build = Build()
     graph, inner = build.graph(), build.graph("inner")
-    graph.ends([graph.tensor("x")], [graph.tensor("y")])
+    graph.ends([graph.tensor("x")], [graph.tensor("y"), graph.compute("SHAPE", [], "of nothing")])
     graph.operator(
         "STABLEHLO_COMPOSITE", [0], [1], "StableHLOCompositeOptions", name=name, decomposition_subgraph_index=1
     )
