@@ -346,10 +346,7 @@ def _groups(
 
 
 class _Shares:
-    """Sums the shares that groups, such as sources, have in the operators' times.
-
-    A group is a name, or None for operators without one.
-    """
+    """Sums the shares of groups (a source, module or code; None: operators without one) in the operators' times."""
 
     def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
         """Start with the measured times, and without shares."""

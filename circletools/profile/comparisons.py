@@ -94,7 +94,12 @@ def compare_profiles(
     keys = {key for side in times[:2] for some in side for key in some if key}
     series = {key: [[some.get(key, NO_TIME) for some in side] for side in times] for key in (None, *sorted(keys))}
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
-    tick_ns = _tick(sides)
+    tick_ns = max(  # for averages, the tick is divided by the number of executions
+        tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)])
+        / (trace.executions if trace.averaged else 1)
+        for side in sides
+        for trace in side
+    )
     pairs = [
         Row(first, second, total_ns, known, paired, pace)
         for (first, second, known), pace in zip(series.values(), _paces(list(series.values())), strict=True)
@@ -166,16 +171,6 @@ def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key | Non
             elif others:
                 same[row] = (*row[:3], row[3] + _NEW, row[4])
     return same
-
-
-def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
-    """Return the coarsest tick; for averages, the tick is divided by the number of executions."""
-    return max(
-        tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)])
-        / (trace.executions if trace.averaged else 1)
-        for side in sides
-        for trace in side
-    )
 
 
 def _times(trace: OperatorTrace) -> _Times:

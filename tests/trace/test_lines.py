@@ -14,8 +14,8 @@ from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.export import export_trace
 from circletools.trace.sources import events, open_trace
 from circletools.trace.sources.batch import LATEST_NS, Batch, Fault, FaultKind, merged
-from circletools.trace.sources.chrome import HEAD
 from circletools.trace.sources.names import distinct, read_names, sums
+from circletools.trace.sources.text import HEAD
 
 LINE = " task-{tid} ({tgid:>5}) [000] ...1 {seconds}: tracing_mark_write: {mark}\n"
 

@@ -91,7 +91,12 @@ class Contexts:
         else:
             running = base.running
             if outer is not None:
-                faults += _nesting_faults(outer, layer, phase, mark.in_process)
+                # A driver in the client's process is called through the HAL.
+                inner = "LD" if mark.in_process and outer[0] == "LI" else layer
+                if phase not in ("PI", outer[1]) and phase not in _INNER_PHASES.get(outer[1], ()):
+                    faults.append("T020")
+                if inner != outer[0] and inner not in _INNER_LAYERS[outer[0]]:
+                    faults.append("T021")
         running &= ~_PAUSED.get(phase, 0)
         bucket = BUCKET[layer, phase]
         running |= 1 << bucket
@@ -105,17 +110,6 @@ class Contexts:
         self.running += [running, running | 1 << _EXECUTION]
         self.owners += [bucket, _EXECUTION if layer == LAYERS[0] else bucket]
         return context, tuple(faults)
-
-
-def _nesting_faults(outer: tuple[str, str], layer: str, phase: str, in_process: bool) -> list[str]:
-    faults = []
-    if in_process and outer[0] == "LI":  # a driver in the client's process, called through the HAL
-        layer = "LD"
-    if phase not in ("PI", outer[1]) and phase not in _INNER_PHASES.get(outer[1], ()):
-        faults.append("T020")
-    if layer != outer[0] and layer not in _INNER_LAYERS[outer[0]]:
-        faults.append("T021")
-    return faults
 
 
 @dataclass(slots=True)

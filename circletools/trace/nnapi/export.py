@@ -17,7 +17,7 @@ from typing import BinaryIO, Literal
 from circletools.trace.nnapi.analysis import Analysis, analyse, checked
 from circletools.trace.nnapi.marks import classify
 from circletools.trace.sources import BEGIN, Event, Trace, events, open_trace
-from circletools.trace.sources.chrome import HEAD
+from circletools.trace.sources.text import HEAD
 from circletools.trace.sources.wire import field_bytes, field_number
 
 Target = Literal["chrome", "perfetto"]

@@ -224,10 +224,7 @@ class Machine:
         return places
 
     def _in_flight_before(self, walk: _Walk, changes: EventBatch, threads: Numbers) -> Numbers:
-        """Return whether an execution is in flight before each event.
-
-        Also record the changes of a thread's state that events of other threads cause.
-        """
+        """Return whether an execution is in flight before each event; record what events of other threads change."""
         self.breaks = ()
         in_flight = np.array(self._in_flight, np.int64)
         found = in_flight[walk.threads]

@@ -260,9 +260,8 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
             label = "" if of_delegate else outputs[1] if outputs else row.name.removesuffix(f":{place}")
             run = OperatorRun(section.subgraph, place, row.kind, "", 0, total, 0, 0, calls, of_delegate, label)
             (inside if section.delegates else runs).append(run)
-            first_ns += (
-                0 if section.delegates or section.subgraph else int(row.first_ms * max(1, row.calls) * 1_000_000)
-            )
+            if not (section.delegates or section.subgraph):
+                first_ns += int(row.first_ms * max(1, row.calls) * 1_000_000)
     if not runs and whole.mean_ns is None:
         raise nothing_found("the tables of the report list no operators")
     whole = replace(whole, parts=tuple(parts), others=tuple(others), first_operators_ns=first_ns or None)

@@ -26,9 +26,6 @@ _OF_DELEGATE = 1
 
 _LATEST = 1 << 62
 
-_Event = tuple[int, str, int, int, bool, int, int]
-"""The run, name, chain, instruction, whether a delegate wrote the event, the start and the end."""
-
 
 def is_dump(memory: memoryview) -> bool:
     """Return whether the data is an ETDump, which may be preceded by the dump's size."""
@@ -67,8 +64,8 @@ def parse(data: bytes) -> OperatorTrace:
     return OperatorTrace("executorch", tuple(runs), len(executions), inside=tuple(inside))
 
 
-def _events(data: bytes) -> Iterator[_Event]:
-    """Yield the timed events of all runs. Raises ModelFormatError or InvalidInputError."""
+def _events(data: bytes) -> Iterator[tuple[int, str, int, int, bool, int, int]]:
+    """Yield each event's run, name, chain, instruction, whether a delegate wrote it, its start and its end."""
     wire = Wire(memoryview(data)[0 if data[4:8] == _IDENTIFIER else _SIZE_BYTES :])
     schema = load_schema("etdump")
     root = Tables(wire, schema.tables[schema.root], wire.gather(np.zeros(1, np.int64), OFFSET).astype(np.int64))

@@ -22,8 +22,7 @@ from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whol
 _OPERATOR = re.compile(r"@(\d{1,9}) (.*)", re.DOTALL)
 _TRACK = re.compile(r"\$(\d{1,9}) sess, (?:#(\d{1,9}) model )?\$(\d{1,9}) subg(?:, (.*))?", re.DOTALL)
 
-_Event = tuple[str, str, str, str]
-"""The name, the track, the phase, and the time."""
+_Event = tuple[str, str, str, str]  # the name, the track, the phase, and the time
 
 
 def parse(data: bytes) -> OperatorTrace:

@@ -8,7 +8,7 @@ protos/perfetto/: FtraceEvent { cpu_frequency = 11 { state = 1 (kHz); cpu_id = 2
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -141,7 +141,7 @@ class Trace:
     processes: dict[int, int] = field(default_factory=dict)
     thread_names: dict[int, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-    fault_counts: dict[FaultKind, int] = field(default_factory=dict)
+    fault_counts: Counter[FaultKind] = field(default_factory=Counter)
     counters: Counters = field(default_factory=Counters)
 
     def batches(self) -> Iterator[Batch]:
@@ -171,25 +171,25 @@ class Trace:
 
     def fault(self, kind: FaultKind, where: int, text: bytes) -> None:
         """Record a fault."""
-        count = self.fault_counts.get(kind, 0)
-        self.fault_counts[kind] = count + 1
-        if count < _MOST_FAULTS:
+        self.fault_counts[kind] += 1
+        if self.fault_counts[kind] <= _MOST_FAULTS:
             self.faults.append(Fault(kind, where, text[:200].decode("utf-8", "backslashreplace")))
 
 
 def merged(batches: Iterable[Batch]) -> Iterator[Batch]:
     """Yield all events, sorted by time with a stable sort."""
     numbers: dict[bytes, int] = {}
-    columns: tuple[list[_Column], ...] = ([], [], [], [])
+    columns: list[list[_Column]] = [[], [], [], []]
     for batch in batches:
         shared = np.array([numbers.setdefault(name, len(numbers)) for name in batch.names] + [-1], np.int64)
         threads, texts = batch.threads.astype(np.uint32), shared[batch.texts].astype(np.int32)
         parts: tuple[_Column, ...] = (batch.times, threads, texts, batch.places)
-        for column, part in zip(columns, parts, strict=True):
-            column.append(part)
+        for at, part in enumerate(parts):
+            columns[at].append(part)
     if not columns[0]:
         return
-    times, tids, codes, places = map(_joined, columns)
+    # One column at a time, to avoid two copies of all data.
+    times, tids, codes, places = (np.concatenate(columns.pop(0)) for _ in range(4))
     order = np.argsort(times, kind="stable")
     names = list(numbers)
     for at in range(0, len(order), _BATCH_EVENTS):
@@ -199,12 +199,6 @@ def merged(batches: Iterable[Batch]) -> Iterator[Batch]:
             used, local = used[1:], local - 1
         some = [names[at] for at in used.tolist()]
         yield Batch(times[chosen], tids[chosen].astype(np.int64), local, places[chosen], some)
-
-
-def _joined(parts: list[_Column]) -> _Column:
-    whole = np.concatenate(parts)
-    parts.clear()  # one column at a time, to avoid two copies of all data
-    return whole
 
 
 @dataclass(frozen=True, slots=True)

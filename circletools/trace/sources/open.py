@@ -9,10 +9,9 @@ from typing import BinaryIO, Literal, NamedTuple
 from circletools.errors import InvalidInputError
 from circletools.storage.files import open_source
 from circletools.trace.sources.batch import BEGIN, END, NO_PROCESS, Batch, Event, Trace, merged
-from circletools.trace.sources.chrome import read_chrome
 from circletools.trace.sources.content import EXPECTED, Pieces, head, inflated, most_unpacked, pieces_of
 from circletools.trace.sources.perfetto import read_perfetto
-from circletools.trace.sources.text import read_html, read_text
+from circletools.trace.sources.text import read_chrome, read_html, read_text
 
 _HEAD_BYTES = 4096
 _GZIP, _ZSTD, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
