@@ -171,6 +171,7 @@ class ModelComparison:
         sides = [  # converters number generic names, so equal names prove little without an equal place in the graph
             (
                 full,
+                np.where(own, mixed(name, shape, read), full),
                 np.where(own, mixed(known, shape), mixed(name, made)),
                 np.where(own, mixed(name, kind, read), mixed(name, made)),
                 mixed(name, shape),

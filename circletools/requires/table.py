@@ -62,7 +62,7 @@ class RuntimeTable:
             for at, name in enumerate(self.runtimes):
                 if f"{name}.".startswith(f"{match[1]}-{match[2]}."):
                     return at
-        raise UsageError(f"the runtime {wanted!r} was not measured", hint=suggestion(wanted, self.runtimes))
+        raise UsageError(f"there is no data for the runtime {wanted!r}", hint=suggestion(wanted, self.runtimes))
 
 
 def title(runtime: str) -> str:

@@ -207,7 +207,7 @@ def _options(model: Model, whole: Whole) -> Iterator[Finding]:
             elif members is not None:
                 known, allowed = np.isin(values, list(members)), f"not a member of {enum}"
             else:
-                known, allowed = (values > 0) & (values < _LONGEST_STEP), "not a valid step"
+                known, allowed = (values > 0) & (values < _LONGEST_STEP), "not a valid stride or dilation"
             for value in values[~known].tolist():
-                message = f"{name}.{field.name} is {value}, which is {allowed}; {CORRECT}"
+                message = f"the value is {value}, which is {allowed}; {CORRECT}"
                 yield Finding("UNKNOWN_OPTION", "warning", f"{name}.{field.name}", message)

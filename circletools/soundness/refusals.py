@@ -39,7 +39,7 @@ _REFUSED = {
         r"INDEX_OUT_OF_RANGE subgraphs\[\d+\]\.(tensors\[\d+\]\.buffer|operators.*(?<!decomposition)_subgraph_index)",
         r"INVALID_QUANTIZATION (?!.*a scale is not)",
         r"INVALID_SIGNATURE .*has no key",
-        r"UNKNOWN_OPTION .*(is (0|-\d+), which is not a valid step|quantized_bias_type|LiteRT's kernel refuses)",
+        r"UNKNOWN_OPTION .*(is (0|-\d+), which is not a valid stride|quantized_bias_type|LiteRT's kernel refuses)",
         r"UNKNOWN_OPTION ((Conv2D|DepthwiseConv2D|TransposeConv)Options\.padding|MirrorPadOptions\.mode)",
         "TENSOR_TOO_LARGE .*LiteRT refuses",
     ),

@@ -59,7 +59,7 @@ def check(
     ignore: Annotated[str | None, option("--ignore", "Do not report findings with these codes.", "CODE,...")] = None,
     fail_on: Annotated[
         Literal["warning", "error", "never"] | None,
-        option("--fail-on", "Lowest severity for exit status 1; by default, as in the settings, or else warning."),
+        option("--fail-on", "Lowest severity for exit status 1; the default is that of the settings, or warning."),
     ] = None,
     baseline: Baseline = None,
     config: Annotated[

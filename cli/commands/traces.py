@@ -61,7 +61,9 @@ def _show_diagnostics(*analyses: ct.types.Analysis) -> bool:
 
 
 def trace_compare(
-    traces: Annotated[tuple[str, ...], argument("A... B...", "Traces before and after; separate several with --.")],
+    traces: Annotated[
+        tuple[str, ...], argument("A... B...", "Traces of both sides; if one has several, put -- between the sides.")
+    ],
     threshold: Annotated[
         float, option("--threshold", "Report changes of more than this percentage.", "PCT", min=0)
     ] = 10.0,

@@ -14,8 +14,8 @@ from ..signature import argument, option
 from .parameters import DryRun, Erase, Form, Stamp, refuse_mixing
 from .rewriting import rewrite
 
-Before = Annotated[str, argument("BEFORE", "The model before the tool, with or without origins, or -.")]
-After = Annotated[str, argument("AFTER", "The model after the tool, or -; with --tag, the file to write.")]
+Before = Annotated[str, argument("BEFORE", "The model that the tool read, or - for standard input.")]
+After = Annotated[str, argument("AFTER", "The model that the tool wrote, or -; with --tag, the file to write.")]
 
 
 def track_origins(

@@ -237,7 +237,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "stride": (
         with_options("Pool2DOptions", "MAX_POOL_2D", stride_w=0, stride_h=1 << 16),
         [("UNKNOWN_OPTION", W, f"Pool2DOptions.stride_{side}") for side in "wh"],
-        "is 0, which is not a valid step",
+        "the value is 0, which is not a valid stride or dilation",
     ),
     "called": (
         with_options("WhileOptions", "WHILE", cond_subgraph_index=0, body_subgraph_index=-1),
