@@ -82,6 +82,8 @@ def test_the_initialization_does_not_count() -> None:
     ("change", "message"),
     [
         (lambda data: data.replace(b"avg_ms", b"average"), ":3: unknown table columns"),
+        (lambda data: data.replace(b"mem KB", b"first"), ":3: unknown table columns"),
+        (lambda data: data.replace(b"times called, name", b"times called"), ":3: unknown table columns"),
         (lambda data: data.replace(b"0.006,", b"six,"), ":4: 'six' is not a time in milliseconds"),
         (lambda data: data.replace(b"0.006,", b"-1,"), ":4: '-1' is not a time in milliseconds"),
         (lambda data: data.replace(b"0.006,", b"1e99,"), ":4: '1e99' is not a time in milliseconds"),

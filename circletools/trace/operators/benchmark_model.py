@@ -212,10 +212,11 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
     """Return the rows below the header at line `at` (from 0), and the line after them."""
     text = header[2].startswith("[")
     names = re.findall(r"\[([^]]*)\]", header[2]) if text else header[2].replace("_", " ").split(", ")
-    if "avg ms" not in names:
+    inner = names[1:-1]
+    if "avg ms" not in inner or any(name not in inner or names.count(name) > 1 for name in _CELLS if name in names):
         raise InvalidInputError("unknown table columns", location=str(at + 1))
     gap = r"[ \t]{1,99}" if text else ", "  # matching must not take time quadratic in the length of a line
-    cells = gap.join(_CELLS.get(name, _NUMBER) for name in names[1:-1])
+    cells = gap.join(_CELLS.get(name, _NUMBER) for name in inner)
     # The kind may contain commas and spaces, as may the name; the numbers between show where these end.
     pattern = re.compile(rf"(?P<kind>.{{1,300}}?){gap}{cells},?[ \t]*(?P<name>.*)")
     shape = r"\s*".join(re.sub(r"\d+", r"\\d+", re.escape(part)) for part in header[1].split())
