@@ -32,7 +32,7 @@ def folded(call: Call, results: Sequence[Shape | None]) -> Value | None:
         shape = call.shapes[0]
         return None if shape is None else np.array(shape if call.code == "SHAPE" else len(shape), np.int64)
     values = [value for value in call.values if value is not None]
-    if len(values) != len(call) or not values:
+    if len(values) != len(call) or not 0 < len(values) <= MOST_VALUES:
         return None
     if len(results) != 1 or results[0] is None or element_count(results[0]) > MOST_VALUES:
         return None
@@ -61,6 +61,10 @@ def _gathered(call: Call, values: Sequence[Value], _: Shape) -> Value:
     return np.take(values[0], values[1], axis=call.option("axis"))
 
 
+def _range(values: Sequence[Value]) -> range:
+    return range(*(int(value.reshape(-1)[0]) for value in values[:3]))
+
+
 _RULES: dict[str, Callable[[Call, Sequence[Value], Shape], Value]] = {
     **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), lambda _, values, shape: values[0].reshape(shape)),
     **dict.fromkeys(("SELECT", "SELECT_V2"), lambda _, values, __: np.where(values[0] != 0, values[1], values[2])),
@@ -74,5 +78,5 @@ _RULES: dict[str, Callable[[Call, Sequence[Value], Shape], Value]] = {
     "FILL": lambda _, values, shape: np.full(shape, values[1]),
     "BROADCAST_TO": lambda _, values, shape: np.broadcast_to(values[0], shape),
     "BROADCAST_ARGS": lambda _, values, __: np.array(np.broadcast_shapes(*map(tuple, values)), np.int64),
-    "RANGE": lambda _, values, __: np.arange(*(int(value.reshape(-1)[0]) for value in values)),
+    "RANGE": lambda _, values, __: np.array(_range(values)[: MOST_VALUES + 1], np.int64),  # too many for any shape
 }

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 import circletools as ct
 from circletools.edit.edit import ModelEdit
 from circletools.runtimes.worker import Worker
+from circletools.shapes.call import Call
+from circletools.shapes.folding import folded
 from tests.kit.build import Build, floats
 from tests.kit.presence import need
 from tests.kit.program import run
@@ -230,6 +232,12 @@ def test_a_batch_that_an_operator_mixes_is_refused(
         return
     with pytest.raises(ct.EditError, match=re.escape(f"operators[1]: {code}: {words}")):
         shaped(build.to_bytes(), batch=3)
+
+
+def test_a_long_range_is_not_computed() -> None:
+    ends = [np.array(one) for one in (0, 2**50, 1)]
+    assert folded(Call("RANGE", {}, [()] * 3, ends, 1), [(5,)]) is None
+    assert folded(Call("PACK", {}, [(256,)] * 2**17, [np.zeros(256, INT)] * 2**17, 1), [(5,)]) is None
 
 
 def test_the_command(tmp_path: Path) -> None:
