@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from circletools.numerics.results import Difference
 from circletools.numerics.running import Runs
 from circletools.runtimes.inputs import make_input, read_inputs
 from circletools.runtimes.protocol import Array
+from circletools.storage.files import open_source
 from circletools.wording import Attributes
 
 
@@ -94,6 +95,7 @@ def _read_only(file: str, like: list[Array]) -> Array:
     """Return the bytes of a file as a model's only input."""
     try:
         (only,) = like
-        return np.frombuffer(Path(file).read_bytes(), only.dtype).reshape(only.shape)
-    except (OSError, ValueError) as error:
+        with closing(open_source(file)) as source:
+            return np.frombuffer(source.octets, only.dtype).reshape(only.shape).copy()  # only bytes that fit are read
+    except ValueError as error:
         raise InvalidInputError(f"cannot read the inputs: {error}", location=file) from error

@@ -22,6 +22,7 @@ from circletools.reduction.candidates import Candidates, Choice, anonymous
 from circletools.reduction.failures import Ask, Symptom, asking
 from circletools.reduction.search import minimal, window
 from circletools.reduction.smaller import smaller
+from circletools.storage.documents import read_bytes, read_json
 from circletools.storage.files import write
 from circletools.wording import Attributes
 
@@ -139,10 +140,10 @@ class _Trials:
 
 def _read_log(name: str) -> dict[str, bool]:
     try:
-        lines = Path(name).read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines if line.endswith("}")]  # the last line may be truncated
+        lines = read_bytes(name).decode().splitlines()
+        rows = [read_json(line, name) for line in lines if line.endswith("}")]  # the last line may be truncated
         return {str(row["model"]): bool(row["fails"]) for row in rows}
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise InvalidInputError(f"not a log of `reduce`: {error}", location=name) from error
 
 

@@ -212,7 +212,7 @@ def test_inputs_come_from_files(tmp_path: Path) -> None:
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 but no archive")
     np.save(tmp_path / "one.npy", values)
     (tmp_path / "one.npy").rename(tmp_path / "one.npz")
-    for name in ("image.bin", "other.npz", "none.npz", "broken.npz", "one.npz"):
+    for name in ("image.bin", "/dev/zero", "other.npz", "none.npz", "broken.npz", "one.npz"):
         with pytest.raises(ct.InvalidInputError):
             compared(path_of("tflite/cnn_int8"), inputs=(str(tmp_path / name),))
 

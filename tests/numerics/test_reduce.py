@@ -101,8 +101,9 @@ def test_a_log_is_gone_on_from(tmp_path: Path) -> None:
     assert (again.operators, out.read_bytes()) == (found.operators, data)
     assert asked.read_text().count("\n") - first == first - 5
     log.write_text("[1]}\n")
-    with pytest.raises(ct.InvalidInputError):
-        reduced(chain(3, 1), tmp_path, while_=words, log=str(log))
+    for name in (log, "/dev/zero"):
+        with pytest.raises(ct.InvalidInputError):
+            reduced(chain(3, 1), tmp_path, while_=words, log=str(name))
 
 
 @pytest.mark.parametrize("name", ["cnn", "cnn_int8", "cnn_float16", "transformer_block", "blockwise_int4", "sparse"])
