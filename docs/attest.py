@@ -95,6 +95,8 @@ class File:
             codes = next(f for f in self.schema["tables"][name]["fields"] if f["slot"] == field["type_slot"])
             code = self.number(name, at, codes["name"], 1)
             return self.table({v: k for k, v in self.schema["unions"][field["union"]].items()}[code], target)
+        if kind == "string":
+            return self.text(target)
         count, element = self.u32(target), field.get("element", "uint8")
         if count and name == "SubGraph" and field["name"] in ("tensors", "operators"):
             return None  # parts; without any, it is not the same as an absent one
@@ -180,10 +182,19 @@ class File:
         for at in self.items("Model", root, "metadata"):
             place = self.get("Metadata", at, "name")
             start = 0 if place is None else place + self.u32(place)
-            yield self.data[start + 4 :][: self.u32(start)] if place else b"", at
+            yield self.text(start) if place else None, at
+
+    def text(self, at):
+        """The bytes of a string, which a NUL must follow, since programs stop at the first one."""
+        end = at + 4 + self.u32(at)
+        if self.data[end : end + 1] != b"\0":
+            raise SystemExit("a string without its final NUL")
+        return self.data[at + 4 : end]
 
     def files(self):
         """The name of each file in an archive, its two records without time and position, and its data."""
+        if b"PK\6\7" in self.data[-65557:]:  # minizip takes it before the end record
+            raise SystemExit("the archive is a ZIP64 archive")
         try:
             archive = zipfile.ZipFile(io.BytesIO(self.data))
         except zipfile.BadZipFile:
@@ -209,7 +220,8 @@ class File:
 
 def numbered(found, kind, name):
     """The path of a part by name; the second part with a name gets a number."""
-    plain, count = name.decode("utf-8", "surrogateescape").replace("#", "##"), 1
+    plain = "#absent" if name is None else name.decode("utf-8", "surrogateescape").replace("#", "##")
+    count = 1
     path = f"{kind}[{plain}]"
     while path in found:
         count += 1

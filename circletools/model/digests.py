@@ -150,14 +150,16 @@ class _Parts:
 def metadata_labels(model: Model) -> Iterator[tuple[str, Metadata]]:
     """Yield the metadata entries, each with a unique name: the second entry called `note` is `note#2`.
 
-    A `#` in a name is doubled.
+    A `#` in a name is doubled. An entry without a name is `#absent`.
     """
-    yield from zip(_numbered(entry.name for entry in model.metadata), model.metadata, strict=True)
+    named = model.root.children("metadata", model.schema)[0].has("name").tolist()
+    names = (entry.name if has else None for entry, has in zip(model.metadata, named, strict=True))
+    yield from zip(_numbered(names), model.metadata, strict=True)
 
 
-def _numbered(names: Iterable[str]) -> Iterator[str]:
-    met: Counter[str] = Counter()
+def _numbered(names: Iterable[str | None]) -> Iterator[str]:
+    met: Counter[str | None] = Counter()
     for name in names:
         met[name] += 1
-        label = name.replace("#", "##")
+        label = "#absent" if name is None else name.replace("#", "##")
         yield f"{label}#{met[name]}" if met[name] > 1 else label

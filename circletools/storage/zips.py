@@ -13,6 +13,7 @@ from circletools.errors import EditError
 
 END, END_FIELDS = b"PK\5\6", Struct("<4s4H2LH")
 ZIP64, MOST = 0xFFFFFFFF, 0xFFFF
+_LOCATOR = b"PK\6\7"  # minizip looks for it in front of the end record, and takes it first
 _ENTRY, _ENTRY_BYTES, _COMMENT_BYTES = b"PK\1\2", 46, 65535
 _LENGTHS = Struct("<3H")
 """The lengths of the name, extra field and comment that follow a directory record."""
@@ -33,8 +34,10 @@ def directory_start(file: memoryview) -> int | None:
 def central_directory(file: memoryview) -> tuple[int, list[tuple[bytes, bytes]], int, bytes] | None:
     """Return the start of the central directory, its records by name, its recorded offset, and the comment.
 
-    Returns None if there is no archive. Raises EditError if the archive is broken or exceeds 32-bit offsets.
+    Returns None if there is no archive. Raises EditError if the archive is broken or may have 64-bit offsets.
     """
+    if _LOCATOR in bytes(file[-END_FIELDS.size - _COMMENT_BYTES :]):
+        raise EditError("the ZIP archive is a ZIP64 archive", hint="programs may find other files in it")
     start, end = directory_start(file), end_place(file)
     if start is None or end is None:
         return None

@@ -66,7 +66,7 @@ def test_a_part_that_differs() -> None:
     assert stated(old, old).changes == ()
 
 
-def noted_models(*names: str) -> bytes:
+def noted_models(*names: str | None) -> bytes:
     build = Build()
     build.graph().tensor("x")
     for number, name in enumerate(names):
@@ -107,6 +107,7 @@ FORGED = {
     "data in buffer 0": (placed(1, b"old"), placed(0, b"old")),
     "a byte of a file in the archive": (ZIPPED, ZIPPED.replace(b"green", b"Green")),
     "an empty list of operators": (bare(tensors=[], operators=[]), bare(tensors=[])),
+    "an absent name": (noted_models(""), noted_models(None)),
     "data inside and outside": (placed(2, b"old"), placed(2, b"new")),
 }
 
@@ -114,8 +115,8 @@ FORGED = {
 @pytest.mark.parametrize("name", FORGED)
 def test_what_is_forged_is_seen(tmp_path: Path, name: str) -> None:
     old, new = FORGED[name]
-    assert len(stated(old, new).changes) == 1
-    assert checked(tmp_path, document_json(stated(old, new)), old, new) == (0, ["as stated: 1 changes"])
+    assert (count := len(stated(old, new).changes))
+    assert checked(tmp_path, document_json(stated(old, new)), old, new) == (0, [f"as stated: {count} changes"])
     other = new[:4] + b"CIR0" + new[8:]
     assert "not as stated: the formats" in checked(tmp_path, document_json(stated(new, new)), new, other)[1]
 
@@ -152,21 +153,21 @@ def test_a_statement_that_says_more_than_is_true(tmp_path: Path) -> None:
         assert checked(tmp_path, wrong, old, new) == (1, ["not as stated: the number of parts"])
 
 
-def test_two_formats_are_refused() -> None:
+def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="one model is circle, the other tflite"):
         stated(bytes_of("circle/cnn"), bytes_of("tflite/cnn"))
+    said = document_json(stated(ZIPPED, ZIPPED))
+    text = bytes_of("tflite/custom_op").replace(b"Spectrogram\0", b"Spectrogram!")
+    for new in (ZIPPED[:-2] + b"\4\0PK\6\7", ZIPPED + b"PK\6\7", text):
+        with pytest.raises(ModelFormatError, match=r"ZIP64|no NUL"):
+            stated(ZIPPED, new)
+        with pytest.raises(AssertionError, match=r"ZIP64|without its final NUL"):
+            checked(tmp_path, said, ZIPPED, new)
 
 
-@pytest.mark.parametrize("path", own_models()[::5], ids=title)
-def test_a_program_of_its_own_agrees(path: Path, tmp_path: Path) -> None:
-    old = path.read_bytes()
-    new = edited(old, lambda edit: edit.set_metadata("a note", b"value"))
-    statement = document_json(stated(old, new))
-    assert checked(tmp_path, statement, old, new) == (0, ["as stated: 1 changes"])
-
-
-def test_the_program_agrees_about_what_lies_behind(tmp_path: Path) -> None:
-    old = outside(PLACES)
+@pytest.mark.parametrize("path", [*own_models()[::5], None], ids=lambda path: title(path) if path else "outside")
+def test_a_program_of_its_own_agrees(path: Path | None, tmp_path: Path) -> None:
+    old = path.read_bytes() if path else outside(PLACES)
     new = edited(old, lambda edit: edit.set_metadata("a note", b"value"))
     statement = document_json(stated(old, new))
     assert checked(tmp_path, statement, old, new) == (0, ["as stated: 1 changes"])

@@ -255,7 +255,7 @@ class Build:
         self.model.buffers.append(Table("Buffer", data=data, **fields))
         return len(self.model.buffers) - 1
 
-    def metadata(self, name: str, data: bytes) -> None:
+    def metadata(self, name: str | None, data: bytes) -> None:
         """Append a metadata entry with a buffer of its own."""
         entry = Table("Metadata", name=name, buffer=self.buffer(data))
         self.model.metadata = [*(self.model.metadata or ()), entry]
