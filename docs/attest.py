@@ -89,14 +89,12 @@ class File:
                 else raw
             )
         target = place + self.u32(place)
-        if kind == "table":
-            return self.table(field["type"], target)
+        if kind in ("string", "table"):
+            return self.text(target) if kind == "string" else self.table(field["type"], target)
         if kind == "union":
             codes = next(f for f in self.schema["tables"][name]["fields"] if f["slot"] == field["type_slot"])
             code = self.number(name, at, codes["name"], 1)
             return self.table({v: k for k, v in self.schema["unions"][field["union"]].items()}[code], target)
-        if kind == "string":
-            return self.text(target)
         count, element = self.u32(target), field.get("element", "uint8")
         if count and name == "SubGraph" and field["name"] in ("tensors", "operators"):
             return None  # parts; without any, it is not the same as an absent one

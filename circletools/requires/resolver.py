@@ -47,8 +47,8 @@ def resolver_code(models: Iterable[Model]) -> str:
             raise UsageError("TFLM reads only TFLite models; this is a Circle model")
         names.append(model.source.name)
         codes.update(code for graph in model_graph(model).graphs for code in graph.operators.code_names)
-    calls = sorted(map(_call, codes))
-    own = sorted({call.split()[-1].rstrip(")") for call in calls if "Register_" in call})
+    own: set[str] = set()
+    calls = sorted([_call(code, own) for code in sorted(codes)])
     signature = f"tflite::MicroMutableOpResolver<{max(1, len(calls))}>& resolver"
     return "\n".join(
         [
@@ -57,7 +57,7 @@ def resolver_code(models: Iterable[Model]) -> str:
             "",
             '#include "tensorflow/lite/micro/micro_mutable_op_resolver.h"',
             "",
-            *(f"TFLMRegistration* {one});  // your program defines it" for one in own),
+            *(f"TFLMRegistration* {one}();  // your program defines it" for one in sorted(own)),
             *[_VARIABLES] * ("VAR_HANDLE" in codes),
             f"inline TfLiteStatus RegisterOps({signature}) {{",
             *(f"  TF_LITE_ENSURE_STATUS(resolver.{call});" for call in calls),
@@ -68,16 +68,20 @@ def resolver_code(models: Iterable[Model]) -> str:
     )
 
 
-def _call(code: str) -> str:
+def _call(code: str, own: set[str]) -> str:
+    """Return the call that registers an operator; a function of the program gets a name that `own` lacks."""
     method = method_of(code)
     if method is not None:
         return f"{method}()"
     name = code.removeprefix("CUSTOM:")
-    word = "".join(char if char.isascii() and char.isalnum() else "_" for char in name).upper()
+    word = "Register_" + "".join(char if char.isascii() and char.isalnum() else "_" for char in name).upper()
+    while word in own:
+        word += "_2"
+    own.add(word)
     quoted = "".join(
         char if char.isascii() and char.isprintable() and char not in '"\\' else _octal(char) for char in name
     )
-    return f'AddCustom("{quoted}", Register_{word}())'
+    return f'AddCustom("{quoted}", {word}())'
 
 
 def _octal(char: str) -> str:

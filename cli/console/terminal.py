@@ -26,6 +26,7 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _CONTROLS |= {
     code: f"\\u{code:x}" for code in (*range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 }
+_ON_SCREEN = {code: text for code, text in _CONTROLS.items() if chr(code) not in "\t\n"}
 
 
 def print_diagnostic(kind: str | None, message: str) -> None:
@@ -108,13 +109,18 @@ def show_text(text: str) -> None:
 
 
 def show_bytes(data: bytes) -> None:
-    """Write bytes to standard output. Raises InvalidInputError if this exceeds the allowance for the models."""
+    """Write bytes to standard output; on a terminal, control characters are escaped, whatever command wrote them.
+
+    Raises InvalidInputError if this exceeds the allowance for the models.
+    """
     captured.allowance().write(len(data))
     if (keep := captured.current()) is not None:
         keep.out.append(data)
         return
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
+    if sys.stdout.isatty():
+        data = data.decode("utf-8", "backslashreplace").translate(_ON_SCREEN).encode()
     with progress.hidden(data):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

@@ -96,6 +96,9 @@ def test_control_characters_are_spelled_out(monkeypatch: pytest.MonkeyPatch) -> 
     terminal.show([every, "\u2028\u202e\ud7ff"])
     spelled = [f"\\x{code:02x}" if code < 32 or 127 <= code < 160 else chr(code) for code in range(256)]
     assert pipe.shown == "".join(spelled) + "\n\\u2028\\u202e\ud7ff\n"
+    monkeypatch.setattr(sys, "stdout", screen := Screen())
+    terminal.show_bytes(b"\tone\x1b]0;x\x07\x9b\n")
+    assert screen.shown == "\tone\\x1b]0;x\\x07\\x9b\n"
 
 
 def test_names_that_are_no_text_leave_as_they_came() -> None:

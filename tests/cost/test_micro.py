@@ -93,12 +93,14 @@ def test_the_resolver_registers_the_operators_of_all_models() -> None:
     x, y, z = (graph.tensor(name, (1,)) for name in "xyz")
     graph.operator("ADD", [x, x], [y])
     graph.operator(Code("CUSTOM", 1, 'a"b'), [y], [z], table=None)
+    graph.operator(Code("CUSTOM", 1, "a.b"), [y], [z], table=None)
     graph.ends([x], [z])
     with ct.open(build.to_bytes()) as model:
         text = ct.resolver_code([model, model])
-    assert "MicroMutableOpResolver<2>& resolver" in text
+    assert "MicroMutableOpResolver<3>& resolver" in text
     assert "resolver.AddAdd()" in text
-    assert 'resolver.AddCustom("a\\042b", Register_A_B())' in text
+    assert 'AddCustom("a\\042b", Register_A_B())' in text
+    assert 'AddCustom("a.b", Register_A_B_2())' in text
 
 
 def test_the_resolver_refuses_what_tflm_does_not_have() -> None:
