@@ -21,9 +21,10 @@ import numpy as np
 from circletools.errors import UsageError, shortened
 from circletools.wording import warn
 
-_RANGES = {"min_confidence": (0, 1), "runs": (1, inf)} | dict.fromkeys(
-    ("threshold_percent", "timeout_s", "seed", "seconds", "max_abs", "max_steps", "skip"), (0, inf)
-)
+_LONGEST = 1_000_000  # seconds; the system's timers end at 2**31 milliseconds
+_RANGES: dict[str, tuple[float, float]]
+_RANGES = {"min_confidence": (0, 1), "runs": (1, inf), "timeout_s": (0, _LONGEST), "seconds": (0, _LONGEST)}
+_RANGES |= dict.fromkeys(("threshold_percent", "seed", "max_abs", "max_steps", "skip"), (0, inf))
 _EXACT = (str, bytes, bytearray, memoryview, type(None), np.ndarray)
 _HAVING = {int: "__index__", float: "__float__", BinaryIO: "read"}
 
@@ -60,16 +61,16 @@ def _fault(call: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str,
         if name.endswith("_percent") and isinstance(value, float) and 0 < value < 1:
             warn(f"`{name}` is in percent: {value:g} is {value:g} %, and {100 * value:g} is {100 * value:g} %")
         if (nearest := in_range(name, value)) is not value:
-            return f"`{name}` must be at {'least' if nearest > value else 'most'} {_RANGES[name][nearest < value]}"
+            return f"`{name}` must be at {'most' if nearest < value else 'least'} {_RANGES[name][nearest < value]}"
     return ""
 
 
 def in_range(name: str, value: Any) -> Any:
     """Return a parameter's value, or the nearest one in the parameter's range; a percentage becomes a fraction."""
-    lowest, highest = _RANGES.get(name, (-inf, inf))
-    if not isinstance(value, int | float) or lowest <= value <= highest:
+    lowest, highest = _RANGES.get(name, (0, 0))
+    if name not in _RANGES or not isinstance(value, int | float) or lowest <= value <= highest:
         return value
-    return value / 100 if highest == 1 and 1 < value <= 100 else max(min(value, highest), lowest)
+    return value / 100 if highest == 1 and 1 < value <= 100 else max(lowest, min(highest, value))
 
 
 def taken(call: Callable[..., Any]) -> list[str]:

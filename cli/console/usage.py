@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import isfinite
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
@@ -55,7 +56,10 @@ def _taken(parameter: Any, is_text: bool, choices: tuple[Any, ...], ctx: Any, va
     """Return the value of a parameter."""
     is_given = ctx.get_parameter_source(parameter.name).name != "DEFAULT"
     if (not value and parameter.required) or (is_given and not is_text and value not in choices):
-        return type(parameter).process_value(parameter, ctx, value)
+        value = type(parameter).process_value(parameter, ctx, value)
+        if isinstance(value, float) and not isfinite(value):
+            raise typer.BadParameter(f"{value} is not a finite number.", ctx, parameter)
+        return value
     if parameter.multiple or parameter.nargs != 1:
         value = list(value or ())
     return value if parameter.callback is None else parameter.callback(ctx, parameter, value)

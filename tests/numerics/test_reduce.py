@@ -86,7 +86,8 @@ def test_a_model_that_does_not_fail_or_not_each_time(tmp_path: Path) -> None:
         reduced(chain(3), tmp_path, while_=f"sh -c 'test -e {flag} && rm {flag} || (touch {flag}; false) # {{}}'")
     assert run("reduce", path_of("tflite/cnn"), tmp_path / "out", "--while", "false {}").status == 4
     assert not (tmp_path / "out").exists()
-    for words in ((), ("--while", "true"), ("--while", "true {}", "--while-refused", "onert")):
+    limits = [("--while", "true {}", "--timeout", one) for one in ("inf", "nan", "1e9")]
+    for words in ((), ("--while", "true"), ("--while", "true {}", "--while-refused", "onert"), *limits):
         assert run("reduce", path_of("tflite/cnn"), tmp_path / "out", *words).status == 2
 
 
