@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from math import isfinite
 from typing import Any
 
 from circletools.affinity import store
@@ -184,8 +185,8 @@ def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, o
     An input of rank 4 with one or three channels counts as an image; the bounds of its values are computed from pixel
     values of 0 and 255. Raises UsageError if the input does not exist, or `mean` and `std` differ in length.
     """
-    if len(mean) != len(std) or not mean or min(std) <= 0:
-        raise UsageError("mean and std must have the same length, and std must be above 0")
+    if len(mean) != len(std) or not all(map(isfinite, [*mean, *std])) or not mean or min(std) <= 0:
+        raise UsageError("mean and std must have the same length and be finite, and std must be above 0")
     found = _Described(edit)
     tensor, described = found.tensor("inputs", of)
     units, kind = described.setdefault("process_units", []), {"options_type": "NormalizationOptions"}
