@@ -110,10 +110,11 @@ def trace_compare(
 
 
 def _recordings(path: str) -> list[str]:
-    """Return the files of a directory, except those whose names begin with a dot; or the given file."""
+    """Return the regular files of a directory, except those whose names begin with a dot; or the given file."""
     if not Path(path).is_dir():
         return [path]
-    found = sorted(str(one) for one in Path(path).iterdir() if not one.name.startswith("."))
+    files = (one for one in Path(path).iterdir() if one.is_file() or not one.exists())  # opening a pipe would block
+    found = sorted(str(one) for one in files if not one.name.startswith("."))
     if not found:
         print_diagnostic("warning", f"{path} has no recordings")
     return found

@@ -165,6 +165,7 @@ def test_trace_compare_operators(tmp_path: Path) -> None:
     (tmp_path / "earlier").mkdir()
     status, _, err = run(after, "--operators", "--history", tmp_path / "earlier", command="trace-compare")
     assert (status, err.splitlines()[0]) == (2, f"warning: {tmp_path / 'earlier'} has no recordings")
+    (tmp_path / "earlier" / "no file").mkdir()
     for name in "ab":
         (tmp_path / "earlier" / name).write_bytes(before.read_bytes())
     status, out, _ = run(after, "--operators", "--history", tmp_path / "earlier", command="trace-compare")
