@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import warnings
+from errno import EMFILE, ENOENT
 from typing import Annotated, Any
 
 import typer
@@ -124,16 +125,16 @@ def main() -> None:
 def _run() -> None:
     try:
         app(prog_name="circletool")
-    except ct.CircleToolsError as error:
-        sys.exit(fail(error))
-    except bounds.Exceeded as exceeded:
+    except (ct.CircleToolsError, bounds.Exceeded) as error:
         warnings.simplefilter("ignore", ct.CallWarning)  # of course, its edit is not saved
-        sys.exit(fail(exceeded.error))
+        sys.exit(fail(error.error if isinstance(error, bounds.Exceeded) else error))
     except MemoryError:
         print_diagnostic("error", "out of memory: the input needs more memory than this process may use")
         sys.exit(3)
-    except OSError as error:  # standard output is full or closed
-        print_diagnostic("error", f"cannot write: {error.strerror}")
+    except OSError as error:
+        if error.filename is not None or error.errno in (ENOENT, EMFILE):
+            sys.exit(fail(ct.InvalidInputError(f"{error.strerror}", location=error.filename)))
+        print_diagnostic("error", f"cannot write: {error.strerror}")  # standard output is full or closed
         sys.exit(4)
     finally:
         _drop_output()

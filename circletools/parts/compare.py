@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from circletools.affinity.tables import AFFINITY_TABLE
-from circletools.errors import EditError, InvalidInputError, UsageError
+from circletools.errors import EditError, InvalidInputError, UsageError, shortened
 from circletools.findings import Finding
 from circletools.graph.graph import Graph
 from circletools.graph.resources import State
@@ -71,9 +71,10 @@ def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
     except OSError as error:
         raise InvalidInputError(f"cannot read it: {error.strerror}", location=str(found)) from error
     for piece in (connections.source, *connections.parts):
-        if "/" in piece.file or "\0" in piece.file or piece.file in ("", ".", ".."):
+        is_long = len(piece.file.encode(errors="surrogatepass")) > 255  # which no file system accepts
+        if is_long or "/" in piece.file or "\0" in piece.file or piece.file in ("", ".", ".."):
             raise InvalidInputError(
-                f"{piece.file!r} is not the name of a file in this directory", location=str(found)
+                f"{shortened(piece.file)!r} is not the name of a file in this directory", location=str(found)
             )
     beside = (directory / connections.source.file, directory.resolve().parent / connections.source.file)
     chosen = source or next((path for path in beside if path.is_file()), None)

@@ -139,7 +139,7 @@ def _size(word: str) -> int | None:
             state = os.stat(name)
             if stat.S_ISDIR(state.st_mode):
                 files = list(islice(Path(name).rglob("*"), _MOST_FILES))
-                return sum(file.stat().st_size for file in files) if len(files) < _MOST_FILES else None
+                return sum(one.stat().st_size for one in files if one.exists()) if len(files) < _MOST_FILES else None
             unpacked = _UNPACKED if name.endswith(".gz") else 1
             return None if stat.S_ISFIFO(state.st_mode) else state.st_size * unpacked
     return 0
