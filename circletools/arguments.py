@@ -21,9 +21,8 @@ import numpy as np
 from circletools.errors import UsageError, shortened
 from circletools.wording import warn
 
-_LONGEST = 1_000_000  # seconds; the system's timers end at 2**31 milliseconds
-_RANGES: dict[str, tuple[float, float]]
-_RANGES = {"min_confidence": (0, 1), "runs": (1, inf), "timeout_s": (0, _LONGEST), "seconds": (0, _LONGEST)}
+_RANGES: dict[str, tuple[float, float]] = {"min_confidence": (0, 1), "runs": (1, inf)}
+_RANGES |= dict.fromkeys(("timeout_s", "seconds"), (0, 1_000_000))  # the system's timers end at 2**31 milliseconds
 _RANGES |= dict.fromkeys(("threshold_percent", "seed", "max_abs", "max_steps", "skip"), (0, inf))
 _EXACT = (str, bytes, bytearray, memoryview, type(None), np.ndarray)
 _HAVING = {int: "__index__", float: "__float__", BinaryIO: "read"}

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import warnings
-from errno import EMFILE, ENOENT
+from errno import EMFILE, ENOENT, ENOSPC
 from typing import Annotated, Any
 
 import typer
@@ -132,7 +132,7 @@ def _run() -> None:
         print_diagnostic("error", "out of memory: the input needs more memory than this process may use")
         sys.exit(3)
     except OSError as error:
-        if error.filename is not None or error.errno in (ENOENT, EMFILE):
+        if error.errno in (ENOENT, EMFILE) or (error.filename is not None and error.errno != ENOSPC):
             sys.exit(fail(ct.InvalidInputError(f"{error.strerror}", location=error.filename)))
         print_diagnostic("error", f"cannot write: {error.strerror}")  # standard output is full or closed
         sys.exit(4)

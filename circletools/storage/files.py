@@ -105,9 +105,8 @@ def _near(name: str) -> str:
     try:
         if os.path.isdir(name):
             return f"name a file in it, such as {min(os.listdir(name), default='…')}"
-        if os.path.lexists(name):
-            return ""
-        return did_you_mean(os.path.basename(name), islice(os.listdir(os.path.dirname(name) or "."), _MOST_NAMES))
+        names = islice(os.listdir(os.path.dirname(name) or "."), _MOST_NAMES)
+        return "" if os.path.lexists(name) else did_you_mean(os.path.basename(name), names)
     except OSError:
         return ""
 

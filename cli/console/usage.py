@@ -56,8 +56,7 @@ def _taken(parameter: Any, is_text: bool, choices: tuple[Any, ...], ctx: Any, va
     """Return the value of a parameter."""
     is_given = ctx.get_parameter_source(parameter.name).name != "DEFAULT"
     if (not value and parameter.required) or (is_given and not is_text and value not in choices):
-        value = type(parameter).process_value(parameter, ctx, value)
-        if isinstance(value, float) and not isfinite(value):
+        if isinstance(value := type(parameter).process_value(parameter, ctx, value), float) and not isfinite(value):
             raise typer.BadParameter(f"{value} is not a finite number.", ctx, parameter)
         return value
     if parameter.multiple or parameter.nargs != 1:

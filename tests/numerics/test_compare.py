@@ -202,10 +202,8 @@ def test_inputs_come_from_files(tmp_path: Path) -> None:
     np.savez(tmp_path / "named.npz", allow_pickle=False, **{tensor.name: values})
     np.savez(tmp_path / "placed.npz", values)
     (tmp_path / "image.bin").write_bytes(values.tobytes())
-    rows = [
-        compared(path_of("tflite/cnn_int8"), inputs=(str(tmp_path / name),)).to_rows()
-        for name in ("named.npz", "placed.npz", "image.bin")
-    ]
+    names = ("named.npz", "placed.npz", "image.bin")
+    rows = [compared(path_of("tflite/cnn_int8"), inputs=(str(tmp_path / name),)).to_rows() for name in names]
     assert rows[0] == rows[1] == rows[2] != compared(path_of("tflite/cnn_int8")).to_rows()
     (tmp_path / "image.bin").write_bytes(b"short")
     np.savez(tmp_path / "other.npz", other=values)

@@ -162,10 +162,9 @@ def test_trace_compare_operators(tmp_path: Path) -> None:
     status, out, _ = run(before, before, "--operators", "--", after, after, command="trace-compare")
     start = "before: onert, 1 execution (2 recordings)\nafter: onert, 1 execution (2 recordings)\nrows: 2 slower\n"
     assert (status, out.startswith(start)) == (1, True)
-    (tmp_path / "earlier").mkdir()
+    (tmp_path / "earlier" / "no file").mkdir(parents=True)
     status, _, err = run(after, "--operators", "--history", tmp_path / "earlier", command="trace-compare")
     assert (status, err.splitlines()[0]) == (2, f"warning: {tmp_path / 'earlier'} has no recordings")
-    (tmp_path / "earlier" / "no file").mkdir()
     for name in "ab":
         (tmp_path / "earlier" / name).write_bytes(before.read_bytes())
     status, out, _ = run(after, "--operators", "--history", tmp_path / "earlier", command="trace-compare")

@@ -223,9 +223,8 @@ def test_a_batch_that_an_operator_mixes_is_refused(
     x, order = graph.tensor("x", [1, 4]), graph.constant("order", np.array([1, 0], INT))
     turned = graph.compute("TRANSPOSE", [x, order], "turned", shape=[4, 1])
     y = graph.tensor("y", [4, 1])
-    graph.operator(
-        code, [turned, *(graph.constant(f"c{at}", one) for at, one in enumerate(constants))], [y], **options
-    )
+    inputs = [turned, *(graph.constant(f"c{at}", one) for at, one in enumerate(constants))]
+    graph.operator(code, inputs, [y], **options)
     graph.ends([x], [y, graph.compute("ADD", [turned, turned], "z", shape=[4, 1])])
     if not words:
         assert shapes(shaped(build.to_bytes(), batch=3))["y"] == (4, 3)
@@ -235,8 +234,7 @@ def test_a_batch_that_an_operator_mixes_is_refused(
 
 
 def test_a_long_range_is_not_computed() -> None:
-    ends = [np.array(one) for one in (0, 2**50, 1)]
-    assert folded(Call("RANGE", {}, [()] * 3, ends, 1), [(5,)]) is None
+    assert folded(Call("RANGE", {}, [()] * 3, [*map(np.array, (0, 2**50, 1))], 1), [(5,)]) is None
     assert folded(Call("PACK", {}, [(256,)] * 2**17, [np.zeros(256, INT)] * 2**17, 1), [(5,)]) is None
 
 
