@@ -217,10 +217,7 @@ def test_a_model_without_devices_has_no_estimate(costs: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("command", ["partition", "annotate-affinity"])
 def test_costs_of_no_device_are_refused(command: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "costs.json").write_text(words)
-    more: dict[str, list[str | Path]] = {
-        "partition": [],
-        "annotate-affinity": [tmp_path / "out.circle"],
-    }
+    more: dict[str, list[str | Path]] = {"partition": [], "annotate-affinity": [tmp_path / "out.circle"]}
     ran = run(command, DIAMOND, *more[command], "--costs", tmp_path / "costs.json")
     assert ran.returncode in (2, 3)
     assert ran.stdout == ""

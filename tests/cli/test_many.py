@@ -31,14 +31,7 @@ DIAMOND = path_of("circle/diamond")
 NAMES = ["a/broken.tflite", "a/deep/net.circle", "a/net.circle", "b/net.circle", "odd.TFLITE"]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["inspect"],
-        ["check", "--json"],
-        ["dump-origins", "--format", "csv"],
-    ],
-)
+@pytest.mark.parametrize("words", [["inspect"], ["check", "--json"], ["dump-origins", "--format", "csv"]])
 def test_the_number_of_processes_does_not_show(words: list[str], models: Path) -> None:
     alone, four = (run(*words, models, MLP, "missing.circle", "--jobs", jobs) for jobs in ("1", "4"))
     assert alone == four

@@ -101,13 +101,7 @@ def test_copy_operator_that_does_not_fit() -> None:
         fixed(data, copy_operator="concatenation")
 
 
-@pytest.mark.parametrize(
-    "choice",
-    [
-        *("", "main", "3", "-1", "1.0", "²"),
-        pytest.param("9" * 5000, id="long"),
-    ],
-)
+@pytest.mark.parametrize("choice", [*("", "main", "3", "-1", "1.0", "²"), pytest.param("9" * 5000, id="long")])
 def test_subgraph_that_is_none(choice: str) -> None:
     with open_model(while_body_passes_its_input().to_bytes()) as model, pytest.raises(UsageError, match="subgraphs="):
         choose_subgraphs(model_graph(model), choice)
