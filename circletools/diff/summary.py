@@ -104,12 +104,12 @@ def _changed_rows(found: ModelDifference, before: Model, after: Model) -> tuple[
             aspect = at[2] if at[2] == "operators" else _ASPECTS.get(at[4], at[4])
             if at[4] is not None:
                 rows.setdefault(aspect, set()).add(partners[at[2]][row] if second else row)
-            elif at[2] == "tensors":
-                rows.setdefault(one.kind, set()).add(row)
         elif data is not None and int(data[1]) in readers[second]:
             buffers |= set() if second else {int(data[1])}  # tensors with an added buffer differ in `buffer`
         else:
             others[name[1] if name else one.path] += 1
+    for side, kind in enumerate(("removed", "added")):  # also those of subgraphs that only one model has
+        rows[kind] = {*range(len(models[side].tensor_columns.types))} - {*pairs["tensors"][:, side].tolist()}
     filled = np.isin(before.tensor_columns.buffers, list(buffers))
     touched, rows["buffer"] = rows["buffer"], set()
     for old, new in pairs["tensors"].tolist():

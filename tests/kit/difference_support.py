@@ -91,7 +91,7 @@ def _longer(value: Any, fresh: Any, field: Field, path: str) -> tuple[Any, str]:
     elements = [] if value is None else list(value)
     if field.target == "Buffer":
         fresh.data = np.frombuffer(b"a new buffer", np.uint8)  # an empty one that nobody names is not a difference
-    return [*elements, fresh], "metadata[]" if field.target == "Metadata" else f"{path}[{len(elements)}]"
+    return [*elements, fresh], "metadata[#absent]" if field.target == "Metadata" else f"{path}[{len(elements)}]"
 
 
 def _other_vector(value: Any, field: Field, path: str, chosen: random.Random) -> tuple[Any, str]:
