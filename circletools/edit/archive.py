@@ -10,10 +10,11 @@ Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from circletools.errors import EditError
+from circletools.model.bundles import PACKED, archive_files
 from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.storage.files import Part, Range, view
@@ -32,24 +33,35 @@ from circletools.storage.zips import (
 )
 
 
-def move_archive(model: Model, start: int, by: int, end: int | None = None) -> list[Part]:
+def move_archive(model: Model, start: int, by: int, end: int | None = None, old: Collection[str] = ()) -> list[Part]:
     """Return the file from `start` on, with an archive at its end adjusted for a move by `by` bytes.
 
-    With `end`, the file is cut off there. Raises EditError if the archive's offsets cannot be adjusted,
-    InvalidInputError if the file changed since it was opened.
+    With `end`, the file is cut off there. Zeros take the place of the files in the archive that are called `old`.
+    Raises EditError if the archive's offsets cannot be adjusted, InvalidInputError if the file changed since it was
+    opened, ModelFormatError for a broken archive with `old` files.
     """
     model.source.check_unchanged()  # a file that has become shorter may lack the directory
     rest = Range(model.source, start, model.wire.size if end is None else end)
-    directory = directory_start(model.wire.memory) if by and end is None else None
+    directory = directory_start(model.wire.memory) if (by or old) and end is None else None
     ends = (int((data.offsets + data.sizes).max()) for data in external_data(model))
-    if directory is None or directory < max(start, model.reachable.end, *ends):
+    if directory is None or directory < (used := max(start, model.reachable.end, *ends)):
         return [rest]
     try:
-        return [Range(model.source, start, directory), moved_directory(model.wire.memory, by)]
+        return [*_kept(model, start, directory, used, old), moved_directory(model.wire.memory, by)]
     except EditError:
         if by < 0:
             raise
         return [rest]
+
+
+def _kept(model: Model, start: int, end: int, used: int, old: Collection[str]) -> Iterator[Part]:
+    files = sorted((file for file, _ in archive_files(model.wire.memory)), key=lambda file: file.head) if old else []
+    for file, after in zip(files, [*(file.head for file in files[1:]), end], strict=False):
+        if file.name in old and used <= file.head and file.end <= after and file.reason in ("", PACKED):
+            yield from (Range(model.source, start, file.head), bytes(file.end - file.head))
+            start = file.end
+        used = max(used, file.end)  # files may overlap
+    yield Range(model.source, start, end)
 
 
 def archive_entries(model: Model) -> list[ZipInfo] | None:
@@ -108,12 +120,9 @@ def with_files(parts: Sequence[Part], files: Mapping[str, bytes]) -> list[Part]:
 
 
 def has_file(model: Model, name: str, data: bytes) -> bool:
-    """Return whether the archive has this file with this data."""
-    try:
-        with ZipFile(model.source.path or io.BytesIO(model.wire.memory)) as archive:
-            return archive.getinfo(name).file_size == len(data) and archive.read(name) == data
-    except (BadZipFile, KeyError, ValueError, NotImplementedError, OSError, EOFError, RuntimeError):
-        return False
+    """Return whether the archive has this file with this data, uncompressed."""
+    files = (file for file, _ in archive_files(model.wire.memory) if file.name == name and not file.reason)
+    return any(model.wire.memory[file.start : file.end] == data for file in files)
 
 
 def _stored(name: str, data: bytes) -> tuple[bytes, bytes]:

@@ -355,7 +355,7 @@ class ModelEdit(Attributes):
             if root is not None:
                 members.open_file_offsets(self.model, self._overlay, root, self._entries.put_back)
                 prefix = write_prefix(self._overlay, root, self.model.reachable.end)
-            rest = move_archive(self.model, self._base, len(prefix) - self._base, self._end)
+            rest = move_archive(self.model, self._base, len(prefix) - self._base, self._end, self._files)
             return with_files([prefix, *rest] if prefix else rest, self._files)
         finally:
             self._overlay.unsaved = False

@@ -70,8 +70,7 @@ def resolver_code(models: Iterable[Model]) -> str:
 
 def _call(code: str, own: set[str]) -> str:
     """Return the call that registers an operator; a function of the program gets a name that `own` lacks."""
-    method = method_of(code)
-    if method is not None:
+    if (method := method_of(code)) is not None:
         return f"{method}()"
     name = code.removeprefix("CUSTOM:")
     word = "Register_" + "".join(char if char.isascii() and char.isalnum() else "_" for char in name).upper()
@@ -79,13 +78,10 @@ def _call(code: str, own: set[str]) -> str:
         word += "_2"
     own.add(word)
     quoted = "".join(
-        char if char.isascii() and char.isprintable() and char not in '"\\' else _octal(char) for char in name
+        chr(byte) if chr(byte).isprintable() and byte < 128 and byte not in b'"\\' else f"\\{byte:03o}"
+        for byte in name.encode("utf-8", "surrogateescape")
     )
     return f'AddCustom("{quoted}", {word}())'
-
-
-def _octal(char: str) -> str:
-    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogateescape"))
 
 
 def _comment(name: str) -> str:

@@ -45,8 +45,6 @@ def central_directory(file: memoryview) -> tuple[int, list[tuple[bytes, bytes]],
     if len(entries) > MOST:
         raise EditError(f"the ZIP archive has more than {MOST:,} files")
     _, *counts, _, recorded, _ = END_FIELDS.unpack_from(file, end)
-    if recorded == ZIP64:
-        raise EditError("the ZIP archive is a ZIP64 archive", hint="it cannot be changed")
     if counts != [0, 0, len(entries), len(entries)]:  # some programs then find other files
         raise EditError("the ZIP archive is broken", hint="its end record contradicts its directory")
     return start, entries, recorded, bytes(file[end + END_FIELDS.size :])

@@ -109,10 +109,7 @@ def show_text(text: str) -> None:
 
 
 def show_bytes(data: bytes) -> None:
-    """Write bytes to standard output; on a terminal, control characters are escaped, whatever command wrote them.
-
-    Raises InvalidInputError if this exceeds the allowance for the models.
-    """
+    """Write bytes, with control characters escaped on a terminal. Raises InvalidInputError beyond the allowance."""
     captured.allowance().write(len(data))
     if (keep := captured.current()) is not None:
         keep.out.append(data)
