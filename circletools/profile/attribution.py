@@ -10,9 +10,11 @@ parts add up to the whole.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -117,13 +119,14 @@ class GroupTime(Attributes):
 class Attribution(Tabular):
     """The time of `executions` inferences by operator, source, module and operator code.
 
-    `total_ns` is the sum over operators and added time, `medians_ns` the sum of their medians. `named` means that the
-    model has no origin tables, so that operators' output names serve as sources. `unchecked` counts operators whose
-    names could not be compared with the model's codes; `ignored` names marks that are neither operators nor parts of
-    one. The time of `ambiguous` rows is divided evenly among their operators. `others` counts omitted executions of
-    other models. Times are multiples of `tick_ns`. `whole` holds the trace's figures for whole executions;
-    `whole.elapsed_ns` excludes the first `warm_up` executions. `notes` are remarks for readers of the tables;
-    STALE_ORIGIN means that the origins no longer describe the operators.
+    `total_ns` is the sum over operators and added time, `medians_ns` the sum of their medians or, if that is more,
+    the median of their sum; `outside_ns` is the median of what an execution took beyond them, if the trace has its
+    time. `named` means that the model has no origin tables, so that operators' output names serve as sources.
+    `unchecked` counts operators whose names could not be compared with the model's codes; `ignored` names marks that
+    are neither operators nor parts of one. The time of `ambiguous` rows is divided evenly among their operators.
+    `others` counts omitted executions of other models. Times are multiples of `tick_ns`. `whole` holds the trace's
+    figures for whole executions; `whole.elapsed_ns` excludes the first `warm_up` executions. `notes` are remarks for
+    readers of the tables; STALE_ORIGIN means that the origins no longer describe the operators.
     """
 
     runtime: Runtime
@@ -148,6 +151,7 @@ class Attribution(Tabular):
     whole: Whole = field(default_factory=Whole)
     warm_up: int = 0
     notes: tuple[Finding, ...] = ()
+    outside_ns: int | None = None
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the time of each operator of the model (None if the trace does not contain it), and its sources."""
@@ -242,6 +246,9 @@ def attribute_to(
     groups = _delegated_groups(joined, trace, operators)
     times = [row.time for row in operators if row.time] + [row.time for row in added if row.kind != "inside"]
     times += [group.time for group in groups]
+    inside, elapsed, settled = _executed(joined, trace), trace.whole.elapsed_ns, warm_up(trace)
+    # The difference of two medians would contain the noise of each operator.
+    outside = [max(0, whole - own) for whole, own in zip(elapsed, inside, strict=False)][settled:]
     return Attribution(
         runtime=trace.runtime,
         executions=trace.executions,
@@ -258,13 +265,23 @@ def attribute_to(
         unchecked=len(joined.unchecked),
         ignored=tuple(sorted(joined.ignored)),
         ambiguous=tuple(AmbiguousTime(*row) for row in sorted(joined.ambiguous)),
-        medians_ns=sum(time.median_ns or 0 for time in times),
+        medians_ns=0 if trace.averaged else max(round(median(inside)), sum(time.median_ns or 0 for time in times)),
         others=every.executions - trace.executions,
         tick_ns=tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)]),
         groups=groups,
         whole=trace.whole,
-        warm_up=warm_up(trace),
+        warm_up=settled,
+        outside_ns=round(median(outside)) if outside else None,
     )
+
+
+def _executed(joined: Join, trace: OperatorTrace) -> list[int]:
+    """Return the time of all operators and added rows in each execution."""
+    found = Counter[int]()
+    added = [measured for (kind, *_), measured in joined.added.items() if kind != "inside"]
+    for measured in (*joined.operators.values(), *joined.groups.values(), *added):
+        found.update(measured.executions)
+    return [found[number] for number in range(trace.executions)]
 
 
 def _operators(

@@ -165,10 +165,8 @@ def location(times: Samples) -> float:
 
 
 def _scatter(times: Samples) -> tuple[float, int]:
-    """Return the variance of the logarithm of the fastest times in a recording's parts, and its degrees of freedom.
-
-    If some executions take no time at all, the variation of their share is added.
-    """
+    """Return the variance of the logarithm of the fastest times of parts, and the degrees of freedom."""
+    # If some executions take no time at all, the variation of their share is added.
     parts = [some[some > 0] for some in np.array_split(times, _PARTS)]
     fastest = np.log([some.min() for some in parts if len(some)])
     variance = float(fastest.var(ddof=1)) if len(fastest) > 1 else 0.0
@@ -275,10 +273,8 @@ def _fastest(side: Samples) -> tuple[float, int, float]:
 
 
 def _within(row: Row, sides: Sequence[Samples], rounding: float, variance: float) -> tuple[tuple[float, float], ...]:
-    """Return the error from the scatter of executions; empty if a recording has too few of them or takes no time.
-
-    The variation between processes counts as at least `variance`, the variance that the recordings show.
-    """
+    """Return the error from the scatter of executions; empty if a recording has too few of them or takes no time."""
+    # The variation between processes counts as at least `variance`, the variance that the recordings show.
     recordings = [times for side in (row.before, row.after) for times in side]
     if not all(side.all() for side in sides) or min(map(len, recordings)) < _FEWEST:
         return ()

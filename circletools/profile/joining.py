@@ -228,10 +228,8 @@ class Join:
 
 
 def _numbered(runs: Sequence[OperatorRun]) -> dict[tuple[int, int, str, bool, str], Place]:
-    """Return the place of each row of a trace without a model; rows without a number of their own get negative ones.
-
-    Delegates number the operators in each of their parts from 0.
-    """
+    """Return the place of each row of a trace without a model; rows without their own number get negative ones."""
+    # Delegates number the operators in each of their parts from 0.
     keys = dict.fromkeys((*run[:3], *run[9:]) for run in runs)
     own, parts = (Counter(key[:2] for key in keys if key[3] is of_delegate) for of_delegate in (False, True))
     clash = max(parts.values(), default=0) > 1 or own.keys() & parts.keys()

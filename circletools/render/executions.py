@@ -151,7 +151,7 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
     each, outside, spread = attribution.medians_ns or attribution.total_ns / attribution.executions, "", ""
     percentiles = [milliseconds(time) for time in attribution.whole.range_ns[3:]]
     if steady is not None:
-        beside = max(0.0, steady - each)
+        beside = max(0.0, steady - each) if attribution.outside_ns is None else attribution.outside_ns
         share = f" ({100 * beside / steady:.0f} %)" if steady else ""
         outside = f", {milliseconds(round(beside))} ms{share} outside operators"
     if times := attribution.whole.range_ns:

@@ -270,10 +270,8 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
 
 
 def _places(rows: Sequence[_Row]) -> list[int | None]:
-    """Return the operator index of each row, or None for rows that are not operators, such as AllocateTensors.
-
-    Old versions write no index: their operators are in the model's order.
-    """
+    """Return the operator index of each row, or None for rows that are not operators, such as AllocateTensors."""
+    # Old versions write no index: their operators are in the model's order.
     places = [match and int(match[1]) for row in rows for match in (_NAME.fullmatch(row.name),)]
     if any(place is not None for place in places):
         return places
