@@ -116,6 +116,7 @@ def test_a_process_serves_until_its_pipe_is_closed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
     monkeypatch.setattr(workers.gc, "disable", lambda: None)
     monkeypatch.setattr(workers.gc, "freeze", lambda: None)
+    monkeypatch.setattr(workers.bounds, "enable", lambda: None)
     waiting, sent = tasks("a", "find"), list[Outcome]()
 
     def receive() -> Task:
@@ -224,7 +225,7 @@ def test_a_program_that_was_stopped_ends_by_the_signal(monkeypatch: pytest.Monke
     ended: list[int] = []
     monkeypatch.setattr(main, "_run", stopped)
     monkeypatch.setattr(signals, "listen", lambda: None)
-    monkeypatch.setattr(main.bounds, "enable", lambda: None)  # it would hold for all later tests of this process
+    monkeypatch.setattr(main.bounds, "enable", lambda: None)
     monkeypatch.setattr(signals, "end", ended.append)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(main.gc, "disable", lambda: None)

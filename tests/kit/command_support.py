@@ -9,6 +9,7 @@ from subprocess import CompletedProcess
 from unittest import mock
 
 from circletool_cli import main
+from circletool_cli.console import bounds
 
 from tests.kit.presence import need_extra
 
@@ -26,8 +27,9 @@ def run_bytes(*arguments: str | Path, stdin: bytes = b"") -> CompletedProcess[by
     words = ["circletool", *map(str, arguments)]
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     given = mock.patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
+    unwatched = mock.patch.object(bounds, "_enabled", new=False)  # whatever a test before has enabled
     status: str | int | None = 0
-    with given, redirect_stdout(out), redirect_stderr(err), mock.patch("sys.argv", words), WIDTH:
+    with given, unwatched, redirect_stdout(out), redirect_stderr(err), mock.patch("sys.argv", words), WIDTH:
         try:
             main._run()
         except SystemExit as end:
