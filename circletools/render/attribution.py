@@ -11,7 +11,7 @@ from typing import Any
 from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
-from circletools.render.executions import Rank, ranks, sessions_text, whole_cells, whole_json, without_model
+from circletools.render.executions import Rank, program_runs_text, ranks, whole_cells, whole_json, without_model
 from circletools.render.origins import with_line
 from circletools.render.table import places_json, shorter, table_csv, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
@@ -185,7 +185,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         executions += f", {microseconds(attribution.total_ns)} us in all{each}"
     yield f"{attribution.runtime}: {executions}; {_coverage(attribution)}"
     yield from table_text(list(whole_cells(attribution)))
-    yield from sessions_text(attribution, min(top, _FEW) if attribution.operators else top and max(top, _MANY))
+    yield from program_runs_text(attribution, min(top, _FEW) if attribution.operators else top and max(top, _MANY))
     if "type" in by:
         yield from _types_text(attribution, top)
     if "operator" in by:

@@ -93,23 +93,22 @@ def without_model(attribution: Attribution) -> bool:
 def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     """Return what is known of the delegates, and what is not."""
     rows = [row for row in attribution.operators if "delegate" in row.code.lower()]
-    told, absent = "; ".join(attribution.whole.delegates), list[str]()
-    if rows and "parts: " not in told:
+    known, absent = "; ".join(attribution.whole.delegates), list[str]()
+    if rows and "parts: " not in known:
         counts = Counter(row.code for row in rows)
-        told = "; ".join(filter(None, (told, *(f"{name}, parts: {count}" for name, count in counts.items()))))
-    rows_ = [
-        row.time.runs for row in attribution.operators if row.time and row.backends and without_model(attribution)
-    ]
-    calls = max(rows_, default=0) // attribution.executions
-    if calls > 1 and "parts: " not in told:
-        told = f"{told or 'delegate'}, parts: {calls} or more (calls of one row)"
-    elif told and not any(words in told for words in ("parts: ", "completely", "not be executed")):
+        known = "; ".join(filter(None, (known, *(f"{name}, parts: {count}" for name, count in counts.items()))))
+    bare = without_model(attribution)
+    calls_of_rows = [row.time.runs for row in attribution.operators if bare and row.time and row.backends]
+    calls = max(calls_of_rows, default=0) // attribution.executions
+    if calls > 1 and "parts: " not in known:
+        known = f"{known or 'delegate'}, parts: {calls} or more (calls of one row)"
+    elif known and not any(words in known for words in ("parts: ", "completely", "not be executed")):
         absent.append("delegate's parts")
     if rows and not any(row.kind == "inside" for row in attribution.added):
         absent.append("operators inside delegates")
-    elif rows_:
+    elif calls_of_rows:
         absent.append("operators behind delegate rows (give --model)")
-    return told, absent
+    return known, absent
 
 
 def _options(whole: Whole, *, off: bool = False) -> str:
@@ -119,7 +118,7 @@ def _options(whole: Whole, *, off: bool = False) -> str:
     return f"off: {shown}" if off and shown else shown
 
 
-def sessions_text(attribution: Attribution, top: int) -> Iterator[str]:
+def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
     """Yield the table of the program's runs in a log, if there are several."""
     whole, some = attribution.whole, slice(top or None)
     if not whole.sessions:

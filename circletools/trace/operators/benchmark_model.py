@@ -175,7 +175,7 @@ def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int
         optioned = optioned or "Graph: [" in line
         sessions[-1] = begin, tables or "node type" in line, timings or (match[0] if match else "")
     ends = [*(begin for begin, *_ in sessions[1:]), len(lines)]
-    return [(first, end, known) for (first, known, told), end in zip(sessions, ends, strict=True) if known or told]
+    return [(first, end, known) for (first, known, timed), end in zip(sessions, ends, strict=True) if known or timed]
 
 
 def _sections(lines: Sequence[str], marks: Sequence[int]) -> tuple[list[_Section], list[_Section]]:
