@@ -16,7 +16,7 @@ from typing import Any
 from circletools.errors import InvalidInputError, UsageError
 from circletools.metadata.codec import encode_name
 from circletools.origin.read import Origins
-from circletools.origin.source import SourceDetails
+from circletools.origin.source import NOTHING, SourceDetails
 from circletools.storage.documents import read_json
 from circletools.wording import SCHEMA_VERSION
 
@@ -59,29 +59,26 @@ def parse_json(text: str, name: str = "JSON") -> Origins:
     document = read_json(text, name)
     if isinstance(document, dict) and document.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise InvalidInputError(f"schema_version {document['schema_version']!r} is not known", location=name)
-    collected = _Collected(name)
+    collected = _Collected()
     for index, source in enumerate(_items(document, "sources", name)):
         place = f"{name}: sources[{index}]"
-        number, name_of_it = _number(source, "id", place), _string(source, "name", place)
-        texts = {key: _string(source, key, place) if key in source else "" for key in DETAIL_FIELDS if key != "line"}
-        line = _number(source, "line", place) if source.get("line") is not None else 0
-        collected.source(number, name_of_it, _details(texts, line), place)
+        if _whole(source, "id", place) in collected.sources:
+            raise InvalidInputError(f"source {source['id']} is listed twice", location=place)
+        collected.source(source, place)
     for index, operator in enumerate(_items(document, "operators", name)):
         place = f"{name}: operators[{index}]"
-        subgraph = _number(operator, "subgraph", place) if "subgraph" in operator else 0
-        operator_index = _number(operator, "operator_index", place)
         sources = operator.get("sources", [])
         if not isinstance(sources, list):
             raise InvalidInputError("`sources` must be a list of ids", location=place)
         for source in sources:
-            collected.pair(subgraph, operator_index, _whole(source, "a source id", place), place)
-    return collected.origins()
+            collected.pair(operator, _whole({"source id": source}, "source id", place), place)
+    return collected.origins(name)
 
 
 def parse_csv(text: str, name: str = "CSV") -> Origins:
     """Parse a CSV document with a header line. Raises InvalidInputError."""
     rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    collected = _Collected(name)
+    collected = _Collected()
     limit = csv.field_size_limit(max(len(text), 1))  # a name may be as long as the document
     try:
         missing = {"operator_index", "source_id", "source_name"} - set(rows.fieldnames or ())
@@ -91,68 +88,59 @@ def parse_csv(text: str, name: str = "CSV") -> Origins:
             )
         for row in rows:
             place = f"{name}:{rows.line_num}"
-            if None in row:
-                raise InvalidInputError("the row has more fields than the header line", location=place)
-            if row["operator_index"]:
-                _whole(row["operator_index"], "operator_index", place)
-            if None in row.values():
-                raise InvalidInputError("the row has fewer fields than the header line", location=place)
-            if not row["source_id"]:
+            if None in row or None in row.values():
+                raise InvalidInputError("the row has more or fewer fields than the header line", location=place)
+            given = {key: value for key, value in row.items() if value}
+            if "source_id" not in given:
                 continue  # an operator without a source
-            source = _whole(row["source_id"], "source_id", place)
-            if source not in collected.sources:
-                texts = {key: row.get(key) or "" for key in DETAIL_FIELDS}
-                details = _details(texts, _whole(texts["line"] or "0", "line", place))
-                collected.source(source, row["source_name"] or "", details, place)
-            elif collected.sources[source] != row["source_name"]:
-                raise InvalidInputError(f"source {source} has two names", location=place)
-            if row["operator_index"]:
-                subgraph = _whole(row.get("subgraph") or "0", "subgraph", place)
-                collected.pair(subgraph, _whole(row["operator_index"], "operator_index", place), source, place)
+            source = collected.source({**given, "id": row["source_id"], "name": row["source_name"]}, place)
+            if "operator_index" in given:
+                collected.pair(given, source, place)
     except csv.Error as error:
         raise InvalidInputError(f"not CSV: {error}", location=f"{name}:{rows.line_num}") from error
     finally:
         csv.field_size_limit(limit)
-    return collected.origins()
+    return collected.origins(name)
 
 
 class _Collected:
     """The sources and operator-source pairs read so far."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self) -> None:
         self.sources: dict[int, str] = {}
         self.details: dict[int, SourceDetails] = {}
         self.subgraphs: dict[int, dict[int, set[int]]] = {}
 
-    def source(self, source: int, name: str, details: SourceDetails, place: str) -> None:
-        if source in self.sources:
-            raise InvalidInputError(f"source {source} is listed twice", location=place)
-        try:
-            for text in (name, *details):
-                encode_name(str(text))
-        except UsageError as error:
-            raise InvalidInputError(error.message, location=place) from error
-        self.sources[source] = name
-        if details != SourceDetails():
-            self.details[source] = details
+    def source(self, item: Mapping[str, Any], place: str) -> int:
+        """Add a source, unless it is known; return its id."""
+        source, name = _whole(item, "id", place), _string(item, "name", place)
+        if self.sources.setdefault(source, name) != name:
+            raise InvalidInputError(f"source {source} has two names", location=place)
+        path, class_name, file, call, caller = (
+            _string({key: "", **item}, key, place) for key in DETAIL_FIELDS if key != "line"
+        )
+        line = 0 if item.get("line") is None else _whole(item, "line", place)
+        details = SourceDetails(path, class_name, file, line, call, caller)
+        if details != NOTHING:
+            self.details.setdefault(source, details)
+        return source
 
-    def pair(self, subgraph: int, operator: int, source: int, place: str) -> None:
+    def pair(self, item: Mapping[str, Any], source: int, place: str) -> None:
+        """Add a source of an operator."""
         if source not in self.sources:
             raise InvalidInputError(f"source {source} is not listed", location=place)
-        self.subgraphs.setdefault(subgraph, {}).setdefault(operator, set()).add(source)
+        subgraph = _whole({"subgraph": 0, **item}, "subgraph", place)
+        operators = self.subgraphs.setdefault(subgraph, {})
+        operators.setdefault(_whole(item, "operator_index", place), set()).add(source)
 
-    def origins(self) -> Origins:
+    def origins(self, name: str) -> Origins:
+        """Return everything that was read."""
         count = max(self.subgraphs, default=0) + 1
         if count > _MOST_SUBGRAPHS:
-            raise InvalidInputError(f"subgraph index {count - 1} is too large", location=self.name)
+            raise InvalidInputError(f"subgraph index {count - 1} is too large", location=name)
         described = (self.subgraphs.get(index, {}) for index in range(count))
         frozen = ({operator: frozenset(origin) for operator, origin in one.items()} for one in described)
         return Origins(self.sources, tuple(frozen), details=self.details)
-
-
-def _details(texts: Mapping[str, str], line: int) -> SourceDetails:
-    return SourceDetails(texts["path"], texts["class"], texts["file"], line, texts["call"], texts["caller"])
 
 
 def _items(document: Any, key: str, name: str) -> list[Mapping[str, Any]]:
@@ -162,22 +150,21 @@ def _items(document: Any, key: str, name: str) -> list[Mapping[str, Any]]:
     return items
 
 
-def _number(item: Mapping[str, Any], key: str, place: str) -> int:
-    if key not in item:
-        raise InvalidInputError(f"`{key}` is missing", location=place)
-    return _whole(item[key], f"`{key}`", place)
-
-
-def _whole(value: Any, what: str, place: str) -> int:
-    number = (
-        int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12 else value
-    )
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 32:
-        raise InvalidInputError(f"{what} must be a whole number below 2^32, not {value!r}", location=place)
-    return number
+def _whole(item: Mapping[str, Any], key: str, place: str) -> int:
+    value = item.get(key)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 32:
+        raise InvalidInputError(f"`{key}` must be a whole number below 2^32, not {value!r}", location=place)
+    return value
 
 
 def _string(item: Mapping[str, Any], key: str, place: str) -> str:
-    if not isinstance(item.get(key), str):
+    value = item.get(key)
+    if not isinstance(value, str):
         raise InvalidInputError(f"`{key}` must be a string", location=place)
-    return str(item[key])
+    try:
+        encode_name(value)
+    except UsageError as error:
+        raise InvalidInputError(error.message, location=place) from error
+    return value

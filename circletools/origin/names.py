@@ -11,7 +11,7 @@ the numbers in the main subgraph are its operator indices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.grammar import Exporter, exporter_of, reader_of
 from circletools.origin.locations import operator_locations
-from circletools.origin.merged import merged_sources, own_sources
-from circletools.origin.numbering import OriginColumns, SourcesByOperator, numbered
+from circletools.origin.numbering import OriginColumns, numbered
+from circletools.origin.own_sources import own_sources
 from circletools.origin.read import NO_NAME, Origins
 from circletools.origin.source import AnySource
 from circletools.wording import Word, counted
@@ -49,7 +49,7 @@ def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origin
 
 
 def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns, tuple[Finding, ...]]:
-    """Return the origins as columns, and notes on the kind of names and on names that merge modules."""
+    """Return the origins as columns, and a note on the kind of names."""
     subgraphs = model.entries
     outputs = {subgraph: model.graphs[subgraph].operators.first_result_names for subgraph in subgraphs}
     _check_names(outputs)
@@ -72,9 +72,9 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
     by_names = f"{exporter}'s tensor names" if exporter else "the first outputs of operators"
     if exporter is Exporter.LITERT_TORCH:
         named = {subgraph: own_sources(model.graphs[subgraph], own) for subgraph, own in named.items()}
+        by_names += "; modules with equal names count as one unless you record the conversion (docs/origins.md)"
     if not located:
-        merged = _merged_note(model, named) if exporter is Exporter.LITERT_TORCH else ()
-        return numbered(named), (_source_names_note(by_names), *merged)
+        return numbered(named), (_source_names_note(by_names),)
     missing = sum(len(found) for subgraph, found in named.items() if subgraph not in located)
     for subgraph, locations in located.items():
         named[subgraph] = [one or other for one, other in zip(locations, named[subgraph], strict=True)]
@@ -105,17 +105,6 @@ def _columns_by_output(outputs: Mapping[int, Sequence[str]]) -> OriginColumns:
 
 def _source_names_note(what: str) -> Finding:
     return Finding("SOURCE_NAMES", "info", "", f"sources are named after {what}")
-
-
-def _merged_note(model: ModelGraph, named: SourcesByOperator) -> Iterator[Finding]:
-    """Yield a warning if sources stand for several modules."""
-    found = [one for at, sources in named.items() for one in merged_sources(model.graphs[at], sources)]
-    if found:
-        names = [one if isinstance(one, str) else one.name for one in found[:3]]
-        listed = ", ".join(names + ["..."] * (len(found) > 3))
-        message = f"{counted(len(found), 'source')} may stand for several modules with equal names"
-        message += f" ({listed}): record the conversion (docs/origins.md)"
-        yield Finding("SOURCE_NAMES", "warning", "", message)
 
 
 def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from circletools.edit.edit import ModelEdit
 from circletools.model.model import open_model
-from circletools.origin.embed import embed
 from circletools.origin.grammar import Exporter, exporter_of, parts_of, reader_of
 from circletools.origin.names import collect_sources
 from circletools.origin.source import Source, SourceDetails
-from tests.kit.build import Build, floats
+from tests.kit.build import Build
 
 LINEAR = "torch.nn.modules.linear.Linear"
 BLOCK = "net.Lm/net.Block_0"
@@ -110,28 +108,6 @@ def test_a_number_behind_a_name_is_told_by_the_name_without_it() -> None:
 )
 def test_parts(name: str, parts: list[str]) -> None:
     assert parts_of(name) == parts
-
-
-@pytest.mark.parametrize(
-    ("between", "same", "merged"),
-    [(True, False, True), (True, True, False), (False, False, True), (False, True, False)],
-)
-def test_names_that_stand_for_several_modules_are_reported(between: bool, same: bool, merged: bool) -> None:
-    """A module has its weights once, and a Linear one matrix product in each call."""
-    build = Build()
-    graph = build.graph()
-    start = value = graph.tensor("x", (4, 4))
-    name = "net.Lm/net.Layer_0/torch.nn.modules.linear.Linear_query;"
-    weights = [graph.tensor("w", (4, 4), data=floats(4, 4, seed=number).tobytes()) for number in range(2)]
-    for number in range(2):
-        value = graph.compute("FULLY_CONNECTED", [value, weights[0 if same else number]], f"{name}{number}", (4, 4))
-        if between:
-            value = graph.compute("TANH", [value], "net.Lm/net.Layer_0;", (4, 4))
-    graph.ends([start], [value])
-    with open_model(build.to_bytes()) as model, ModelEdit(model) as edit:
-        notes = embed(edit).notes
-    assert [note.severity for note in notes] == ["info", *["warning"] * merged]
-    assert all("0.query" in note.message for note in notes[1:])
 
 
 def test_a_name_that_comes_from_a_constant_of_another_module_is_no_source() -> None:
