@@ -46,7 +46,7 @@ class PartTime(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class PlanTime(Attributes):
-    """A plan, and its time: the 5th percentile over rounds. `failure` is the reason why it does not run."""
+    """A plan, and its time: the 5th percentile over turns. `failure` is the reason why it does not run."""
 
     name: str
     parts: tuple[PartTime, ...]
@@ -91,7 +91,7 @@ class Measurement(Tabular):
 MEASURING = ("litert", "onert", "openvino")
 """The programs that support timing of runs."""
 Times = NDArray[np.float64] | str
-"""The times of a chain by round, step and phase, or the reason why it does not run."""
+"""The times of a chain by turn and step, or the reason why it does not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,13 +226,13 @@ def with_times(plan: PlanTime, times_us: Times) -> PlanTime:
     """
     if isinstance(times_us, str):
         return replace(plan, failure=times_us)
-    whole, each = float(_fast_times(times_us.sum(axis=(1, 2)))), _fast_times(times_us.sum(axis=2))
+    whole, each = float(_fast_times(times_us.sum(axis=1))), _fast_times(times_us)
     shares = (each * (whole / max(float(each.sum()), 1e-9))).tolist()
     parts = [replace(part, measured_us=taken) for part, taken in zip(plan.parts, shares, strict=True)]
     return replace(plan, parts=tuple(parts), measured_us=whole)
 
 
 def _fast_times(times_us: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the 5th percentile over rounds: other work on the machine lengthens times, often most of them."""
+    """Return the 5th percentile over turns: other work on the machine lengthens times, often most of them."""
     found: NDArray[np.float64] = np.quantile(times_us, 0.05, axis=0)
     return found

@@ -17,11 +17,22 @@ from time import perf_counter
 
 import numpy as np
 
+from circletools.runtimes.child import run_with
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import filled, make_input
 from circletools.runtimes.onert_c import CAN_ALLOCATE, Bound, Session, StatusError, TensorInfo
-from circletools.runtimes.protocol import Array, Make, Placed, Recorded, RefusedError, Request, Verdict, mark, printed
-from circletools.runtimes.running import run_with, words_of
+from circletools.runtimes.protocol import (
+    Array,
+    Make,
+    Placed,
+    Recorded,
+    RefusedError,
+    Request,
+    Verdict,
+    mark,
+    printed,
+    words_of,
+)
 
 FAILURES = (StatusError, KeyError, ValueError, RefusedError)
 

@@ -5,9 +5,11 @@ Importing this module imports the runtime, which is an optional package.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from itertools import pairwise
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +17,6 @@ from typing import Any
 import numpy as np
 import openvino
 
-from circletools.runtimes.clock import run_times
 from circletools.runtimes.inputs import filled, make_input
 from circletools.runtimes.protocol import Array, Make, Placed, Recorded, RefusedError, Request, Verdict
 
@@ -68,6 +69,28 @@ def profile(request: Request) -> Recorded:
             status = "Status.EXECUTED" if each[number] else one.status
             lines += [f"{one.node_name};{status};{one.node_type};{one.exec_type}" + f";{each[number] / 1000:.3f}" * 2]
     return Recorded("\n".join([*lines, ""]).encode(), seconds * 1e6)
+
+
+def run_times(means: Sequence[int]) -> list[int]:
+    """Return the time of each run; `means` has, after each run, the mean of all runs so far, rounded down.
+
+    The sum of the first n runs is thus known to within n. Of the possible sums, those on the shortest path are taken,
+    so that times change only where the means show it.
+    """
+    lows = [0, *(number * mean for number, mean in enumerate(means, 1))]
+    sums = [0.0]
+    while (at := len(sums) - 1) < len(means):
+        low, high = (0.0, at), (math.inf, at)  # bounds of the slope, and where they were found
+        for number in range(at + 1, len(lows)):
+            least, most = ((one - sums[at]) / (number - at) for one in (lows[number], lows[number] + number - 1))
+            if least > high[0] or most < low[0]:
+                slope, end = high if least > high[0] else low
+                break
+            low, high = max(low, (least, number)), min(high, (most, -number))
+        else:
+            slope, end = (low[0] + high[0]) / 2, len(means)
+        sums += [sums[at] + slope * passed for passed in range(1, max(1, abs(end) - at) + 1)]
+    return [round(after) - round(before) for before, after in pairwise(sums)]
 
 
 class Running:

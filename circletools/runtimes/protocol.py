@@ -101,10 +101,9 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The times of chains in microseconds: an array for each chain, by round, step and action.
+    """The times of chains in microseconds: an array for each chain, by turn and step, with copies of its ends.
 
-    The actions are copying inputs, running, and copying outputs. `failed` holds the chain and step that did not run,
-    or None if this is unknown because the process ended.
+    `failed` holds the chain and step that did not run, or None if this is unknown because the process ended.
     """
 
     times_us: list[NDArray[np.float64]]
@@ -171,6 +170,12 @@ def printed(since: int = 0) -> str:
     with suppress(OSError):
         return read_at(_PRINTED, _MOST_PRINTED, since).decode(errors="replace")
     return ""
+
+
+def words_of(error: Exception) -> str:
+    """Return the message of an error, preceded by its class unless it is a refusal."""
+    kind = "" if isinstance(error, RefusedError) else f"{type(error).__name__}: "
+    return f"{kind}{error}".strip()
 
 
 def plain(array: Array) -> Array:

@@ -58,12 +58,12 @@ class LawfulWorker:
                     return Timed([], found, (number, at))
                 rows.append(found)
             once = np.array(rows)
-            slower = np.maximum(0, np.arange(ROUNDS) - ROUNDS // 2)[:, None, None]
+            slower = np.maximum(0, np.arange(ROUNDS) - ROUNDS // 2)[:, None]
             times.append(once + slower)
         self.requests.append(request)
         return Timed(times)
 
-    def _step(self, step: Step) -> list[float] | str:
+    def _step(self, step: Step) -> float | str:
         with open_model(Path(step.model)) as model:
             names = [row[0].decode() for row in model.output_names(0) if row]
             if self.crashing[0] == step.program and self.crashing[1] in names:
@@ -74,7 +74,7 @@ class LawfulWorker:
             moved = [_moved(model, ends) for ends in (model.subgraphs[0].inputs, model.subgraphs[0].outputs)]
         share = self.fused.get(step.program, 1.0) if len(names) > 1 else 1.0
         run = self.launch_us[step.program] + share * sum(costs[name] for name in names)
-        return [moved[0], run, moved[1]]
+        return run + sum(moved)
 
 
 def _moved(model: Model, ends: Iterable[int]) -> float:

@@ -12,7 +12,6 @@ import pytest
 from circletools.errors import InvalidInputError, UsageError
 from circletools.model.model import open_model
 from circletools.profile.recording import profile
-from circletools.runtimes.clock import run_times
 from circletools.runtimes.programs import PROGRAMS, named
 from circletools.trace.operators.profile import self_times
 from circletools.trace.operators.read import read_profile
@@ -55,6 +54,9 @@ def test_totals_are_the_runtimes_own(on: str) -> None:
 
 
 def test_runs_are_told_apart_by_the_means_of_all_so_far() -> None:
+    pytest.importorskip("openvino")
+    from circletools.runtimes.openvino import run_times  # noqa: PLC0415 - imports the runtime
+
     for given in ([4019] + [2] * 49, [20] * 30, [89, *[1] * 20]):
         found = run_times([sum(given[:count]) // count for count in range(1, len(given) + 1)])
         assert all(abs(sum(found[at:]) - sum(given[at:])) <= len(given) for at in range(len(given))), found

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from circletools.runtimes.child import run_with
 from circletools.runtimes.protocol import Array, Placed, RefusedError, Request, Verdict
-from circletools.runtimes.running import run_with
 
 FLOAT, INT, QUANTIZED, BOOL, BYTE, LONG, SMALL, SHORT = range(8)
 DTYPES = ("float32", "int32", "uint8", "bool", "uint8", "int64", "int8", "int16")

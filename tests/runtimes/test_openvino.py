@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from circletools.runtimes.child import run_with
 from circletools.runtimes.protocol import Array, Placed, RefusedError, Request, Verdict
-from circletools.runtimes.running import run_with
 from tests.kit.fake_programs import adapter
 
 FLOAT = np.dtype(np.float32)

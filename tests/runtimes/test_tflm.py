@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from circletools.runtimes.child import run_with
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array, Placed, RefusedError, Request, Verdict
-from circletools.runtimes.running import run_with
 from tests.kit.fake_programs import adapter, printing_to
 
 FLOAT = np.dtype(np.float32)
