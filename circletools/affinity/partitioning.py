@@ -16,8 +16,8 @@ from circletools.affinity.costs.table import CostTable, Floats, Links, make_cost
 from circletools.affinity.costs.times import with_times
 from circletools.affinity.problem import Placed, Sizing, make_subgraph
 from circletools.affinity.solvers.groups import DeviceIndex, Partition, devices_of, group_of
-from circletools.affinity.solvers.growth import Step
 from circletools.affinity.solvers.partitions import Mode, make_partitions
+from circletools.affinity.solvers.seed import Step
 from circletools.affinity.solvers.solve import demoted, solve
 from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity
 from circletools.affinity.units import Units

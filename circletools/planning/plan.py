@@ -13,7 +13,7 @@ from circletools.affinity.assign.rules import Rule, by_precedence
 from circletools.affinity.capability.table import Refusal
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning, partitioned, to_affinity
 from circletools.affinity.problem import Sizing
-from circletools.affinity.solvers.growth import Step
+from circletools.affinity.solvers.seed import Step
 from circletools.affinity.tables import Affinity
 from circletools.cost.macs import macs
 from circletools.errors import UsageError

@@ -20,7 +20,7 @@ from circletools.affinity.costs.table import CostTable
 from circletools.affinity.costs.times import Costs, cost_tables
 from circletools.affinity.partitioning import Partitioning, assign_by_cost, assign_by_memory, make_partitioning
 from circletools.affinity.problem import Sizing, check_limits
-from circletools.affinity.solvers.growth import Step
+from circletools.affinity.solvers.seed import Step
 from circletools.affinity.units import make_units
 from circletools.errors import EditError
 from circletools.findings import Finding

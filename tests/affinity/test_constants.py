@@ -13,8 +13,8 @@ from circletools.affinity.costs.table import Links, contents, footprints, make_c
 from circletools.affinity.exports.pictures import current_affinity, dot_graph
 from circletools.affinity.partitioning import make_partitioning
 from circletools.affinity.problem import Sizing
-from circletools.affinity.solvers.growth import Step
 from circletools.affinity.solvers.partitions import Mode, make_partitions
+from circletools.affinity.solvers.seed import Step
 from circletools.graph.build import graph_of, model_graph
 from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split

@@ -12,7 +12,7 @@ from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
 from circletools.affinity.exports.export import onert_environment
 from circletools.affinity.exports.pictures import current_affinity
-from circletools.affinity.solvers.growth import Effort
+from circletools.affinity.solvers.seed import Effort
 from circletools.affinity.store import follow, remap
 from circletools.affinity.tables import SubgraphAffinity, check_freshness
 from circletools.edit.edit import ModelEdit

@@ -11,9 +11,8 @@ from heapq import heapify, heappop, heappush
 from typing import Literal
 
 from circletools.affinity.solvers.groups import Partition, group_of, group_successors, working
-from circletools.affinity.solvers.growth import Step
 from circletools.affinity.solvers.min import OperatorSets, fewest_turns, minimum_partitions
-from circletools.affinity.solvers.seed import seed_partitions
+from circletools.affinity.solvers.seed import OnStep, Step, seed_partitions
 from circletools.errors import EditError
 from circletools.graph.algorithms import Dag, strong_components
 
@@ -40,7 +39,6 @@ def schedule(successors: Sequence[Sequence[int]], priority: Sequence[int]) -> li
     return order
 
 
-OnStep = Callable[[Step], None] | None
 Mode = Literal["seed", "min"]
 
 
@@ -50,7 +48,7 @@ def make_partitions(
     """Return the partitions in an order in which they can run.
 
     `devices` holds the device number of each operator; low numbers take precedence. Only mode `seed` raises
-    EditError: for partitions that wait for each other, and for a graph that is too wide or takes too many steps.
+    EditError: for partitions that wait for each other, and for a graph that is too large or takes too many steps.
     """
     operators, work = working(graph)
     of_work = [devices[operator] for operator in operators]

@@ -5,158 +5,214 @@
             grow a candidate from each of them, in ascending order, unless a candidate of this round contains it
             make the largest candidate a partition (of equal ones, the one with the lowest root)
 
-The resulting partitions may wait for each other.
+A candidate grows from its root:
+
+    candidate = [root], rejected = []
+    while a member has an unvisited neighbour:
+        take the first unvisited neighbour (successors ascending, then predecessors) of the member accepted last
+        accept it if it has the device and is in no partition, else reject it
+        while a rejected operator lies on a path between two members:
+            reject the member accepted last
+
+The resulting partitions may wait for each other. They equal those of this procedure, operator for operator. Work that
+cannot affect them is skipped: a connected set of operators on a device is the candidate of each of its members unless
+a path leaves the set and returns. Such a path needs a cycle in the graph of these sets, so only sets on cycles grow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import add
 
-from circletools.affinity.solvers.groups import connected, group_successors, members_of
-from circletools.affinity.solvers.growth import Candidate, Effort, Region, Step
+from circletools.affinity.solvers.groups import connected, group_successors, inside, members_of
+from circletools.errors import EditError
 from circletools.graph.algorithms import Dag, strong_components
 
 
-def seed_partitions(
-    graph: Dag, devices: Sequence[int], on_step: Callable[[Step], None] | None = None
-) -> list[tuple[int, ...]]:
-    """Return the partitions in the order in which they are selected.
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of growth, and the members and rejected operators after it, in ascending order."""
+
+    action: str  # root, merge, reject, rollback, select
+    operator: int
+    members: tuple[int, ...]
+    rejected: tuple[int, ...]
+
+
+OnStep = Callable[[Step], None] | None
+
+
+def seed_partitions(graph: Dag, devices: Sequence[int], on_step: OnStep = None) -> list[tuple[int, ...]]:
+    """Return the partitions.
 
     `devices` holds each operator's device number; devices are processed in ascending order. With `on_step`, every
-    step of every candidate is reported, no work is skipped, and members are in the order of acceptance. Raises
-    EditError for a graph that is too wide or takes too many steps.
+    step of every candidate is reported, no work is skipped, and partitions and members are in the order of selection.
+    Raises EditError for a graph that is too large or takes too many steps.
     """
-    grower = _Grower(graph, devices, on_step)
-    partitions: list[tuple[int, ...]] = []
-    for device in sorted(set(devices)):
-        operators = [operator for operator, its in enumerate(devices) if its == device]
-        partitions += iter(_Rounds(operators, grower).select, None)
-    return partitions
+    effort = Effort(len(graph), graph.share)
+    if on_step is not None:
+        region = Region(graph, graph.order, devices, effort, on_step)
+        sets = ([at for at, its in enumerate(devices) if its == device] for device in sorted(set(devices)))
+        return [partition for operators in sets for partition in region.partitions(operators)]
+    group = connected(graph, devices)
+    members = members_of(group)
+    rank = {operator: number for number, operator in enumerate(graph.order)}
+    found: list[tuple[int, ...]] = []
+    for component in strong_components(group_successors(graph, group, len(members))):
+        if len(component) == 1:
+            found.append(tuple(members[component[0]]))
+            continue
+        operators = sorted((one for number in component for one in members[number]), key=rank.__getitem__)
+        region = Region(graph, operators, devices, effort)
+        for number in sorted(component, key=lambda number: devices[members[number][0]]):
+            found += region.partitions(members[number])
+    return found
 
 
-class _Grower:
-    """Grows candidates in the smallest part of the graph that determines them.
-
-    A connected set of operators on a device is the candidate of each of its members unless a path leaves the set
-    and returns. Such a path needs a cycle in the graph of these sets, so only sets on cycles must be grown.
-    """
-
-    def __init__(self, graph: Dag, devices: Sequence[int], on_step: Callable[[Step], None] | None) -> None:
-        self._on_step = on_step
-        effort = Effort(len(graph), graph.share)
-        if on_step is not None:
-            self._region = dict.fromkeys(range(len(graph)), Region(graph, graph.order, devices, effort))
-            return
-        self._group = connected(graph, devices)
-        self._members = members_of(self._group)
-        rank = {operator: number for number, operator in enumerate(graph.order)}
-        self._region = {}
-        for component in strong_components(group_successors(graph, self._group, len(self._members))):
-            if len(component) > 1:
-                inside = [operator for group in component for operator in self._members[group]]
-                region = Region(graph, sorted(inside, key=rank.__getitem__), devices, effort)
-                self._region.update(dict.fromkeys(inside, region))
-
-    def grow(self, root: int) -> Candidate:
-        region = self._region.get(root)
-        if region is not None:
-            return region.grow(root, self._on_step)
-        return Candidate(root, tuple(self._members[self._group[root]]))
-
-    def take(self, candidate: Candidate) -> None:
-        region = self._region.get(candidate.root)
-        if region is not None:
-            region.take(candidate.members)
-        if self._on_step is not None:
-            self._on_step(Step("select", candidate.root, tuple(sorted(candidate.members)), ()))
+_MEMORY_BYTES = 1 << 28
+_STEP, _WIDTH = 20, 3_000
+"""The cost of a step, and the number of operators in a region for which it grows by 1; a unit is about 0.15 us."""
+_UNITS, _UNITS_PER_OPERATOR = 15_000_000, 2000
+"""Ten times the units that networks need."""
 
 
-class _Rounds:
-    """The candidates of one device over all rounds; a candidate is grown again only if it may have changed.
+class Effort:
+    """The remaining budget of steps for a graph, since some graphs need disproportionately many.
 
-    An operator is a root of the round if no candidate of a lower root contains it (`_covers` counts these). Roots are
-    settled in ascending order, so a change affects only higher operators.
+    If candidates overlap in ever new ways, growth from every root takes in most of the graph, and then gives back
+    nearly all of it. Networks do not have such graphs; the budget refuses them in seconds instead of hours.
     """
 
-    def __init__(self, operators: Sequence[int], grower: _Grower) -> None:
-        self._grower = grower
-        self._cache: dict[int, Candidate] = {}
-        self._touching: dict[int, set[int]] = {operator: set() for operator in operators}  # operator -> roots
-        self._roots: dict[int, Candidate] = {}
-        self._covers = dict.fromkeys(operators, 0)
-        self._best: list[tuple[int, int, int]] = []  # the candidate's size (negated), root, and number
-        self._candidates: list[Candidate] = []
-        self._settle(list(operators))
+    def __init__(self, operators: int, share: float = 1.0) -> None:
+        """Allow the steps that a graph of this size should need; `share` is its fraction of the model's operators."""
+        self._operators = operators
+        self.left: int = int(_UNITS * share) + _UNITS_PER_OPERATOR * operators
 
-    def select(self) -> tuple[int, ...] | None:
-        """Return the members of the next partition, or None once all operators are in a partition."""
-        while self._best:
-            _, root, number = heappop(self._best)
-            candidate = self._candidates[number]
-            if self._roots.get(root) is candidate:
-                break
-        else:
-            return None
-        self._grower.take(candidate)
-        changed: list[int] = []
-        for operator in candidate.members:
-            for root in self._touching.pop(operator):
-                stale = self._cache.pop(root, None)
-                if stale is not None:
-                    self._forget(stale)
-                    changed += self._remove_root(root)
-                    changed.append(root)
-            del self._covers[operator]
-        heapify(changed)
-        self._settle(changed)
-        return candidate.members
+    def spend(self, units: int) -> None:
+        """Spend some units. Raises EditError if none are left."""
+        self.left -= units
+        if self.left < 0:
+            message = f"the graph of {self._operators} operators needs too many steps to grow partitions"
+            raise EditError(message, hint="`mode=min` accepts any graph")
 
-    def _settle(self, changed: list[int]) -> None:
-        """Decide, in ascending order, which operators in the heap are roots."""
-        while changed:
-            operator = heappop(changed)
-            if operator not in self._covers:
+
+class Region:
+    """A part of a graph; no path between two of its operators leaves it.
+
+    Within the class, operators are identified by their positions in execution order, and sets of operators are bit
+    masks: `_reached` and `_reaching` hold the operators that each reaches and that reach it.
+    """
+
+    def __init__(
+        self, graph: Dag, operators: Sequence[int], devices: Sequence[int], effort: Effort, on_step: OnStep = None
+    ) -> None:
+        """Start from `operators`, in execution order. Raises EditError if there are too many."""
+        count = len(operators)
+        if count * count * 3 // 16 > _MEMORY_BYTES:
+            message = f"{count} operators are too many to grow partitions from"
+            raise EditError(message, hint="`mode=min` accepts any graph")
+        self._effort, self._on_step, self._operators = effort, on_step, operators
+        self._position = {operator: position for position, operator in enumerate(operators)}
+        self._devices = [devices[operator] for operator in operators]  # -1 for operators in a partition
+        self._successors, self._predecessors = inside(graph, operators)
+        self._neighbours: list[list[int]] = list(map(add, self._successors, self._predecessors))
+        self._reached, self._reaching = [0] * count, [0] * count
+        for masks, rows, order in (
+            (self._reaching, self._predecessors, range(count)),
+            (self._reached, self._successors, reversed(range(count))),
+        ):
+            for position in order:
+                for other in rows[position]:
+                    masks[position] |= masks[other] | 1 << other
+        # No edge passes over a neck. A candidate that grows through a neck, and must take it back, also takes back
+        # everything beyond it, which touches nothing else. That part need not be visited.
+        jumps = [0] * (count + 1)
+        for position, row in enumerate(self._successors):
+            if row:
+                jumps[position + 1] += 1
+                jumps[max(row)] -= 1
+        self._is_neck = [over == 0 for over in accumulate(jumps[:-1])]
+
+    def partitions(self, operators: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        """Yield the partitions of some operators of a device, which no others of the device are connected to."""
+        left, grown = list(operators), dict[int, tuple[list[int], list[int]]]()  # members and former members by root
+        while left:
+            covered, best, largest = set[int](), -1, list[int]()
+            for root in left:
+                if root not in covered:
+                    if root not in grown:
+                        grown[root] = self._grow(root)
+                    covered.update(grown[root][0])
+                    if len(grown[root][0]) > len(largest):
+                        best, largest = root, grown[root][0]
+            yield tuple(largest)
+            taken = set(largest)
+            left = [operator for operator in left if operator not in taken]
+            grown = {root: rows for root, rows in grown.items() if all(map(taken.isdisjoint, rows))}
+            for operator in largest:
+                self._devices[self._position[operator]] = -1
+            if self._on_step is not None:
+                self._on_step(Step("select", best, tuple(sorted(largest)), ()))
+
+    def _grow(self, root: int) -> tuple[list[int], list[int]]:
+        """Return the operators grown from a root, and those that were taken back."""
+        start = self._position[root]
+        device, members, taken_back, seen, rejected = self._devices[start], [start], list[int](), {start}, 0
+        # What members reach, what reaches members, and the first and last member, for each number of members.
+        bounds = [(self._reached[start], self._reaching[start], start, start)]
+        blocked: list[int] = []  # for each number of members, those neighbours that can be in no partition
+        agenda = [(0, iter(self._neighbours[start]))]
+        self._report("root", start, members, rejected)
+        while agenda:
+            rank, rest = agenda[-1]
+            position = next((other for other in rest if other not in seen), -1)
+            if position < 0:
+                agenda.pop()
                 continue
-            if self._covers[operator]:
-                uncovered = self._remove_root(operator)
-            elif operator not in self._roots:
-                uncovered = self._add_root(operator)
+            seen.add(position)
+            self._effort.spend(_STEP + (len(self._operators) + 400 * len(self._neighbours[position])) // _WIDTH)
+            if self._devices[position] != device:
+                rejected |= 1 << position
+                self._report("reject", position, members, rejected)
             else:
-                continue
-            for higher in uncovered:
-                heappush(changed, higher)
+                below, above, low, high = bounds[-1]
+                # Whatever a successor of a member reaches, the member already reached, and likewise for predecessors.
+                if position > members[rank]:
+                    above |= self._reaching[position]
+                else:
+                    below |= self._reached[position]
+                members.append(position)
+                bounds.append((below, above, min(low, position), max(high, position)))
+                neighbours = self._neighbours[position]
+                if self._is_neck[position] and not low < position < high and self._on_step is None:
+                    self._block(members, blocked, device)
+                    if blocked[-1] & below & above:  # it will be visited, and this member taken back
+                        neighbours = (self._predecessors if position > high else self._successors)[position]
+                agenda.append((len(members) - 1, iter(neighbours)))
+                self._report("merge", position, members, rejected)
+            while rejected & bounds[-1][0] & bounds[-1][1]:
+                self._effort.spend(_STEP)
+                bounds.pop()
+                taken_back.append(members.pop())
+                rejected |= 1 << taken_back[-1]
+                self._report("rollback", taken_back[-1], members, rejected)
+            del blocked[len(members) :]
+            while agenda and agenda[-1][0] >= len(members):
+                agenda.pop()
+        return [self._operators[at] for at in members], [self._operators[at] for at in taken_back]
 
-    def _add_root(self, root: int) -> list[int]:
-        """Make an operator a root, and return the higher operators that its candidate now covers."""
-        candidate = self._cache.get(root)
-        if candidate is None:
-            candidate = self._cache[root] = self._grower.grow(root)
-            for operator in candidate.touched:
-                self._touching[operator].add(root)
-        self._roots[root] = candidate
-        heappush(self._best, (-len(candidate.members), root, len(self._candidates)))
-        self._candidates.append(candidate)
-        covered = []
-        for operator in candidate.members:
-            if operator > root:
-                self._covers[operator] += 1
-                if operator in self._roots:
-                    covered.append(operator)
-        return covered
+    def _block(self, members: Sequence[int], blocked: list[int], device: int) -> None:
+        """Extend `blocked` to all members."""
+        for position in members[len(blocked) :]:
+            mask = blocked[-1] if blocked else 0
+            for other in self._neighbours[position]:
+                mask |= (self._devices[other] != device) << other
+            blocked.append(mask)
 
-    def _remove_root(self, root: int) -> list[int]:
-        """If an operator is a root, make it an ordinary one; return the operators that are no longer covered."""
-        candidate = self._roots.pop(root, None)
-        freed = []
-        for operator in () if candidate is None else candidate.members:
-            if operator > root and operator in self._covers:
-                self._covers[operator] -= 1
-                if self._covers[operator] == 0:
-                    freed.append(operator)
-        return freed
-
-    def _forget(self, candidate: Candidate) -> None:
-        for operator in candidate.touched:
-            if operator in self._touching:
-                self._touching[operator].discard(candidate.root)
+    def _report(self, action: str, position: int, members: Sequence[int], rejected: int) -> None:
+        if self._on_step is not None:
+            back = self._operators
+            out = tuple(sorted(back[at] for at in range(rejected.bit_length()) if rejected >> at & 1))
+            self._on_step(Step(action, back[position], tuple(sorted(back[at] for at in members)), out))
