@@ -169,7 +169,7 @@ def _ftrace_packets() -> bytes:
 def operator_traces() -> list[bytes]:
     """Return traces of operators, in each format of `circletools.trace.operators.read`."""
     names = ("onert_if_cond.chrome.json", "litert_custom_op.ftrace", "benchmark_custom_op.csv")
-    foreign = ("litert_cnn.events.json", "openvino_cnn.csv")
+    foreign = ("executorch.etdp", "litert_cnn.events.json", "openvino_cnn.csv")
     others = ("benchmark_custom_op.txt", *(f"foreign/{name}" for name in foreign))
     found = [json.dumps(_ONERT).encode(), *_of_testdata(*names, *others)]
     return [*found, gzip.compress(found[2], mtime=0), *attack_files("operators")]

@@ -15,7 +15,7 @@ import numpy as np
 
 from circletools.errors import EditError
 
-SchemaName = Literal["circle", "tflite", "debug_metadata", "tflite_metadata", "litertlm"]
+SchemaName = Literal["circle", "tflite", "debug_metadata", "etdump", "tflite_metadata", "litertlm"]
 Kind = Literal["scalar", "string", "table", "vector", "union"]
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {

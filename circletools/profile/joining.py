@@ -111,6 +111,9 @@ class Join:
         self.ignored: set[str] = set()
         self.ambiguous: list[tuple[tuple[str, ...], tuple[Place, ...], int]] = []
         self.rows = _numbered(trace.runs) if model is None else {}
+        if trace.runtime == "executorch" and model:
+            message = "the trace is from ExecuTorch: its operators are those of a .pte program, not of this model"
+            raise InvalidInputError(message, hint="trace-compare --operators reads them without a model")
         self._codes = [graph.operators.code_names for graph in model.graphs] if model else []
         self._builtin = frozenset(model.schema.enums["BuiltinOperator"].values() if model else ())
         self._runtime = trace.runtime

@@ -56,6 +56,9 @@ def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
             yield "executions in the driver, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
     elif "runs" in document:
         yield from _summary_blocks(document)
+    if document.get("machine"):
+        rows = [[one["name"], f"{one['value']:.1f} {one['unit']}"] for one in document["machine"]]
+        yield "mean CPU frequency, and energy of power rails, during executions", [["", ""], *rows], (1,)
     yield from _execution_block(document)
     functions = document.get("functions", [])
     shown = functions if by == "function" else functions[:TOP_FUNCTIONS]
@@ -237,7 +240,7 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
         absent += ["operators inside the driver"] * ("LD" in found)
         marks = ["inferences ([NN_LA_PE] marks may include compilation)"]
         absent += marks * (document["all_executions"]["by"] == ["application"])
-        absent += ["device", "clock frequencies and energy"]
+        absent += ["device"] + ["clock frequencies and energy"] * ("machine" not in document)
         yield f"not in the trace: {', '.join(absent)}"
     for title, rows, numbers in _blocks(document, by):
         yield ""

@@ -57,6 +57,8 @@ def trace_json(
             each = enumerate(analysis.executions)
             executions = (_execution_json(one, analysis.wall_clock.shares([place])) for place, one in each)
             document["executions"] = executions if stream else list(executions)
+        if analysis.machine:
+            document["machine"] = [asdict(one) for one in analysis.machine]
     if by != "bucket":
         document["functions"] = [asdict(function) for function in analysis.functions]
     document["diagnostics"] = [asdict(diagnostic) for diagnostic in analysis.diagnostics]

@@ -156,5 +156,5 @@ def test_exact_statistics_win_over_rounded_ones() -> None:
 
 
 def test_an_error_names_the_formats_of_operators() -> None:
-    with pytest.raises(InvalidInputError, match="or OpenVINO"):
+    with pytest.raises(InvalidInputError, match="or an ETDump"):
         read_profile(b"\x89PNG")

@@ -19,7 +19,7 @@ from circletools.trace.nnapi.statistics import Cutter, Intervals, Tables, pieces
 from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clocks
 from circletools.trace.sources import Batch, FaultKind, Trace, open_trace
-from circletools.trace.sources.batch import NO_PROCESS, merged
+from circletools.trace.sources.batch import NO_PROCESS, MachineUse, machine_in, merged
 from circletools.trace.sources.names import Numbers, distinct, sums
 from circletools.wording import Tabular
 
@@ -31,10 +31,11 @@ WHOLE_TRACE = -1
 class Analysis(Tabular):
     """The results of analysing a trace. `tables` holds thread time for each segment (see timeline.run_of).
 
-    `wall_clock` holds the shares of `executions` in wall-clock time, `run_clock` those of `runs`. If the runtime has
-    no marks, executions are HAL calls or marks of the application ([NN_LA_PE]), as their kind shows. `threads` are
-    the threads with time in the tables, `marked` those with any NNAPI mark; `drivers` maps processes that served HAL
-    calls to the name of one of their threads; `ordered` means that the times of the trace never decrease.
+    `wall_clock` holds the shares of `executions` in wall-clock time, `run_clock` those of `runs`; `machine` holds
+    frequencies and energy during executions. If the runtime has no marks, executions are HAL calls or marks of the
+    application ([NN_LA_PE]), as their kind shows. `threads` are the threads with time in the tables, `marked` those
+    with any NNAPI mark; `drivers` maps processes that served HAL calls to the name of one of their threads; `ordered`
+    means that the times of the trace never decrease.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Analysis(Tabular):
     first_ns: int
     last_ns: int
     ordered: bool
+    machine: list[MachineUse] = field(default_factory=list)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return thread time in nanoseconds, by run (-1 outside any), application phase, layer and phase."""
@@ -175,6 +177,7 @@ class _Pass:
             self.cutter.first_ns or 0,
             self.last_ns,
             not self.known.sort,
+            machine_in(self.trace.counters, *windows[not len(executions)][:2]),
         )
 
     def _driver_names(self) -> dict[int, str]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from circletools.errors import InvalidInputError, UsageError
 from circletools.wording import Attributes, Tabular, counted
 
-Runtime = Literal["onert", "litert", "benchmark_model", "openvino"]
+Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "executorch"]
 
 _FEWEST = 4
 _DECIMAL = re.compile(r"(\d{1,15})(?:\.(\d{1,12}))?", re.ASCII)

@@ -5,6 +5,7 @@
     LiteRT           the events of its profiler as JSON                      `litert`
     benchmark_model  its report: operator tables as CSV or text              `benchmark_model`
     benchmark_app    OpenVINO's detailed counters                            `openvino`
+    ExecuTorch       an ETDump                                               `etdump`
 
 All except benchmark_model record every run of an operator; benchmark_model records only averages.
 
@@ -31,7 +32,7 @@ from typing import BinaryIO, Literal
 
 from circletools.errors import CircleToolsError, UsageError
 from circletools.storage.files import open_source
-from circletools.trace.operators import benchmark_model, litert, onert
+from circletools.trace.operators import benchmark_model, etdump, litert, onert
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nanoseconds, nothing_found, without_first
 from circletools.trace.sources import events, open_trace
 from circletools.trace.sources.content import EXPECTED, most_unpacked, pieces_of
@@ -40,7 +41,7 @@ from circletools.trace.sources.open import unpacked
 _HEAD_BYTES = 4096
 _EXPECTED = (
     "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, benchmark_model's report, "
-    "or OpenVINO's detailed counters"
+    "OpenVINO's detailed counters, or an ETDump"
 )
 _REPORT = re.compile(rb"= Run Order =|node type[],]|nference (?:timings in us: |\(avg\): )")
 _MEMORY_NAME = "<bytes>"  # the name of data in memory
@@ -110,6 +111,7 @@ def _parse_openvino(data: bytes) -> OperatorTrace:
 
 
 DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], OperatorTrace]], ...] = (
+    (lambda _, memory: etdump.is_dump(memory), etdump.parse),
     (lambda head, _: b'"elapsed_time_us"' in head, litert.parse),
     (lambda head, _: head.startswith(_OPENVINO), _parse_openvino),
     (lambda _, memory: _REPORT.search(memory) is not None, benchmark_model.parse),

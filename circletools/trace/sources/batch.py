@@ -1,8 +1,14 @@
-"""The values that readers of all encodings produce, and sorting by time."""
+"""The values that readers of all encodings produce, and sorting by time.
+
+Machine counters are frequencies of CPUs and energy of power rails, from Perfetto traces. Fields, from
+protos/perfetto/: FtraceEvent { cpu_frequency = 11 { state = 1 (kHz); cpu_id = 2 } }; TracePacket { power_rails = 40
+{ rail_descriptor = 1 { index = 1; rail_name = 2 }; energy_data = 2 { index = 1; timestamp_ms = 2; energy = 3
+(microjoules since boot) } } }.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -11,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.trace.sources.names import Numbers
-from circletools.trace.sources.wire import CONTENT, bytes_in, contents, fields, number_in
+from circletools.trace.sources.wire import CONTENT, BrokenMessage, bytes_in, contents, fields, number_in
 from circletools.wording import Word
 
 BEGIN: Literal["B"] = "B"
@@ -20,6 +26,12 @@ NO_PROCESS = -1
 _MOST_FAULTS = 1000
 _BATCH_EVENTS = 1 << 15
 LATEST_NS = 1 << 62
+
+_FREQUENCY, _FREQUENCY_TAG = 11, 0x5A
+_MOST = 256  # the maximum number of CPUs and rails; devices have far fewer, and each is summed over all executions
+_NS_PER_MS = 1_000_000
+Samples = list[tuple[int, int]]
+"""The times in nanoseconds, and the values."""
 
 _Column = npt.NDArray[Any]
 
@@ -79,12 +91,46 @@ class Fault:
 
 
 @dataclass(slots=True)
+class Counters:
+    """Samples of the frequency of each CPU in kHz, and of the energy of each rail in microjoules."""
+
+    frequencies: dict[int, Samples] = field(default_factory=lambda: defaultdict(list))
+    energies: dict[int, Samples] = field(default_factory=lambda: defaultdict(list))
+    rails: dict[int, str] = field(default_factory=dict)
+
+    def add_rails(self, data: bytes, start: int, end: int) -> None:
+        """Add the rails of a packet. Raises BrokenMessage."""
+        for number, value, first, stop in fields(data, start, end):
+            parts = contents(data, first, stop) if value == CONTENT else {}
+            if number == 1 and parts:
+                self.rails[number_in(parts, 1)] = bytes_in(parts, 2).decode("utf-8", "backslashreplace")
+            elif number == 2 and parts:
+                sample, rail = (number_in(parts, 2) * _NS_PER_MS, number_in(parts, 3)), number_in(parts, 1)
+                if rail in self.energies or len(self.energies) < _MOST:
+                    self.energies[rail].append(sample)
+
+    def add_frequencies(self, data: bytes, times: Numbers, at: Numbers, ends: Numbers) -> None:
+        """Add the frequency changes among ftrace events; `at` holds the positions at which their types begin."""
+        kinds = np.frombuffer(data, np.uint8)[at]
+        chosen = np.flatnonzero((kinds == _FREQUENCY_TAG) & (times >= 0) & (times < LATEST_NS) & (at < ends))
+        for t_ns, first, stop in zip(*(column[chosen].tolist() for column in (times, at, ends)), strict=True):
+            try:
+                message = bytes_in(contents(data, first, stop), _FREQUENCY)
+                change = contents(message, 0, len(message))
+                cpu = number_in(change, 2)
+                if cpu in self.frequencies or len(self.frequencies) < _MOST:
+                    self.frequencies[cpu].append((t_ns, number_in(change, 1)))
+            except BrokenMessage:
+                continue
+
+
+@dataclass(slots=True)
 class Trace:
     """A trace that can be read several times.
 
     `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read;
-    `faults` holds the first thousand faults of each kind and `fault_counts` their numbers. Compressed packets may
-    unpack to at most `most_unpacked` bytes in total.
+    `counters` holds samples of machine counters; `faults` holds the first thousand faults of each kind and
+    `fault_counts` their numbers. Compressed packets may unpack to at most `most_unpacked` bytes in total.
     """
 
     name: str
@@ -96,11 +142,13 @@ class Trace:
     thread_names: dict[int, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     fault_counts: Counter[FaultKind] = field(default_factory=Counter)
+    counters: Counters = field(default_factory=Counters)
 
     def batches(self) -> Iterator[Batch]:
         """Read the trace from its start, in batches of bounded size. Raises InvalidInputError."""
         self.faults.clear()
         self.fault_counts.clear()
+        self.counters = Counters()
         return self.read(self)
 
     def place(self, where: int) -> str:
@@ -151,3 +199,31 @@ def merged(batches: Iterable[Batch]) -> Iterator[Batch]:
             used, local = used[1:], local - 1
         some = [names[at] for at in used.tolist()]
         yield Batch(times[chosen], tids[chosen].astype(np.int64), local, places[chosen], some)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineUse:
+    """The mean frequency of a CPU in MHz, or the energy of a rail in millijoules, over time intervals."""
+
+    name: str
+    unit: str
+    value: float
+
+
+def machine_in(counters: Counters, starts: Numbers, ends: Numbers) -> list[MachineUse]:
+    """Return the machine's frequencies and energy in these intervals, as far as the samples cover them."""
+    found = []
+    for cpu, samples in sorted(counters.frequencies.items()):
+        times, khz = (np.array(column, np.float64) for column in zip(*sorted(samples), strict=True))
+        last = max(float(ends.max(initial=0)), times[-1])
+        times, khz = np.append(times, last), np.append(khz, khz[-1])
+        passed = np.append(0, np.cumsum(np.diff(times) * khz[:-1]))  # its integral is linear between samples
+        known = (np.clip(ends, times[0], last) - np.clip(starts, times[0], last)).sum()
+        if known > 0:
+            total = (np.interp(ends, times, passed) - np.interp(starts, times, passed)).sum()
+            found.append(MachineUse(f"CPU {cpu}", "MHz", float(total / known / 1000)))
+    for rail, samples in sorted(counters.energies.items()):
+        times, energy = (np.array(column, np.float64) for column in zip(*sorted(samples), strict=True))
+        used = (np.interp(ends, times, energy) - np.interp(starts, times, energy)).sum()
+        found.append(MachineUse(counters.rails.get(rail, f"rail {rail}"), "mJ", float(used / 1000)))
+    return found

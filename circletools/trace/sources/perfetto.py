@@ -15,7 +15,7 @@ abi_violations = 9; trace_writer_packet_loss = 19 } }.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -195,7 +195,7 @@ class Losses:
         self._trace.fault(FaultKind.LOST, field.where, text.encode())
 
 
-_FTRACE_EVENTS, _PROCESS_TREE = 1, 2
+_FTRACE_EVENTS, _PROCESS_TREE, _POWER_RAILS = 1, 2, 40
 _BLOCK_BYTES = 2 << 20
 _TIME_TAG, _PID_TAG, _PRINT_TAG, _IP_TAG, _BUF_TAG = 0x08, 0x10, 0x1A, 0x08, 0x12
 _PADDING = 32
@@ -219,15 +219,23 @@ def _blocks(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
             if block.size >= _BLOCK_BYTES:
                 yield block.read(marked)
                 block = _Block(trace)
-        elif field.number == _PROCESS_TREE and field.value == CONTENT:
+        elif field.number in _NOTED and field.value == CONTENT:
+            note, broken = _NOTED[field.number]
             try:
-                trace.add_processes(field.data, field.start, field.end)
+                note(trace, field.data, field.start, field.end)
             except BrokenMessage:
-                trace.fault(FaultKind.MALFORMED, field.where, b"a broken process tree")
+                trace.fault(FaultKind.MALFORMED, field.where, broken)
     if block.parts:
         yield block.read(marked)
     for tid, process in marked.items():
         trace.processes.setdefault(tid, process)
+
+
+_NOTED: dict[int, tuple[Callable[[Trace, bytes, int, int], None], bytes]] = {
+    _PROCESS_TREE: (Trace.add_processes, b"a broken process tree"),
+    _POWER_RAILS: (lambda trace, *where: trace.counters.add_rails(*where), b"broken power rails"),
+}
+"""The handlers of packet fields, each with the diagnostic for a broken field."""
 
 
 class _Block:
@@ -268,7 +276,9 @@ class _Block:
         data = b"".join(self.parts) + bytes(_PADDING)
         starts, ends = np.array(self.starts, np.int64), np.array(self.ends, np.int64)
         characters = np.frombuffer(data, np.uint8)
-        prints = _find_prints(characters, starts, ends)
+        heads = _heads(characters, starts, ends)
+        self.trace.counters.add_frequencies(data, heads[0], heads[2], ends)
+        prints = _find_prints(characters, starts, ends, heads)
         for at in np.flatnonzero(prints.irregular).tolist():
             self._one(data, int(starts[at]), int(ends[at]), prints, at)
         keep = (prints.stop > prints.start) & (prints.times < LATEST_NS)
@@ -333,9 +343,9 @@ def _heads(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> tuple
     return times, threads, at
 
 
-def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> _Prints:
-    """Find print events among those whose fields are in the usual order: numbers, then the event itself."""
-    times, threads, at = _heads(data, starts, ends)
+def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers, heads: tuple[Numbers, ...]) -> _Prints:
+    """Find print events among those whose fields are in the usual order: those in `heads`, then the event itself."""
+    times, threads, at = heads
     found = (times >= 0) & (at < ends)
     irregular = ~found | (threads < 0) | (threads >= 1 << 32)
     irregular |= data[at] & 7 == 0  # more numbers than were parsed, or a two-byte field number
