@@ -57,8 +57,8 @@ class OperatorTime(Attributes):
 class AddedTime(Attributes):
     """Time that belongs to no operator of the model.
 
-    The kinds are `inserted` (by the runtime), `delegate` (a delegate or an operator of one), and `inside` (part of
-    another row, which already includes its time).
+    The kinds are `inserted` (by the runtime), `delegate` (a delegate or an operator of one), `unattributed` (a row
+    that fits no operator), and `inside` (part of another row, which already includes its time).
     """
 
     kind: AddedKind

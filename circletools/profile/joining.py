@@ -9,6 +9,7 @@ import math
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
@@ -22,7 +23,7 @@ from circletools.trace.operators.names import agrees, is_builtin
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, only_executions, self_times
 from circletools.wording import Attributes
 
-AddedKind = Literal["inserted", "delegate", "inside"]
+AddedKind = Literal["inserted", "delegate", "unattributed", "inside"]
 Kind = AddedKind | Literal["operator"] | None
 Place = tuple[int, int]
 """A subgraph index and an operator index."""
@@ -122,7 +123,7 @@ class Join:
         for run in trace.runs:
             key = (run.subgraph, run.operator, run.name, run.of_delegate)
             if key not in kinds:
-                kinds[key] = self._kind(run) if model else "operator"
+                kinds[key] = self._checked(run, trace.own) if model else "operator"
             if kinds[key] is not None:
                 runs.append((kinds[key], run))
         first = min((run.subgraph for _, run in runs), default=0)
@@ -198,6 +199,12 @@ class Join:
                 found[subgraph, rows] = [placed[id(some)] for some in every]
             places |= {at: of for at, of in zip(members, found[subgraph, rows], strict=True) if of}
         return places
+
+    def _checked(self, run: OperatorRun, own: bool) -> Kind:
+        """Return the kind of a run; in the model's `own` trace, one that fits no operator is not attributed."""
+        with suppress(*[InvalidInputError] * own):
+            return self._kind(run)
+        return "unattributed"
 
     def _kind(self, run: OperatorRun) -> Kind:
         """Return the kind of a run, or None for other marks. Raises InvalidInputError for a run of another model."""

@@ -72,6 +72,6 @@ def profile(
     trace = read_profile(found.data)
     threads = None if program == "onert" else 1
     whole = replace(trace.whole, initialization_ns=round(found.initialization_us * 1000), threads=threads)
-    trace = replace(trace, name=name, whole=whole)
+    trace = replace(trace, name=name, whole=whole, own=True)
     settled = trace if trace.averaged else without_first(trace, "auto")
     return Profile(name, version, found.data, trace, attribute(model, settled, depth=depth))

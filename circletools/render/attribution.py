@@ -27,6 +27,7 @@ _TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "typical_ns", "share_perce
 _ADDED_TITLES = {
     "inserted": "inserted by the runtime",
     "delegate": "run by delegates",
+    "unattributed": "not attributed to an operator",
     "inside": "parts of the above, not included in the sum",
 }
 _NO_ORIGIN = "(no origin)"

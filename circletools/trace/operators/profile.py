@@ -86,7 +86,7 @@ class OperatorTrace(Tabular):
     `averaged` means that only averages are known: there is one `OperatorRun` for each operator, with the total time
     of its `calls` in all executions. `inside` holds the parts that a delegate reports of its own run, whose time is
     included in that run. `incomplete` counts unpaired begin and end events, `skipped` the omitted executions. `name`
-    is the name of the source.
+    is the name of the source. `own` means that the trace was recorded with the model to which it is compared.
     """
 
     runtime: Runtime
@@ -98,6 +98,7 @@ class OperatorTrace(Tabular):
     skipped: int = 0
     name: str = field(default="", compare=False)
     whole: Whole = Whole()
+    own: bool = False
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each run of an operator."""
