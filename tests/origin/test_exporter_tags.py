@@ -95,24 +95,6 @@ def test_another_size_is_another_value() -> None:
     assert program.found() == [["conv"], ["conv", "tanh"]]
 
 
-def normed(program: Program) -> None:
-    """Make a linear layer and the norm behind it, which gave all operators its tag."""
-    node = program.node
-    mm = node("mm", "aten.mm.default", program.x, program.parameter("w", 16), call="linear")
-    gain = node("gain", "aten.exp.default", program.parameter("g", 4), call="exp")
-    norm = node("norm", "aten.native_layer_norm.default", mm, gain, call="layer_norm")
-    program.operator("FULLY_CONNECTED", norm, constant=16)
-    program.operator("MEAN", norm, shape=(1,))
-    program.operator("RESHAPE", norm, shape=(1,))
-    program.operator("MUL", norm, constant=4)
-
-
-def test_a_layer_that_has_the_tag_of_the_norm_behind_it() -> None:
-    program = Program()
-    normed(program)
-    assert program.found() == [["mm"], ["gain", "norm"], ["norm"], ["gain", "norm"]]
-
-
 def test_a_layout_change_behind_an_activation_that_moved_into_a_layer() -> None:
     program = Program()
     mm = program.node("mm", "aten.mm.default", program.x, program.parameter("w", 16), call="linear")
@@ -166,25 +148,6 @@ def test_layout_changes() -> None:
     program.operator("RELU", relu, again)
     program.operator("TRANSPOSE", relu, tanh)
     assert program.found() == [["view"], ["tanh"], ["permute", "_unsafe_view"], ["relu"], ["relu"]]
-
-
-def test_equal_operators_became_one() -> None:
-    program = Program()
-    node = program.node
-    weight = program.parameter("w", 16)
-    query = node("q", "aten.mm.default", program.x, node("t", "aten.t.default", weight))
-    key = node("k", "aten.mm.default", program.x, node("t_1", "aten.t.default", weight))
-    other = node("o", "aten.mm.default", program.x, node("t_2", "aten.t.default", weight), 2)
-    product = node("product", "aten.bmm.default", query, key)
-    scaled = [node(name, "aten.mul.Tensor", weight, 2) for name in ("s", "s_1")]
-    last = node("last", "aten.mm.default", product, scaled[1])
-    program.operator("FULLY_CONNECTED", query)
-    program.operator("BATCH_MATMUL", product)
-    program.operator("FULLY_CONNECTED", other)
-    program.operator("FULLY_CONNECTED", last)
-    assert program.found() == [["q", "k"], ["product"], ["o"], ["s_1", "last"]]
-    program.operator("FULLY_CONNECTED", key)
-    assert program.found() == [["q"], ["product"], ["o"], ["s_1", "last"], ["k"]]
 
 
 def test_parameters_that_went_into_later_operators() -> None:

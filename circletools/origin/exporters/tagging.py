@@ -7,9 +7,7 @@ computes all nodes on the way from other operators' results to its own.
 
 * Nodes that only change the layout belong only to operators that only change the layout. If such an operator was
   moved behind the operator of another node, it produces that node's value, and so belongs to that node.
-* If operators have the same last tag, the later ones compute only that node and values of parameters. The first
-  one also computes earlier nodes if it holds their parameters: a linear layer can have the tag of the norm after it.
-* If equal operators were merged, the merged operator has the nodes of all of them.
+* If operators have the same last tag, those that read only the others compute only that node.
 * A node whose parameters were folded into a later operator is one of that operator's sources, for example a norm
   before a linear layer, or a bias before a sum.
 """
@@ -17,8 +15,7 @@ computes all nodes on the way from other operators' results to its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Container, Mapping, Sequence
 from operator import getitem
 from typing import Any
 
@@ -34,23 +31,19 @@ def nodes_of_operators(main: Graph, nodes: Sequence[Any], calls: Calls = NO_CALL
     """Return the numbers of the nodes that each operator of a graph computes, in ascending order."""
     codes = main.operators.code_names
     graph = _Nodes(nodes, calls)
-    named = [_tags(name, len(nodes)) for name in main.operators.first_result_names]
-    tags = [sorted({graph.first[tag] for tag in own}) for own in named]
+    tags = [_tags(name, len(nodes)) for name in main.operators.first_result_names]
     made = _made(main, tags, graph)
     behind = graph.continued(made)
     kept: list[list[int]] = []
-    inner = _inner(main, tags)
     for index, (code, own, size) in enumerate(zip(codes, tags, _sizes(main), strict=True)):
         last = own[-1:]
         layout = code in LAYOUT_CODES
-        moved = layout and any(made.get(one) in feeding(main, main.operands.of(index)) for one in last)
-        found = graph.laid_out(own, size, made) if layout else graph.computed(last, behind, inner=index in inner)
-        kept.append(last if moved else sorted(found) or last)
-    others = frozenset(chain.from_iterable(named))
-    folded = _folded(main, _in_front(main, kept, inner, tags, graph), graph)
-    return _continued(
-        main, [graph.with_equals(found, others.difference(own)) for own, found in zip(named, folded, strict=True)]
-    )
+        givers = feeding(main, main.operands.of(index))
+        moved = layout and any(made.get(one) in givers for one in last)
+        inner = givers and all(tags[one][-1:] == last for one in givers)
+        found = graph.laid_out(own, size, made) if layout else graph.computed(last, behind)
+        kept.append(last if moved or inner else sorted(found) or last)
+    return _continued(main, _folded(main, kept, graph))
 
 
 def _tags(name: str, count: int) -> list[int]:
@@ -59,49 +52,28 @@ def _tags(name: str, count: int) -> list[int]:
 
 
 class _Nodes:
-    """The graph of the nodes, by their numbers.
-
-    `first` holds, for each node, the first node that computes the same value from the program's inputs.
-    """
+    """The graph of the nodes, by their numbers."""
 
     def __init__(self, nodes: Sequence[Any], calls: Calls) -> None:
         self.nodes = nodes
         self.calls = [root_of_any(node, calls).name for node in nodes]
         numbers = {node: number for number, node in enumerate(nodes)}
-        inputs = [[numbers[one] for one in node.all_input_nodes if one in numbers] for node in nodes]
+        self.inputs = [[numbers[one] for one in node.all_input_nodes if one in numbers] for node in nodes]
         self.given = [not node.all_input_nodes and not str(node.target).startswith("aten.") for node in nodes]
-        # Whether a node depends on an input, and whether it depends on an input or parameter (else it is constant).
-        self.fed, self.rooted = list[bool](), list[bool]()
-        for node, given, own in zip(nodes, self.given, inputs, strict=True):
-            self.fed.append(node.op == "placeholder" or any(self.fed[one] for one in own))
+        self.rooted = list[bool]()  # whether a node depends on an input or parameter; otherwise it is constant
+        for given, own in zip(self.given, self.inputs, strict=True):
             self.rooted.append(given or any(self.rooted[one] for one in own))
-        values, seen = list(range(len(nodes))), dict[str, int]()
-        for number, node in enumerate(nodes):
-            if inputs[number]:
-                written = f"{node.target} {_written((node.args, node.kwargs), values, numbers)}"
-                values[number] = seen.setdefault(written, number)
-        self.first = [value if self.fed[number] else number for number, value in enumerate(values)]
-        self.inputs = [[self.first[one] for one in own] for own in inputs]
-        self.equal: list[list[int]] = [[] for _ in nodes]
-        for number, first in enumerate(self.first):
-            self.equal[first].append(number)
 
-    def with_equals(self, found: Iterable[int], others: Container[int]) -> list[int]:
-        """Return the given nodes and those that compute the same values, except those in `others`."""
-        equal = ([one for one in self.equal[number] if one not in others] or [number] for number in found)
-        return sorted(set(chain.from_iterable(equal)))
-
-    def computed(self, ends: Sequence[int], made: Container[int], *, inner: bool) -> set[int]:
-        """Return the nodes that compute `ends` from operators' results; `inner` leaves out nodes fed by inputs."""
+    def computed(self, ends: Sequence[int], made: Container[int]) -> set[int]:
+        """Return the nodes that compute `ends` from operators' results."""
         found: set[int] = set()
         pending, seen = list(ends), set(ends)
         while pending:
             number = pending.pop()
             if not self._only_passes(number):
                 found.add(number)
-            new = (one for one in self.inputs[number] if self.rooted[one] and not self.given[one])
-            for one in new:
-                if one not in made and one not in seen and not (inner and self.fed[one]):
+            for one in self.inputs[number]:
+                if self.rooted[one] and not self.given[one] and one not in made and one not in seen:
                     seen.add(one)
                     pending.append(one)
         return found
@@ -133,15 +105,6 @@ class _Nodes:
         return is_layout(node) or str(node.target) == str(getitem)
 
 
-def _written(value: Any, values: Sequence[int], numbers: Mapping[Any, int]) -> str:
-    """Return the arguments of a node as text; equal nodes give equal text."""
-    if isinstance(value, tuple | list):
-        return f"({' '.join(_written(one, values, numbers) for one in value)})"
-    if isinstance(value, dict):
-        return _written(sorted(value.items()), values, numbers)
-    return f"%{values[numbers[value]]}" if hasattr(value, "all_input_nodes") else repr(value)
-
-
 def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int, int]:
     """Return the operator that produces each node's value: its last tag is the node, and their sizes agree."""
     codes = main.operators.code_names
@@ -156,38 +119,6 @@ def _sizes(main: Graph) -> list[int]:
     """Return the number of elements of the first result of each operator; 0 if it has no result."""
     shapes = main.values.shapes
     return [element_count(shapes.row(own[0]).tolist()) if own else 0 for own in main.results.lists()]
-
-
-def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
-    """Return the operators that read only results of operators with the same last tag."""
-    ends = set(main.inputs.tolist())
-    found = set()
-    for operator, inputs in enumerate(main.operands.lists()):
-        givers, own = feeding(main, inputs), tags[operator][-1:]
-        if own and givers and ends.isdisjoint(inputs) and all(tags[one][-1:] == own for one in givers):
-            found.add(operator)
-    return found
-
-
-def _in_front(
-    main: Graph, kept: list[list[int]], inner: Container[int], tags: Sequence[Sequence[int]], nodes: _Nodes
-) -> list[list[int]]:
-    """Of operators with the same last tag, remove the tag from the first if it holds an earlier call's parameters."""
-    codes = main.operators.code_names
-    several = {own[-1] for index, own in enumerate(tags) if index in inner and codes[index] not in LAYOUT_CODES}
-    taken = _parameter_sizes(nodes)
-    result = list(kept)
-    for operator, code in enumerate(codes):
-        own, found = tags[operator][-1:], kept[operator]
-        if operator in inner or code in LAYOUT_CODES or not several.intersection(own):
-            continue
-        call, sizes = nodes.calls[own[0]], _constant_sizes(main, operator)
-        fed = [number for number in found if nodes.calls[number] != call and nodes.fed[number]]
-        others = nodes.computed(fed, (), inner=False).intersection(found)
-        theirs = set().union(*(taken.get(nodes.calls[number], set()) for number in others))
-        if theirs & sizes and not taken.get(call, set()) & sizes:
-            result[operator] = sorted(others)
-    return result
 
 
 def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]]:

@@ -4,9 +4,10 @@
     CLOSE     equal values up to rounding, in another quantization or type, or with each channel scaled, as after
               folding a batch normalization
 
-Close constants are found by the correlation of 256 dequantized elements (Pearson; cosine for scaled channels): two
+Close constants are found by the correlation of 256 stored elements (Pearson; cosine for scaled channels): two
 match if they correlate, each is the other's best match, and no other constant comes close (mutual nearest neighbours
-with a margin, as in the matching of image features).
+with a margin, as in the matching of image features). Quantization parameters are not needed: neither a correlation
+nor the cosine of a channel depends on the scale, and channels have no zero point.
 """
 
 from __future__ import annotations
@@ -14,16 +15,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.flatbuf.columns import Vectors
 from circletools.graph.algorithms import Indices
-from circletools.graph.columns import Mask, Values
+from circletools.graph.columns import Mask
 from circletools.graph.graph import Graph
 from circletools.model.arrays import DTYPES
 from circletools.model.sizes import element_count
@@ -37,45 +36,19 @@ _HALVES = ("INT4", "UINT4")
 Samples = NDArray[np.float64]
 
 
-class Reader:
-    """The representation of a graph's constants: types and quantization."""
-
-    def __init__(self, values: Values) -> None:
-        """Read the values of a graph on demand."""
-        self.values: Values = values
-
-    @cached_property
-    def quantization(self) -> tuple[dict[int, int], Vectors, Vectors, list[int]]:
-        """The row of each quantized value; then scales, zero points and the quantized dimension, by row."""
-        tables, rows = self.values.tables.child("quantization", self.values.schema)
-        row_of = {row: index for index, row in enumerate(rows.tolist())}
-        axes = tables.scalars("quantized_dimension").tolist()
-        return row_of, tables.vectors("scale"), tables.vectors("zero_point"), axes
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Payload:
-    """The data of a constant, and one of the values that hold it."""
+    """The stored data of a constant, with its type and shape."""
 
-    reader: Reader
-    value: int
     data: memoryview
-
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of that value."""
-        return tuple(self.reader.values.shapes.row(self.value).tolist())
-
-    @property
-    def kind(self) -> str:
-        """The name of the type."""
-        return self.reader.values.types[self.value]
+    kind: str
+    shape: tuple[int, ...]
 
     @property
     def is_readable(self) -> bool:
-        """Whether the data is complete and numeric."""
+        """Whether the data is complete, numeric, and large enough for a significant correlation."""
         count = element_count(self.shape)
-        if min(self.shape, default=1) < 1:
+        if min(self.shape, default=1) < 1 or count < _FEWEST:
             return False
         if self.kind in _HALVES:
             return len(self.data) == (count + 1) // 2
@@ -83,34 +56,14 @@ class Payload:
         return dtype.kind in "iuf" and len(self.data) == count * dtype.itemsize
 
     def read(self, positions: Indices) -> Samples:
-        """Return the elements at flat positions."""
+        """Return the stored elements at flat positions."""
         if self.kind in _HALVES:
-            packed = np.frombuffer(self.data, np.uint8)[positions // 2]
-            values = ((packed >> (4 * (positions % 2)).astype(np.uint8)) & 15).astype(np.float64)
-            if self.kind == "INT4":
-                values = np.where(values > 7, values - 16, values)
-        else:
-            with np.errstate(invalid="ignore"):  # signalling NaN
-                values = np.frombuffer(self.data, DTYPES[self.kind])[positions].astype(np.float64)
-        with np.errstate(all="ignore"):
-            values = self._dequantized(positions, values)
-            return np.where(np.isfinite(values) & (np.abs(values) < 1e100), values, 0.0)
-
-    def _dequantized(self, positions: Indices, values: Samples) -> Samples:
-        row_of, *vectors, axes = self.reader.quantization
-        index = row_of.get(self.value)
-        if index is None:
-            return values
-        scale, zero = (vector.row(index).astype(np.float64) for vector in vectors)
-        channel, axis = np.zeros(positions.shape, np.int64), axes[index]
-        if len(scale) > 1:
-            if not 0 <= axis < len(self.shape) or self.shape[axis] != len(scale):
-                return values
-            channel = positions // element_count(self.shape[axis + 1 :]) % self.shape[axis]
-        if not len(scale):
-            return values
-        offset = zero[channel] if len(zero) == len(scale) else 0.0
-        return (values - offset) * scale[channel]
+            packed = np.frombuffer(self.data, np.uint8)[positions // 2].astype(np.int64)
+            values = packed >> 4 * (positions % 2) & 15
+            return (values ^ 8) - 8.0 if self.kind == "INT4" else values.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # signalling NaN
+            stored = np.frombuffer(self.data, DTYPES[self.kind])[positions].astype(np.float64)
+        return np.where(np.isfinite(stored) & (np.abs(stored) < 1e100), stored, 0.0)
 
 
 Payloads = dict[int, Payload]
@@ -155,7 +108,7 @@ def _by_content(graphs: Sequence[Graph], numbers: dict[bytes, int]) -> tuple[lis
     payloads: Payloads = {}
     found: list[Indices] = []
     for graph in graphs:
-        values, reader = graph.values, Reader(graph.values)
+        values = graph.values
         classes = np.full(len(values), -1, np.int64)
         rows = np.flatnonzero(values.is_constant & (graph.producer < 0))
         spots = values.model_buffers.places(values.buffers[rows])
@@ -164,7 +117,8 @@ def _by_content(graphs: Sequence[Graph], numbers: dict[bytes, int]) -> tuple[lis
             if spot not in known:
                 data = memory[spot[0] : sum(spot)]
                 known[spot] = numbers.setdefault(blake2b(data).digest(), len(numbers))
-                payloads.setdefault(known[spot], Payload(reader, row, data))
+                shape = tuple(values.shapes.row(row).tolist())
+                payloads.setdefault(known[spot], Payload(data, values.types[row], shape))
         classes[rows] = [known[spot] for spot in spots]
         found.append(classes)
     return found, payloads
@@ -175,7 +129,7 @@ def _close(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int]]:
     groups: dict[tuple[int, ...], tuple[Payloads, Payloads]] = defaultdict(lambda: ({}, {}))
     for side, payloads in enumerate((olds, news)):
         for number, payload in payloads.items():
-            if element_count(payload.shape) >= _FEWEST and payload.is_readable:
+            if payload.is_readable:
                 groups[tuple(size for size in payload.shape if size != 1)][side][number] = payload
     for shape, (old, new) in groups.items():
         for positions in _grids(shape):

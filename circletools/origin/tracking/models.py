@@ -6,7 +6,7 @@ are neighbours if only hidden operators lie between them:
 
     names, match     conversions (QUANTIZE, ...) are hidden
     match            nothing is hidden, so conversions are paired too
-    recheck, drop    pairs that their surroundings contradict are dropped
+    drop             pairs that their surroundings contradict are dropped
     cover            operators without a partner: regions, fused, folded, inserted
 """
 
@@ -23,7 +23,7 @@ from circletools.graph.graph import Graph, ModelGraph
 from circletools.origin.tags import TAG, only_tags
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import cover
-from circletools.origin.tracking.ends import Names, pair_ends, recheck_ends, resized
+from circletools.origin.tracking.ends import Names, pair_ends, resized
 from circletools.origin.tracking.evidence import Found, drop_disconnected_pairs, drop_unlikely_pairs, evidence_of
 from circletools.origin.tracking.match import match
 from circletools.origin.tracking.names import pair_by_name
@@ -61,7 +61,6 @@ def track_graphs(
     pairs = pair_by_name(views, pairs, sizes, tagged=bool(tags), opaque=set(np.flatnonzero(custom).tolist()))
     pairs = match(views, pairs, sizes)
     pairs = match(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs, sizes)
-    pairs = recheck_ends(_views(sides, _left(conversions, pairs)), pairs)
     pairs = drop_unlikely_pairs(_views(sides, _left(handing, pairs)), pairs, tags)
     if not tags:
         pairs = drop_disconnected_pairs(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs)

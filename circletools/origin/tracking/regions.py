@@ -3,7 +3,7 @@
     before   CONV_2D -> MEAN -> SUB -> MUL -> ADD -> SOFTMAX      the regions lie between the same values:
     after    CONV_2D ------- LAYER_NORM ---------> SOFTMAX        LAYER_NORM does the work of all four
 
-A region ends at values known in both models: inputs and results of paired operators, ends, and equally named values.
+A region ends at values known in both models: inputs and results of paired operators, and ends.
 
 Operators that compute the same value are found by value numbering, as compilers find common subexpressions:
 
@@ -15,7 +15,7 @@ Operators that compute the same value are found by value numbering, as compilers
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -91,7 +91,7 @@ class Region:
 def same_values(
     views: Views, pairs: Pairs, copies: Mapping[int, int], twins: Mapping[int, int]
 ) -> dict[int, set[int]]:
-    """Return the AFTER values that correspond to each BEFORE value, judging by pairs and names.
+    """Return the AFTER values that correspond to each BEFORE value, judging by pairs.
 
     The results of two paired operators correspond, and so do the values read in the same slot. Several values may
     correspond to one, since an operator inserted after another produces a value that equals its input. `copies` holds
@@ -118,24 +118,7 @@ def same_values(
             paired = both and pairs.to_after[before[0]] != NONE != pairs.to_before[after[0]]
             if not (paired or was.side.is_constant[before[2]] or now.side.is_constant[after[2]]):
                 found[before[2]].add(after[2])
-    if pairs.by_name:
-        for one, other in _named_alike(views, pairs):
-            found[one].add(other)
     return dict(found)
-
-
-def _named_alike(views: Views, pairs: Pairs) -> Iterator[tuple[int, int]]:
-    """Yield values of unpaired operators that have the same shape and the same unique name."""
-    places: list[dict[bytes, list[int]]] = [defaultdict(list), defaultdict(list)]
-    for number, view in enumerate(views):
-        operators, values = view.side.graph.definitions
-        for value in values[pairs.unpaired(number)[operators]].tolist():
-            if view.side.names[value]:
-                places[number][view.side.names[value]].append(int(view.value[value]))
-    for name, olds in places[0].items():
-        news = places[1].get(name, ())
-        if len(olds) == len(news) == 1 and len(views[0].side.shape(olds[0])) == len(views[1].side.shape(news[0])):
-            yield olds[0], news[0]
 
 
 def needed(views: Views, pairs: Pairs, known: Known) -> set[int]:

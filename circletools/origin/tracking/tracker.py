@@ -175,7 +175,7 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
 
     The sources are those in the tables of `before`; without tables, they are its operators, numbered over all
     subgraphs. Sources with a confidence (from 0 to 1) below `min_confidence` are omitted. Raises ModelFormatError for
-    a broken model and TableFormatError for broken tables, with the name of the file before the location.
+    a broken model and TableFormatError for broken tables, with the names of the files before the location.
 
     >>> with ct.open("before.tflite") as before, ct.open("after.tflite") as after, ct.edit(after) as edit:
     ...     found = ct.track_origins(before, after, min_confidence=0.25)
@@ -185,18 +185,8 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
     try:
         return track_from(model_graph(before), None, model_graph(after), min_confidence)
     except CircleToolsError as error:
-        broken = _broken_alone(before)
-        (broken or error).name_file((before if broken else after).source.name)
-        raise (broken or error) from None
-
-
-def _broken_alone(model: Model) -> CircleToolsError | None:
-    """Return the error, if any, that comparing a model with itself raises: that model must be the cause."""
-    try:
-        track_from(model_graph(model), None, model_graph(model))
-    except CircleToolsError as error:
-        return error
-    return None
+        error.name_file(f"{before.source.name}, {after.source.name}")
+        raise
 
 
 def track_from(before: ModelGraph, known: Origins | None, after: ModelGraph, min_confidence: float = 0.0) -> Tracking:
