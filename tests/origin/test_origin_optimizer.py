@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import circletools as ct
-from circletools.graph.build import graph_of
-from circletools.origin.exporters.tico import name_moved, through_the_optimizer
+from circletools.origin.exporters.tico import through_the_optimizer
 from tests.kit.build import row
 from tests.kit.origin_support import entries, origins
 
@@ -22,23 +21,3 @@ def test_layout_changes_that_the_optimizer_moves() -> None:
     with ct.open(before) as first, ct.open(after) as second:
         found = through_the_optimizer(first, known, second)
     assert found.operators == entries({0: {0}, 1: {1}, 2: {1, 2}, 3: {3}})
-
-
-def test_a_computation_that_the_optimizer_moves_in_front_of_a_change_of_layout() -> None:
-    """The names stay where they were; the RESHAPE makes the value of NEG, so it is of that call."""
-    before = row(("ABS", "a"), ("TRANSPOSE", "p"), ("TANH", "t"), ("NEG", "n"), ("EXP", "e")).to_bytes()
-    known = origins({0: "abs", 1: "tanh", 2: "neg", 3: "exp"}, {0: {0}, 1: {0}, 2: {1}, 3: {2}, 4: {3}})
-    after = row(("ABS", "a"), ("TANH", "p"), ("NEG", "t"), ("RESHAPE", "n"), ("EXP", "e")).to_bytes()
-    with ct.open(before) as first, ct.open(after) as second:
-        found = through_the_optimizer(first, known, second)
-    assert found.operators == entries({0: {0}, 1: {1}, 2: {2}, 3: {2}, 4: {3}})
-
-
-def test_operators_that_only_their_names_identify() -> None:
-    """A chain or an activation that is fused, or a change of layout that is left out."""
-    before = row(("ABS", "a"), ("NEG", "n"), ("TANH", "t"), ("TRANSPOSE", "p")).to_bytes()
-    known = origins({0: "abs", 1: "neg", 2: "tanh", 3: "pool"}, {0: {0}, 1: {1}, 2: {2}, 3: {3}})
-    operators = {0: frozenset(), 1: frozenset({1})}
-    with ct.open(before) as first, ct.open(row(("ABS", "p"), ("NEG", "t")).to_bytes()) as second:
-        name_moved(operators, graph_of(second, 0), graph_of(first, 0), known.operators[0])
-    assert operators == {0: {0, 1, 2}, 1: {1, 2}}

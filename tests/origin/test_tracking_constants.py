@@ -120,7 +120,7 @@ def test_each_channel_has_its_scale(axis: int) -> None:
     before, after = [], []
     for seed in range(3):
         value = np.round(floats(32, 48, seed=seed) * 100)
-        scale = np.random.default_rng(seed).uniform(0.01, 9, value.shape[axis])
+        scale = np.random.default_rng(seed).uniform(0.01, 9, (value.shape[axis],))
         before.append(of((value * np.expand_dims(scale, 1 - axis)).astype(np.float32)))
         after.append(of(value.astype(np.int8), "INT8", quantized(scale.tolist(), [0] * len(scale), axis)))
     assert kinds(before, after) == [(index, CLOSE) for index in range(3)]

@@ -8,7 +8,7 @@ about nodes, so origins are tracked from its input file to its output file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace as replaced
 from typing import Any
@@ -18,7 +18,7 @@ from circletools.graph.graph import Graph
 from circletools.model.model import Model, open_model
 from circletools.origin.exporters.nodes import Root, inner_nodes, is_layout, name_roots, root_of, uncalled_modules
 from circletools.origin.exporters.patching import Guard
-from circletools.origin.exporters.tagging import LAYOUT_CODES, feeding
+from circletools.origin.exporters.tagging import LAYOUT_CODES
 from circletools.origin.numbering import number_sources
 from circletools.origin.read import NOTHING_KNOWN, Origins
 from circletools.origin.source import UNKNOWN, Source
@@ -171,41 +171,4 @@ def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origi
         whole = UNKNOWN.union(*(origin[one] for one in own))
         found = UNKNOWN.union(*(origin[one] for one in own if codes[one] not in LAYOUT_CODES))
         operators[index] = whole if code in LAYOUT_CODES else found | (whole - computing) or whole
-    name_moved(operators, graph_of(after, 0), graph_of(model, 0), origins.operators[0])
     return replaced(origins, operators=(operators,))
-
-
-def name_moved(
-    operators: dict[int, frozenset[int]], after: Graph, before: Graph, origins: Mapping[int, frozenset[int]]
-) -> None:
-    """Correct origins by names, which stay where they were when the optimizer moves or fuses operators.
-
-        CONV_2D -> TRANSPOSE "a" -> TANH "b" -> NEG "c"          CONV_2D -> TANH "a" -> NEG "b" -> RESHAPE "c"
-        FULLY_CONNECTED "a" -> MUL "b", "a" also read elsewhere  FULLY_CONNECTED "a", FULLY_CONNECTED "b"
-        ADD "a" -> TRANSPOSE "b"                                 ADD "b"
-
-    An operator without an origin gets the origins on the chain from its name's value to the first operator with its
-    code. An operator into which an activation was fused has the activation's name, and so its origin.
-    """
-    named = {name: index for index, name in enumerate(before.operators.first_result_names)}
-    names, codes = after.operators.first_result_names, before.operators.code_names
-    behind: dict[int, int] = {}  # for an operator, the layout change that moved from before it to after it
-    for index, (code, inputs) in enumerate(zip(after.operators.code_names, after.operands.lists(), strict=True)):
-        at = named.get(names[index], -1)
-        layout = next((behind[one] for one in feeding(after, inputs) if one in behind), at)
-        if layout >= 0 and codes[layout] in LAYOUT_CODES:
-            if code in LAYOUT_CODES and codes[at] not in LAYOUT_CODES:
-                operators[index] = origins.get(at, UNKNOWN)
-            readers = (one for value in after.results.of(index)[:1] for one in after.readers[value])
-            for own in (named.get(names[one], -1) for one in readers if code not in LAYOUT_CODES):
-                if own >= 0 and codes[own] == code and at in feeding(before, before.operands.of(own)):
-                    operators[index], behind[index] = origins.get(own, UNKNOWN), layout
-        found, chain = UNKNOWN, [at]
-        while len(chain) == 1 and chain[0] >= 0 and not operators[index]:
-            if code in LAYOUT_CODES or codes[chain[0]] not in LAYOUT_CODES:
-                found |= origins.get(chain[0], UNKNOWN)
-            if codes[chain[0]] == code:
-                operators[index] = found
-            chain = feeding(before, before.operands.of(chain[0]))
-        if index not in behind and at >= 0 and LAYOUT_CODES.isdisjoint((code, codes[at])):
-            operators[index] |= origins.get(at, UNKNOWN)

@@ -58,9 +58,9 @@ class Payload:
     def read(self, positions: Indices) -> Samples:
         """Return the stored elements at flat positions."""
         if self.kind in _HALVES:
-            packed = np.frombuffer(self.data, np.uint8)[positions // 2].astype(np.int64)
-            values = packed >> 4 * (positions % 2) & 15
-            return (values ^ 8) - 8.0 if self.kind == "INT4" else values.astype(np.float64)
+            halves = np.frombuffer(self.data, np.uint8)[positions // 2].astype(np.int64) >> 4 * (positions % 2) & 15
+            signed: Indices = (halves ^ 8) - 8 if self.kind == "INT4" else halves
+            return signed.astype(np.float64)
         with np.errstate(invalid="ignore"):  # signalling NaN
             stored = np.frombuffer(self.data, DTYPES[self.kind])[positions].astype(np.float64)
         return np.where(np.isfinite(stored) & (np.abs(stored) < 1e100), stored, 0.0)

@@ -28,13 +28,18 @@ LAYOUT_OPS = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
 INSERTED = CONVERSIONS | LAYOUT_OPS | {"CAST", "CONCATENATION"}
 """Operators that tools insert to change the type or layout of a value."""
 
+ARITHMETIC = frozenset({"ADD", "SUB", "MUL", "DIV"})
+SEPARABLE = ARITHMETIC | {"RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1"}
+"""Operators that may have been the bias, scale or activation of their producer, if they read only one value."""
+
 _MOST_STEPS = 64
 
 
 def continue_inserted(after: Side, opaque: set[int], found: list[Found]) -> None:
     """Give inserted operators the origin of the operator before them or, at an input or constant, of the next one."""
     direct = [bool(entry) for entry in found]
-    rows = [row for row, code in enumerate(after.codes) if code in INSERTED and not direct[row]]
+    moving = after.is_any(INSERTED) | (after.is_any(SEPARABLE) & after.is_pass_through)
+    rows = [row for row in np.flatnonzero(moving).tolist() if not direct[row]]
     if not rows:
         return
     main, producer, readers = after.main.tolist(), after.graph.producer.tolist(), after.graph.readers
@@ -44,7 +49,7 @@ def continue_inserted(after: Side, opaque: set[int], found: list[Found]) -> None
         for _ in range(_MOST_STEPS):
             if heir == NONE or direct[heir] or heir in opaque:
                 break
-            value = main[heir] if after.codes[heir] in INSERTED else NONE
+            value = main[heir] if moving[heir] else NONE
             heir = producer[value] if value != NONE else NONE
         if heir == NONE:
             heir = _first_fed(row, made, readers, direct, after.codes)
@@ -71,18 +76,8 @@ def _first_fed(
 PREPARING = frozenset({"PAD", "PADV2", "MIRROR_PAD", "DEQUANTIZE", "DENSIFY"})
 """Operators that are folded into the operator that reads their output."""
 
-ARITHMETIC = frozenset({"ADD", "SUB", "MUL", "DIV"})
-FUSING = ARITHMETIC | {
-    "AVERAGE_POOL_2D", "BATCH_MATMUL", "CONCATENATION", "CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED",
-    "L2_NORMALIZATION", "L2_POOL_2D", "MAX_POOL_2D", "SVDF", "TRANSPOSE_CONV",
-}  # fmt: skip
-"""Operators that may have a built-in bias or activation."""
-
 LINEAR = ARITHMETIC | LAYOUT_OPS | PREPARING | {"NEG"}
 """Operators that can be folded into the constants of the operator that reads their output."""
-
-SEPARABLE = ARITHMETIC | {"RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "TANH"}
-"""Operators that can become part of their producer, as its activation, bias or scale."""
 
 _MOST_ROUNDS, _MOST_PASSED, _MOST_BESIDE = 8, 8, 64
 _MOST_SHARED = 1 << 14  # the largest product of operator counts for which all are assigned to all
@@ -116,7 +111,6 @@ def cover(views: Views, pairs: Pairs, evidence: list[Evidence], opaque: set[int]
     for parts, region in alike:
         _assign_to_each(views, parts, region, opaque, found)
     _assign_regions(views, pairs, left, news, found)
-    _split_off(views, news, known, found)
     continue_inserted(views[1].side, opaque, found)
     return found
 
@@ -238,26 +232,3 @@ def _is_changed(views: Views, pairs: Pairs, row: int) -> bool:
     return held[0].keys() != held[1].keys() or any(
         close[number] and kind == held[1][number] for number, kind in held[0].items()
     )
-
-
-def _split_off(views: Views, news: list[Region], known: Mapping[int, set[int]], found: list[Found]) -> None:
-    """Assign a region of AFTER that computes part of a BEFORE operator to the producer of its input value.
-
-    An activation or a sum that was part of the previous operator appears this way.
-    """
-    codes, producer = views[1].side.codes, views[1].side.graph.producer
-    news = [region for region in news if all(codes[row] in SEPARABLE and not found[row] for row in region.operators)]
-    at: dict[int, set[int]] = defaultdict(set)
-    for number, same in enumerate(same for same in known.values() if len(same) > 1) if news else ():
-        for value in same:
-            at[value].add(number)
-    for region in news:
-        behind = [
-            value
-            for value in sorted(region.taken)
-            if any(at[value] & at[made] for made in region.made if made != value)
-        ]
-        makers = [int(producer[value]) for value in behind]
-        heirs = [maker for maker in makers if maker != NONE and found[maker] and codes[maker] in FUSING]
-        for row in region.operators if heirs else ():
-            found[row] = dict.fromkeys(found[heirs[0]], grounds(Evidence.CONTINUED))
