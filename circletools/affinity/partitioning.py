@@ -20,7 +20,7 @@ from circletools.affinity.solvers.partitions import Mode, make_partitions
 from circletools.affinity.solvers.seed import Step
 from circletools.affinity.solvers.solve import demoted, solve
 from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity
-from circletools.affinity.units import Units
+from circletools.affinity.units import Units, of_operators
 from circletools.errors import EditError
 from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser
@@ -66,7 +66,7 @@ def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fa
     if sizing.limits:
         return _placed(facts, table, sizing, devices, sizing.seconds)[0]
     whole = make_subgraph(facts, table, sizing, devices)  # no limits, so no operator has to move
-    numbers = [int(assigned[whole.units.members[unit][0]]) for unit in whole.working]
+    numbers = [int(assigned[row[0]]) for row in whole.members]
     return Placed(whole, make_partitions(whole.problem.graph, numbers))
 
 
@@ -190,14 +190,13 @@ def _partitioned(
     subgraph, candidate, small = placed.subgraph, placed.candidate, list[Partition]()
     if sizing.min_size > 1:
         candidate, small = demoted(subgraph.problem, candidate, sizing.min_size, fallback)
-    made = _of_operators(len(units.home), subgraph.partitions(candidate))
-    before = _of_operators(len(units.home), subgraph.partitions(placed.candidate)).numbers
+    made, before = (_numbered(subgraph.partitions(some)) for some in (candidate, placed.candidate))
     few = f"fewer than {counted(sizing.min_size, 'operator')}"
     moved = {
         operator: f"its partition was too small on {devices[then]}: {few}"
         if now != then
         else f"not {devices[number]}, to stay within {', '.join(map(str, sizing.limits))}"
-        for operator, (number, then, now) in enumerate(zip(assigned, before, made.numbers, strict=True))
+        for operator, (number, then, now) in enumerate(zip(assigned, before.numbers, made.numbers, strict=True))
         if now != number
     }
     return replace(made, moved=moved, left=subgraph.named(small))
@@ -211,12 +210,12 @@ def partitioned(
     Raises EditError if the mode cannot partition the graph.
     """
     of_units = [numbers[row[0]] for row in units.members]
-    return _of_operators(len(units.home), units.partitions(make_partitions(units.graph, of_units, mode, on_step)))
+    return _numbered(of_operators(units.members, make_partitions(units.graph, of_units, mode, on_step)))
 
 
-def _of_operators(count: int, partitions: tuple[Partition, ...]) -> SubgraphPartitioning:
-    devices = {operator: partition.device for partition in partitions for operator in partition.operators}
-    return SubgraphPartitioning([devices[operator] for operator in range(count)], partitions)
+def _numbered(partitions: tuple[Partition, ...]) -> SubgraphPartitioning:
+    count = sum(len(partition.operators) for partition in partitions)
+    return SubgraphPartitioning(devices_of(count, partitions), partitions)
 
 
 def to_affinity(partitioning: Partitioning) -> Affinity:

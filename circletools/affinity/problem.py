@@ -7,7 +7,7 @@ Every solver takes a `Problem` and returns candidates: partitions in execution o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import Literal, get_args
@@ -15,10 +15,20 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.costs.table import Contents, CostTable, Floats, Indices, constants_us, evaluate, footprints
+from circletools.affinity.costs.table import (
+    Contents,
+    CostTable,
+    Floats,
+    constants_us,
+    contents,
+    contracted,
+    cost_table,
+    evaluate,
+    footprints,
+)
 from circletools.affinity.solvers.groups import Partition, connected, devices_of, gathered, group_of, working
 from circletools.affinity.solvers.partitions import Mode, with_constants
-from circletools.affinity.units import Units, contents_of, make_units
+from circletools.affinity.units import Units, make_units, of_operators
 from circletools.errors import EditError, UsageError
 from circletools.graph.algorithms import Dag
 from circletools.graph.graph import Graph
@@ -166,22 +176,19 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """A problem; `units` are the units of all operators, `working` the units that are in the problem."""
+    """A problem, the graph of all operators, and the operators of each unit in the problem."""
 
     problem: Problem
-    units: Units
-    working: Sequence[int]
+    graph: Dag
+    members: Sequence[Sequence[int]]
 
     def partitions(self, candidate: Sequence[Partition]) -> tuple[Partition, ...]:
         """Return the partitions of all operators, given partitions of the problem's units."""
-        return self.units.partitions(with_constants(self.units.graph, self._of_units(candidate)))
+        return with_constants(self.graph, self.named(candidate))
 
     def named(self, candidate: Sequence[Partition]) -> tuple[Partition, ...]:
         """Return partitions of operators, without operators that depend only on constants."""
-        return self.units.partitions(self._of_units(candidate))
-
-    def _of_units(self, candidate: Sequence[Partition]) -> list[Partition]:
-        return [Partition(its.device, tuple(self.working[at] for at in its.operators)) for its in candidate]
+        return of_operators(self.members, candidate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,19 +218,16 @@ def make_subgraph(facts: Graph, table: CostTable, sizing: Sizing, names: Sequenc
     """Return the problem of a subgraph's units, given the cost table of its operators and the devices' names."""
     units = sizing.units_of(facts)
     chosen, graph = working(units.graph)
-    place = np.full(len(units.members) + 1, -1, np.int64)  # the last element stands for operators without a unit
+    place = np.full(len(units.members), -1, np.int64)
     place[chosen] = np.arange(len(chosen))
-    whole, what = units.costs(table), contents_of(facts, units)
-    own = replace(
-        whole, times_us=whole.times_us[chosen], producers=place[whole.producers], readers=place[whole.readers]
-    )
-    operators, buffers = what.constants
-    pairs, made, readers = (place[operators], buffers), place[what.producers], place[what.readers]
-    contents = replace(what, constants=pairs, producers=made, readers=readers)
-    counts: Indices = np.bincount(np.array(units.home, np.int64), minlength=len(place))[chosen]
+    label = place[np.array(units.home, np.int64)]
+    works, what = label >= 0, contracted(contents(facts), label)
+    times = np.zeros((len(chosen), table.times_us.shape[1]))
+    np.add.at(times, label[works], table.times_us[works])
+    costs, counts = cost_table(what, times, table.links), np.bincount(label[works], minlength=len(chosen))
     limits = tuple((names.index(limit.device), limit) for limit in sizing.limits)
-    problem = Problem(graph, own, contents, counts.astype(np.float64), limits, sizing.caps, tuple(names))
-    return Subgraph(problem, units, chosen)
+    problem = Problem(graph, costs, what, counts.astype(np.float64), limits, sizing.caps, tuple(names))
+    return Subgraph(problem, facts.dag, [units.members[unit] for unit in chosen])
 
 
 # --- candidates ---------------------------------------------------------------------------------------------

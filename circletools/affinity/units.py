@@ -13,10 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from circletools.affinity.costs.table import Contents, CostTable, contents
 from circletools.affinity.solvers.groups import DeviceIndex, Partition, gathered, group_successors
 from circletools.errors import UsageError
-from circletools.graph.algorithms import Dag, UnionFind, dag_from_edges, strong_components
+from circletools.graph.algorithms import Dag, components, dag_from_edges, renumbered, strong_components
 from circletools.graph.graph import Graph
 
 Join = Literal["connected", "shared", "any"]
@@ -49,42 +48,13 @@ class Units:
     members: Sequence[Sequence[int]]
     graph: Dag
 
-    @property
-    def are_operators(self) -> bool:
-        """Whether every operator is a unit."""
-        return len(self.members) == len(self.home)
 
-    def costs(self, table: CostTable) -> CostTable:
-        """Return the costs of the units."""
-        if self.are_operators:
-            return table
-        home = np.array(self.home, np.int64)
-        times = np.zeros((len(self.members), table.times_us.shape[1]))
-        np.add.at(times, home, table.times_us)
-        across = home[table.producers[table.read]] != home[table.readers]
-        pairs = np.unique(np.stack([table.read[across], home[table.readers[across]]], axis=1), axis=0)
-        tensors, read = np.unique(pairs[:, 0], return_inverse=True)
-        makers, sizes = home[table.producers[tensors]], table.sizes_bytes[tensors]
-        return CostTable(times, makers, sizes, read.reshape(-1), pairs[:, 1], table.links)
-
-    def contents(self, what: Contents) -> Contents:
-        """Return the values that units read and produce; a unit's internal values count while it runs."""
-        if self.are_operators:
-            return what
-        home = np.array(self.home, np.int64)
-        constants = np.unique(np.stack([home[what.constants[0]], what.constants[1]], axis=1), axis=0)
-        makers = np.where(what.producers < 0, -1, home[what.producers])
-        pairs = constants[:, 0], constants[:, 1]
-        return replace(what, constants=pairs, producers=makers, readers=home[what.readers])
-
-    def partitions(self, of_units: Iterable[Partition]) -> tuple[Partition, ...]:
-        """Return the partitions of operators that correspond to partitions of units."""
-        if self.are_operators:
-            return tuple(Partition(DeviceIndex(its.device), its.operators) for its in of_units)
-        return tuple(
-            Partition(DeviceIndex(its.device), tuple(sorted(chain(*(self.members[unit] for unit in its.operators)))))
-            for its in of_units
-        )
+def of_operators(members: Sequence[Sequence[int]], partitions: Iterable[Partition]) -> tuple[Partition, ...]:
+    """Return the partitions of operators that correspond to partitions of units, given the operators of each unit."""
+    return tuple(
+        Partition(DeviceIndex(its.device), tuple(sorted(chain(*(members[unit] for unit in its.operators)))))
+        for its in partitions
+    )
 
 
 def parse_colocation(words: Sequence[str]) -> Colocation:
@@ -114,9 +84,8 @@ def make_units(
     count = len(graph)
     home = list(range(count))
     if colocation:
-        home = _convex(
-            graph, _labels(count, [*zip(*_colocated(facts, colocation), strict=True), *chain(*map(pairwise, users))])
-        )
+        pairs = [*zip(*_colocated(facts, colocation), strict=True), *chain(*map(pairwise, users))]
+        home = _convex(graph, components(count, *zip(*pairs, strict=True))) if pairs else home
     if home == list(range(count)):
         return Units(home, [(operator,) for operator in home], graph)
     members = gathered(max(home) + 1, home, range(count))
@@ -155,22 +124,11 @@ def _colocated(facts: Graph, colocation: Colocation) -> tuple[list[int], list[in
     return makers[stays].tolist(), readers[stays].tolist()
 
 
-def _labels(count: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """Return, for each operator, the lowest operator that it is joined to."""
-    sets = UnionFind(count)
-    for one, other in pairs:
-        sets.join(one, other)
-    return sets.labels()
-
-
-def _convex(graph: Dag, label: Sequence[int]) -> list[int]:
-    """Return the lowest operator in each operator's unit; sets that wait for each other are merged."""
-    _, group = np.unique(label, return_inverse=True)
-    groups = group.tolist()
-    components = strong_components(group_successors(graph, groups, max(groups, default=-1) + 1))
-    component = {number: at for at, row in enumerate(components) for number in row}
-    first: dict[int, int] = {}
-    return [first.setdefault(component[number], len(first)) for number in groups]
+def _convex(graph: Dag, groups: Sequence[int]) -> list[int]:
+    """Return the unit of each operator; groups that wait for each other are merged."""
+    waiting = strong_components(group_successors(graph, groups, max(groups) + 1))
+    component = {number: at for at, row in enumerate(waiting) for number in row}
+    return renumbered(component[number] for number in groups)
 
 
 def _graph_of(graph: Dag, home: Sequence[int], count: int) -> Dag:
@@ -181,8 +139,3 @@ def _graph_of(graph: Dag, home: Sequence[int], count: int) -> Dag:
     made = dag_from_edges(count, table[:, 0], table[:, 1])
     rows = tuple(row for row in beside if len(row) > 1)
     return replace(made, constants=constants, beside=rows, share=graph.share)
-
-
-def contents_of(facts: Graph, units: Units) -> Contents:
-    """Return the values that the units of a subgraph read and produce."""
-    return units.contents(contents(facts))

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import circletools as ct
-from circletools.affinity.costs.table import Links, contents, make_cost_table
+from circletools.affinity.costs.table import Links, make_cost_table
+from circletools.affinity.problem import Sizing, make_subgraph
 from circletools.affinity.units import Colocation, Join, Units, make_units, parse_colocation
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
@@ -72,7 +73,7 @@ def test_what_is_on_a_path_between_belongs_to_the_unit() -> None:
     graph.ends([x], [last])
     units = units_of(build.to_bytes("tflite"), colocation=Colocation(least_bytes=256))
     assert [tuple(row) for row in units.members] == [(0, 1, 2)]
-    assert units_of(build.to_bytes("tflite"), colocation=Colocation(least_bytes=257)).are_operators
+    assert units_of(build.to_bytes("tflite"), colocation=Colocation(least_bytes=257)).home == [0, 1, 2]
 
 
 def test_only_several_operators_stand_beside_each_other() -> None:
@@ -149,17 +150,14 @@ def test_the_problem_of_units() -> None:
         facts = graph_of(model, 0)
         links = Links(np.zeros((2, 2)), np.ones((2, 2)), np.zeros(2))
         times = np.arange(12.0).reshape(6, 2)
-        problem = make_cost_table(facts, times, links)
         units = make_units(facts, colocation=Colocation(pairs=True))
-        found = units.costs(problem)
+        problem = make_subgraph(facts, make_cost_table(facts, times, links), Sizing(units=[units]), TWO).problem
+        found = problem.table
         assert found.times_us.tolist() == [[0, 1], [6, 8], [6, 7], [8, 9], [10, 11]]
         assert found.producers.tolist() == [0, 1, 2, 3]
         assert found.sizes_bytes.tolist() == [16, 16, 16, 4]
         assert (found.read.tolist(), found.readers.tolist()) == ([0, 1, 2, 3], [1, 2, 3, 4])
-        what = units.contents(contents(facts))
-        assert what.producers.tolist() == [-1, 0, 1, 1, 2, 3, 4]
-        plain = make_units(facts)
-        assert plain.costs(problem) is problem
+        assert problem.contents.producers.tolist() == [-1, 0, 1, 1, 2, 3, 4]
         assert units.graph.successors == [[1], [2], [3], [4], []]
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.solvers.groups import Partition, gathered
-from circletools.graph.algorithms import Dag
+from circletools.affinity.solvers.groups import Partition
+from circletools.graph.algorithms import Dag, distinct_edges
 from circletools.graph.graph import Graph
 
 Floats = NDArray[np.float64]
@@ -54,26 +54,25 @@ class CostTable:
         copied: Floats = overhead + self.sizes_bytes[tensors] * rate
         return copied
 
-    def copies(self) -> Iterator[tuple[int, list[int], Floats]]:
-        """For each tensor, yield its producer, its readers, and the cost of a copy, by source and target device."""
-        links, readers = self.links, gathered(len(self.producers), self.read.tolist(), self.readers.tolist())
-        for maker, size, row in zip(self.producers.tolist(), self.sizes_bytes.tolist(), readers, strict=True):
-            yield maker, row, links.overhead_us + size * links.us_per_byte
-
 
 def make_cost_table(facts: Graph, times_us: Floats, links: Links) -> CostTable:
     """Return the costs of a subgraph. Operators that depend only on constants take no time and need no copies.
 
     Raises ModelFormatError for a tensor that does not exist.
     """
-    constants = np.zeros(len(facts) + 1, np.bool_)
-    constants[list(facts.folded)] = True
-    times_us = np.where(constants[:-1, None], 0.0, times_us)
-    makers = facts.producer[facts.reads.values]
-    made = (makers >= 0) & ~constants[makers]
-    readers, read = facts.reads.operators[made], facts.reads.values[made]
+    return cost_table(
+        contents(facts), np.where(np.isin(np.arange(len(facts)), facts.folded)[:, None], 0.0, times_us), links
+    )
+
+
+def cost_table(what: Contents, times_us: Floats, links: Links) -> CostTable:
+    """Return the costs of units with these times, which pass the tensors in `what`."""
+    makers = what.producers[what.read]
+    passed = (makers >= 0) & (makers != what.readers)
+    size = max(len(what.sizes_bytes), len(times_us))
+    read, readers = distinct_edges(size, what.read[passed], what.readers[passed])
     tensors, number = np.unique(read, return_inverse=True)
-    return CostTable(times_us, facts.producer[tensors], facts.values.bytes[tensors], number, readers, links)
+    return CostTable(times_us, what.producers[tensors], what.sizes_bytes[tensors], number, readers, links)
 
 
 # --- the objective, shared by all code that compares assignments --------------------------------------------
@@ -213,6 +212,17 @@ def _passed_constants(facts: Graph, constants: Indices) -> Indices:
                 held.setdefault(reader, set()).update(row)
     pairs = sorted((operator, buffer) for operator, row in held.items() for buffer in row)
     return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def contracted(what: Contents, label: Indices) -> Contents:
+    """Return the values that units read and produce, given each operator's unit, or -1 if it is in none.
+
+    The values that only a unit itself reads count while it runs.
+    """
+    operators, buffers = what.constants
+    pairs = np.unique(np.stack([label[operators], buffers], axis=1), axis=0)
+    producers = np.where(what.producers < 0, -1, label[what.producers])
+    return replace(what, constants=(pairs[:, 0], pairs[:, 1]), producers=producers, readers=label[what.readers])
 
 
 def footprints(what: Contents, graph: Dag, partitions: Sequence[Partition], devices: int) -> list[Footprint]:

@@ -2,7 +2,7 @@
 
     two devices          one minimum cut
     more devices         cuts of two devices at a time, from several starts, until no cut helps (swap moves)
-    launches             half of a launch is charged to each copy in the cut; then islands are moved as a whole
+    launches             half of a launch is charged to each copy in the cut
     memory               bytes on a device that is too full have a price, raised until the cheapest assignment fits
 
 The number of launches is known only once the graph is partitioned, so no cut can count them. A chain has one launch
@@ -21,11 +21,9 @@ from numpy.typing import NDArray
 
 from circletools.affinity.costs.table import CostTable, Floats, Indices, evaluate
 from circletools.affinity.problem import Candidate, Problem, violations
-from circletools.affinity.solvers.groups import connected, gathered, members_of
 from circletools.affinity.solvers.partitions import make_partitions
 from circletools.affinity.solvers.rows import unit_bytes
 from circletools.errors import UsageError
-from circletools.graph.algorithms import Dag
 
 # --- the best choice between two devices for each operator, by a minimum cut ----------------------------------
 # The source side is one device, the sink side the other; an operator's cut arc has its cost on its side. A tensor
@@ -172,80 +170,6 @@ def _bounded(tails: Indices, heads: Indices, costs: Floats, count: int) -> Float
     return bound
 
 
-# --- moves connected sets of operators to an adjacent device if that is cheaper, launches included ------------
-# A cut cannot find such a move, because an island saves its launch only if it moves as a whole.
-
-
-_ROUNDS = 8
-
-
-def move_islands(table: CostTable, graph: Dag, devices: Indices) -> Indices:
-    """Return the devices after moving islands, the smallest first, as long as the total time decreases."""
-    mover = _IslandMover(table, graph, devices.tolist())
-    for _ in range(_ROUNDS):
-        if not mover.move_islands():
-            break
-    return np.asarray(mover.devices, np.int64)
-
-
-class _IslandMover:
-    """A graph as plain lists, and the current devices."""
-
-    def __init__(self, table: CostTable, graph: Dag, devices: list[int]) -> None:
-        self.devices, self._graph = devices, graph
-        self._times, self._launch = table.times_us.tolist(), table.links.launch_us.tolist()
-        self._tensors = [(maker, readers, costs.tolist()) for maker, readers, costs in table.copies()]
-        uses = [(unit, at) for at, (maker, readers, _) in enumerate(self._tensors) for unit in {maker, *readers}]
-        self._touched = gathered(len(devices), *zip(*uses, strict=True)) if uses else [[] for _ in devices]
-
-    def move_islands(self) -> bool:
-        """Try to move every island once; return whether any was moved."""
-        group = connected(self._graph, self.devices)
-        islands = members_of(group)
-        moved = False
-        stale: set[int] = set()  # islands that were broken up or grew are skipped
-        for number in sorted(range(len(islands)), key=lambda number: len(islands[number])):
-            beside = {group[unit]: self.devices[unit] for unit in self._beside(islands[number])}
-            if number in stale or not beside or stale.intersection(beside):
-                continue
-            if self._moved(islands[number], list(beside.values())):
-                stale |= {number, *beside}
-                moved = True
-        return moved
-
-    def _beside(self, island: list[int]) -> set[int]:
-        graph, device = self._graph, self.devices[island[0]]
-        rows = (row for unit in island for row in (graph.successors[unit], graph.predecessors[unit]))
-        return {unit for row in rows for unit in row if self.devices[unit] != device}
-
-    def _moved(self, island: list[int], beside: list[int]) -> bool:
-        """Move an island to the neighbouring device where it costs the least; return whether its device changed."""
-        here = best = self.devices[island[0]]
-        most, before = 1e-9, self._cost(island)
-        for device in sorted(set(beside)):
-            self._put(island, device)
-            gain = (
-                before - self._cost(island) + self._launch[here] + (beside.count(device) - 1) * self._launch[device]
-            )
-            if gain > most:
-                best, most = device, gain
-        self._put(island, best)
-        return best != here
-
-    def _put(self, island: list[int], device: int) -> None:
-        for unit in island:
-            self.devices[unit] = device
-
-    def _cost(self, island: list[int]) -> float:
-        """Return the time of an island's units, and of all copies of tensors that they read or produce."""
-        devices = self.devices
-        total: float = sum(self._times[unit][devices[unit]] for unit in island)
-        for tensor in {tensor for unit in island for tensor in self._touched[unit]}:
-            maker, readers, costs = self._tensors[tensor]
-            total += sum(costs[devices[maker]][there] for there in {devices[reader] for reader in readers})
-        return total
-
-
 _MANY = 20_000
 """Larger problems with more than two devices use a single start, because each start takes seconds."""
 _SHARE = 0.5
@@ -270,7 +194,6 @@ def flow(problem: Problem) -> list[Candidate]:
         charged = replace(table.links, overhead_us=table.links.overhead_us + _SHARE * table.links.launch_us)
         several = len(problem) <= _MANY
         found = [_swapped_from_all(replace(table, links=charged)), *(_starts(table) if several else ())]
-        found = [move_islands(table, problem.graph, devices) for devices in found]
     return [make_partitions(problem.graph, devices.tolist()) for devices in found]
 
 

@@ -5,6 +5,8 @@
     w[t, a, b]   t is produced on a and read on b: one copy, whatever the number of readers
     f[e, d]      the ends of edge e are in one partition, on d
     p[e, d]      the same, directed at the edge's target; a unit has at most one incoming edge
+    y[o]         the position of the partition of unit o in the order in which they run
+    q[e]         the ends of edge e are in one partition
     v[c, d]      the number of partitions on d that read constant c
     m[c, d]      device d holds constant c
 
@@ -15,9 +17,9 @@ number of its units minus the edges of a spanning forest among them. This counts
     min-operators=N     every set of fewer units has an edge leading out:    x[o] <= sum of f around it
     max-operators=N     every larger set contains two or more partitions:   sum of f within it <= size - 2
 
-Exponentially many rows state that f is a forest, that no path leaves a partition and returns to it, that partitions
-do not wait for each other, and that each set is within the limits. Only rows that a solution violates are added,
-round by round (cutting planes); the optimum under the rows so far is always a lower bound.
+Every edge leads to a later position (y) unless q is 1, so no partitions wait for each other. Exponentially many rows
+state that f is a forest, that q is 1 only within its sets, and that each set is within the limits. Only rows that a
+solution violates are added, round by round (cutting planes); the optimum under the rows so far is a lower bound.
 """
 
 from __future__ import annotations
@@ -29,15 +31,15 @@ import numpy as np
 
 from circletools.affinity.costs.table import Floats, Indices
 from circletools.affinity.problem import Candidate, Limit, Problem
-from circletools.affinity.solvers.forest import Forest, all_between, waiting_sets, ways_around
 from circletools.affinity.solvers.groups import Partition, gathered, group_successors, members_of
 from circletools.affinity.solvers.partitions import schedule
-from circletools.affinity.solvers.rows import IntegerProgram, Solved, add_memory, order_of, within_memory
+from circletools.affinity.solvers.rows import IntegerProgram, Solved, add_memory, within_memory
+from circletools.graph.algorithms import UnionFind, reachable
 
 _WIDTH = 60_000
 """Programs with more columns are not solved."""
 _CUTS = 400
-"""The maximum number of cycles and paths added in a round."""
+"""The maximum number of cycles added in a round."""
 _LONGEST, _LEFT_OUT = 100, 12
 """The greatest length of cycles for which rows are added, and about how many rows each gets per device."""
 
@@ -48,6 +50,45 @@ def is_too_large(problem: Problem) -> bool:
     pairs = sum(len(row) * (len(row) - 1) // 2 for row in problem.graph.beside)
     edges = sum(map(len, problem.graph.successors)) + pairs
     return bool(count * devices + len(problem.table.producers) * devices * devices + 2 * edges * devices > _WIDTH)
+
+
+class Forest:
+    """Sets of operators joined by edges: `home` holds each operator's set, `cycles` the edges that close a cycle."""
+
+    def __init__(self, edges: Indices, joined: Indices, count: int) -> None:
+        self._beside: dict[int, list[tuple[int, int]]] = {}
+        self.cycles: list[list[int]] = []
+        sets = UnionFind(count)
+        for edge in joined.tolist():
+            a, b = edges[edge].tolist()
+            if not sets.join(a, b):
+                self.cycles.append([*self.path(a, b), edge])
+                continue
+            self._beside.setdefault(a, []).append((b, edge))
+            self._beside.setdefault(b, []).append((a, edge))
+        self.home = sets.labels()
+
+    def joins(self, units: Sequence[int]) -> bool:
+        """Return whether edges among these units connect all of them."""
+        inside = set(units)  # a part of a forest is connected if it has one edge fewer than units
+        return (
+            sum(other in inside for unit in units for other, _ in self._beside.get(unit, ())) == 2 * len(inside) - 2
+        )
+
+    def path(self, start: int, end: int) -> list[int]:
+        """Return the edges of the path between two operators of the same set."""
+        came: dict[int, tuple[int, int]] = {start: (-1, -1)}
+        pending = [start]
+        for operator in pending:
+            for other, edge in self._beside.get(operator, ()):
+                if other not in came:
+                    came[other] = operator, edge
+                    pending.append(other)
+        path = []
+        while end != start:
+            end, edge = came[end]
+            path.append(edge)
+        return path
 
 
 class PartitionProgram:
@@ -71,6 +112,7 @@ class PartitionProgram:
         self._program.sums(len(problem), (one, self._x.reshape(-1), 1.0), high=1.0, low=1.0)
         self._add_copies()
         self._add_joins()
+        self._add_order()
         self._add_limits()
         self._v = self._add_constants()
         add_memory(problem, self._program, self._x)
@@ -133,11 +175,28 @@ class PartitionProgram:
             program.rows((x, 1.0), (np.full(len(x), used[at]), -1.0), high=0.0)
             program.row((f, 1.0), ([int(used[at])], 1.0), (x, -1.0), high=0.0)
         own = sum(map(len, problem.graph.successors))  # pairs of siblings follow the edges
-        forest = Forest(edges, np.arange(len(edges)), len(problem))
-        for path in forest.cycles:
+        for path in Forest(edges, np.arange(len(edges)), len(problem)).cycles:
             self._add_cycle(path)
             if max(path) < own:
                 self._add_sides(path)
+
+    def _add_order(self) -> None:
+        """Add the rows by which partitions run one after another.
+
+        `y` is the position of a unit's partition; `q` is 1 if the ends of an edge are in the same one.
+        """
+        problem, program, edges = self._problem, self._program, self._edges
+        own, count = sum(map(len, problem.graph.successors)), float(len(problem))
+        y = program.columns(np.zeros(len(problem)), count)
+        q = self._q = program.columns(np.zeros(len(edges)))
+        a, b = y[edges[:, 0]], y[edges[:, 1]]
+        program.rows((b[:own], 1.0), (a[:own], -1.0), (q[:own], 1.0), high=np.inf, low=1.0)
+        program.rows((b, 1.0), (a, -1.0), (q, count), high=count)
+        program.rows((a[own:], 1.0), (b[own:], -1.0), (q[own:], count), high=count)
+        program.rows((q, 1.0), *((row, -1.0) for row in self._f.T), high=np.inf, low=0.0)
+        for device in range(problem.devices):
+            x = self._x[:, device]
+            program.rows((q, 1.0), (x[edges[:, 0]], 1.0), (x[edges[:, 1]], -1.0), high=1.0)
 
     def _add_limits(self) -> None:
         """Add the limits on the sum over all partitions of a device."""
@@ -182,22 +241,23 @@ class PartitionProgram:
             self._add_cycle(path)
         for home in {forest.home[self._edges[path[0], 0]] for path in forest.cycles[:_CUTS]}:
             self._add_forest(np.flatnonzero(np.array(forest.home) == home))
-        for path, first, last in list(ways_around(problem.graph, devices, forest))[:_CUTS]:
-            between = self._between(first, last)
-            self._add_apart(np.unique(self._edges[path]), first, last, between)
-            whole = np.flatnonzero(np.array(forest.home) == forest.home[first])
-            self._add_apart(whole, first, last, between[devices[between] != devices[first]][:1])
-        waits = [] if self._program.height > before else waiting_sets(problem.graph, devices, forest)
-        if waits:
-            self._add_waits(waits, forest)
+        if self.counted:
+            self._separate(values, forest)
         candidate = None if self._program.height > before else self._candidate(devices, forest)
         self._cut_limits(devices, forest, values)
         if candidate is not None and self._program.height == before and problem.caps:
             candidate, is_certain = within_memory(problem, candidate)
             if candidate is None:
                 self.is_exact &= is_certain
-                self._cut_memory(devices, forest)
+                self._add_no_good(devices, forest)
         return self._program.height > before, candidate
+
+    def _separate(self, values: Floats, forest: Forest) -> None:
+        """Let the ends of an edge be in one partition only if edges join both of them to others."""
+        home = np.array(forest.home)[self._edges]
+        for edge in np.flatnonzero((values[self._q] > 1 - 1e-6) & (home[:, 0] != home[:, 1])).tolist():
+            units = [unit for unit, its in enumerate(forest.home) if its == home[edge, 0]]
+            self._program.row(([int(self._q[edge])], 1.0), (self._f[self._border(units)], -1.0), high=0.0)
 
     def _candidate(self, devices: Indices, forest: Forest) -> Candidate:
         _, labels = np.unique(forest.home, return_inverse=True)
@@ -232,10 +292,9 @@ class PartitionProgram:
             while following := after.get(edges[side[-1]][1]):
                 side.append(following[0])
             last = edges[side[-1]][1]
-            self._add_apart(np.unique(self._edges[side]), firsts[0], last, self._between(firsts[0], last))
-
-    def _between(self, first: int, last: int) -> Indices:
-        return np.array(sorted(all_between(self._problem.graph, first, last)), np.int64)
+            graph = self._problem.graph
+            between = reachable(firsts, graph.successors) & reachable([last], graph.predecessors)
+            self._add_apart(np.unique(self._edges[side]), firsts[0], last, np.array(sorted(between), np.int64))
 
     def _add_apart(self, units: Indices, first: int, last: int, between: Indices) -> None:
         """Let edges among units join two of them only if all units on paths between the two are on the same device.
@@ -243,29 +302,18 @@ class PartitionProgram:
         Otherwise the units form at least two partitions, so a forest on the device has at least two edges fewer than
         units.
         """
-        between, inner = np.setdiff1d(between, units), np.setdiff1d(units, (first, last))
+        between, inner = np.setdiff1d(between, [*units, first, last]), np.setdiff1d(units, (first, last))
         for at, device in enumerate(self.counted):
             columns = [*((column, 1.0) for column in self._within(units.tolist(), at).tolist())]
             columns += [(column, -1.0) for column in self._x[inner, device].tolist()]
             joins = [(np.full(len(between), column), value) for column, value in columns]
             self._program.rows(*joins, (self._x[between, device], -1.0), high=0.0)
 
-    def _add_waits(self, waits: Sequence[tuple[int, int]], forest: Forest) -> None:
-        """Forbid edges from joining sets that wait for each other; sets on one device may be merged instead."""
-        columns = [self._f[edge, self.counted.index(device)] for edge, device in waits]
-        terms: list[tuple[Sequence[int] | Indices, float]] = [(columns, 1.0)]
-        if len({device for _, device in waits}) == 1:
-            one = forest.home[int(self._edges[waits[0][0], 0])]
-            units = [unit for unit, its in enumerate(forest.home) if its == one]
-            terms.append((self._border(units, self.counted.index(waits[0][1])), -1.0))
-        self._program.row(*terms, high=len(columns) - 1.0)
-
-    def _border(self, units: Sequence[int], at: int) -> Indices:
-        """Return the columns of the edges between these units and all others."""
+    def _border(self, units: Sequence[int]) -> list[int]:
+        """Return the edges between these units and all others."""
         inside = set(units)
         edges = {edge for unit in units for edge in self._around[unit]}
-        out = sorted(edge for edge in edges if len(inside.intersection(self._edges[edge].tolist())) == 1)
-        return self._f[out, at]
+        return sorted(edge for edge in edges if len(inside.intersection(self._edges[edge].tolist())) == 1)
 
     def _within(self, units: Sequence[int], at: int) -> Indices:
         """Return the columns of the edges among these units."""
@@ -286,7 +334,7 @@ class PartitionProgram:
                     fewer = self._just_too_large(units, forest, device, limit)
                     self._program.row((self._within(fewer, at), 1.0), high=len(fewer) - 2.0)
                 elif not limit.is_upper and weight < limit.number:
-                    border = self._border(units, at)
+                    border = self._f[self._border(units), at]
                     for unit in units:
                         self._program.row(([int(self._x[unit, device])], 1.0), (border, -1.0), high=0.0)
         for (buffer, at), column in self._v.items():
@@ -296,7 +344,7 @@ class PartitionProgram:
                 if device == self.counted[at] and any(buffer in problem.buffers[unit] for unit in units)
             ]
             if len(readers) > values[column] + 0.5:
-                border = np.unique(np.concatenate([self._border(units, at) for units, _ in readers]))
+                border = np.unique([self._f[edge, at] for units, _ in readers for edge in self._border(units)])
                 first = [unit for _, unit in readers]
                 x = self._x[first, self.counted[at]]
                 self._program.row((x, 1.0), (border, -1.0), ([column], -1.0), high=0.0)
@@ -309,41 +357,6 @@ class PartitionProgram:
             is_over = self._problem.weight(limit.measure, fewer, device) > limit.number
             kept = fewer if is_over and forest.joins(fewer) else kept
         return kept
-
-    def _cut_memory(self, devices: Indices, forest: Forest) -> None:
-        """Exclude units that do not fit into memory in any order: a small set of them, or else the whole solution."""
-        before, every = self._program.height, range(len(self._problem))
-        for device in self._problem.caps:
-            own = [unit for unit in every if devices[unit] == device]
-            sets: dict[int, list[int]] = {}
-            for unit in own:
-                sets.setdefault(forest.home[unit], []).append(unit)
-            rows = list(sets.values()) if device in self.counted else [[unit] for unit in own]
-            if self._is_over(device, rows):
-                for row in list(rows):  # omit a partition, or separate its units
-                    fewer = [other for other in rows if other != row]
-                    apart = [*fewer, *([unit] for unit in row)]
-                    rows = next((some for some in (fewer, apart) if self._is_over(device, some)), rows)
-                for row in [row for row in rows if len(row) == 1]:
-                    fewer = [other for other in rows if other != row]
-                    rows = fewer if self._is_over(device, fewer) else rows
-                at = self.counted.index(device) if device in self.counted else 0
-                joins = [self._within(row, at) for row in rows if len(row) > 1]
-                x = self._x[[unit for row in rows for unit in row], device]
-                most = sum(2 * len(row) - 1 for row in rows) - 1.0
-                self._program.row((x, 1.0), *((some, 1.0) for some in joins), high=most)
-        if self._program.height == before:
-            self._add_no_good(devices, forest)
-
-    def _is_over(self, device: int, rows: Sequence[Sequence[int]]) -> bool:
-        """Return whether rows of units on a device certainly exceed its memory if all others are elsewhere."""
-        problem, devices = self._problem, [-1] * len(self._problem)
-        for row in rows:
-            for unit in row:
-                devices[unit] = device
-        rest = [[unit] for unit, its in enumerate(devices) if its < 0]
-        places, is_certain = order_of(problem, [*rows, *rest], devices, {device: problem.caps[device]})
-        return places is None and is_certain
 
     def _add_no_good(self, devices: Indices, forest: Forest) -> None:
         """Exclude this combination of devices and partitions, which does not fit into memory in any order."""

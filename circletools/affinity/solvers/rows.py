@@ -194,18 +194,7 @@ _STATES = 20_000
 def within_memory(problem: Problem, candidate: Candidate) -> tuple[Candidate | None, bool]:
     """Return the candidate in an order that fits, preferably its own, or None; and whether the answer is certain."""
     rows = [partition.operators for partition in candidate]
-    places, is_certain = order_of(problem, rows, devices_of(len(problem), candidate), problem.caps)
-    return None if places is None else tuple(candidate[at] for at in places), is_certain
-
-
-def order_of(
-    problem: Problem, rows: Sequence[Sequence[int]], devices: Sequence[int], caps: Mapping[int, int]
-) -> tuple[list[int] | None, bool]:
-    """Return an order in which the rows of units, each run without interruption, fit into memory.
-
-    Units on no device have device -1. The second result is whether the first, even if it is None, is certain.
-    """
-    moments = _Moments(problem, devices, caps)
+    moments = _Moments(problem, devices_of(len(problem), candidate), problem.caps)
     if not moments.has_room:
         return None, True
     place = {unit: at for at, unit in enumerate(problem.graph.order)}
@@ -219,7 +208,7 @@ def order_of(
     while stack:
         done, order = stack.pop()
         if done == whole:
-            return order, True
+            return tuple(candidate[at] for at in order), True
         if len(seen) > _STATES:
             return None, False
         for at in range(len(rows) - 1, -1, -1):
