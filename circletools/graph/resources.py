@@ -7,51 +7,40 @@ argument or result of a called subgraph. `CALL_ONCE` sets initial values.
                    handle                     VAR_HANDLE names a resource, and is copied with its users
     VAR_HANDLE ----------+--> READ_VARIABLE   these two use it: if it is written anywhere, all its users
                          +--> ASSIGN_VARIABLE must be in one model
+
+Handles are unified as in Steensgaard's alias analysis: all handles of an operator, and those that a call passes to
+and from a subgraph, belong to one resource, in whatever order operators run.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from circletools.flatbuf.columns import Tables
+from circletools.graph.algorithms import components
+from circletools.graph.columns import Mask
 from circletools.graph.graph import NAMING, Graph, ModelGraph
 from circletools.model.views import text
 
 Resource = str
 """A resource, described in words."""
 
-Reference = Resource | int
-"""The resource of a handle; a number is the index of a graph input, whose resource only a caller knows."""
+Handle = Resource | tuple[int, int]
+"""A resource, or a value that holds its handle, by graph and value."""
 
-UNKNOWN: Resource = "an unknown resource"
+Access = dict[Resource, set[str]]
+"""Resources, each with the codes of the operators that use it; for variable tensors, the code is VARIABLE."""
 
-_READ, _WRITTEN = 1, 2
-_READING = frozenset(("READ_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE"))
-_ONCE, _SETTING = "CALL_ONCE", "ASSIGN_VARIABLE"
-_LOOPS = frozenset(("WHILE", "STABLEHLO_WHILE"))
+_READING = {"READ_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE", *NAMING}
+_SETTING = {"ASSIGN_VARIABLE", "HASHTABLE_IMPORT", *NAMING}
+_LOOPS = ("WHILE", "STABLEHLO_WHILE")
 _ENTRY_BYTES = 32  # bytes charged for an entry of a set or a dictionary
-
-Access = dict[Reference, int]
-"""The resources that an operator uses, and how: _READ, _WRITTEN, both, or 0 if it only names the resource."""
-
-
-@dataclass(frozen=True, slots=True)
-class Uses:
-    """The resources that the operators of a graph use, directly or through calls.
-
-    `initialisers` run once, to set initial values; `naming` holds the operators that only name a resource. `returned`
-    holds the resources that each output may refer to.
-    """
-
-    by_operator: Mapping[int, Access]
-    initialisers: Sequence[int]
-    naming: Mapping[int, Resource]
-    returned: Sequence[set[Reference]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,202 +49,144 @@ class State:
 
     `users` lists the operators that use a written resource, in order. `copied` maps operators that name a resource
     or set its initial value to the users of the resource: each model with one of these users needs its own copy of
-    the operator. `initialised` maps operators to the resources whose initial value they set.
+    the operator.
     """
 
     users: Mapping[Resource, list[int]]
     copied: Mapping[int, list[int]]
-    initialised: Mapping[int, set[Resource]]
 
 
+@dataclass(frozen=True)
 class Resources:
-    """The resources of a model, by graph; each graph is read once."""
+    """The resources of a model; each method raises ModelFormatError for a broken structure."""
 
-    def __init__(self, model: ModelGraph) -> None:
-        """Keep the model; nothing is read yet."""
-        self.model: ModelGraph = model
-        self._known: dict[int, Uses] = {}
-        self._charge = model.source.wire.budget.tally("resources that operators use through calls")
-
-    def uses(self, index: int) -> Uses:
-        """Return the uses of a graph; a handle passed to a recursive call is UNKNOWN. Raises ModelFormatError."""
-        pending, begun = [index], set[int]()
-        while pending:  # called graphs are read first
-            if pending[-1] not in begun:
-                begun.add(pending[-1])
-                pending += self.model.callees.get(pending[-1], set()) - begun - self._known.keys()
-            elif (last := pending.pop()) not in self._known:
-                self._known[last] = self._read(self.model.graphs[last])
-        return self._known[index]
+    model: ModelGraph
 
     def state(self, index: int) -> State:
-        """Return the resources that operators of a graph share. Raises ModelFormatError."""
-        graph, own = self.model.graphs[index], self.uses(index)
-        chosen, written = _initializers(own)
-        initialised = {operator: _known_here(own.by_operator[operator]) for operator in chosen}
-        users: dict[Resource, list[int]] = defaultdict(list)
-        for operator in sorted(own.by_operator.keys() - own.naming.keys() - initialised.keys()):
-            for resource in _known_here(own.by_operator[operator]):
-                users[resource].append(operator)
-        copied = {operator: {resource} for operator, resource in own.naming.items()} | initialised
-        entries = sum(len(users[one]) for names in copied.values() for one in names)
-        self._charge(_ENTRY_BYTES * entries + len(initialised) ** 2)
-        users_of = {operator: {user for one in names for user in users[one]} for operator, names in copied.items()}
-        for maker, reader, value in _handles(graph):
-            if maker in own.naming:
+        """Return the resources that operators of a graph share."""
+        graph = self.model.graphs[index]
+        codes, uses = graph.operators.code_names, self._uses(graph)
+        copied = {
+            operator: access
+            for operator, access in uses.items()
+            if codes[operator] in NAMING
+            or (codes[operator] == "CALL_ONCE" and _SETTING.issuperset(chain.from_iterable(access.values())))
+        }
+        users, written = defaultdict[Resource, list[int]](list), set[Resource]()
+        for operator in sorted(uses.keys() - copied.keys()):
+            for name, used_by in uses[operator].items():
+                users[name].append(operator)
+                if not used_by <= _READING:
+                    written.add(name)
+        self._charge(sum(len(users[name]) for access in copied.values() for name in access))
+        users_of = {
+            operator: {user for name in access for user in users[name]} for operator, access in copied.items()
+        }
+        for reader, value in _slots(graph, graph.is_handle, operands_only=True):
+            maker = int(graph.producer[value])
+            if maker in copied:
                 users_of[maker].add(reader)
-            else:  # a handle cannot be passed from one model to another
+            elif maker >= 0:  # a handle cannot be passed from one model to another
                 users[name := f"the resource that tensor {value} names"] += [maker, reader]
                 written.add(name)
-        # A later initialiser may read values set by an earlier one.
-        for later, earlier in combinations(reversed(initialised), 2):
-            if initialised[earlier] & initialised[later]:
-                self._charge(len(users_of[later]))
-                users_of[earlier] |= users_of[later]
         return State(
-            {resource: sorted(set(some)) for resource, some in users.items() if resource in written},
+            {name: sorted(set(some)) for name, some in users.items() if name in written},
             {operator: sorted(some) for operator, some in users_of.items()},
-            initialised,
         )
 
-    def written(self, index: int) -> set[Resource]:
-        """Return the resources that a graph writes, except for initial values. Raises ModelFormatError."""
-        return _initializers(self.uses(index))[1]
+    def named(self, index: int, operators: Iterable[int] | None = None) -> set[Resource]:
+        """Return the resources that these operators of a graph name; the default is all its operators."""
+        codes, own = self.model.graphs[index].operators.code_names, self._own[index]
+        chosen = own.keys() if operators is None else own.keys() & set(operators)
+        return {name for operator in chosen if codes[operator] in NAMING for name in own[operator]}
 
-    def _read(self, graph: Graph) -> Uses:
-        graph.check_values()
-        is_handle, naming, access = graph.is_handle, dict(_naming(graph)), _variable_values(graph)
-        refers: dict[int, set[Reference]] = {value: {number} for number, value in enumerate(graph.inputs.tolist())}
-        refers |= {value: {name} for operator, name in naming.items() for value in graph.results.of(operator)}
+    def _uses(self, graph: Graph) -> dict[int, Access]:
+        """Return the resources that each operator of a graph uses, directly or through calls."""
+        found = dict(self._own[graph.index])
+        for operator in graph.callees:
+            access = _merged(self._inside(one) for one in graph.called([operator]))
+            if access:
+                self._charge(len(access))
+                found[operator] = access
+        return found
 
-        handles = set(np.flatnonzero(is_handle).tolist())
+    def _inside(self, index: int) -> Access:
+        """Return the resources that a graph and the graphs that it calls use."""
+        if index not in self._known:
+            reached = self.model.reached([index])
+            self._charge(len(reached) + sum(len(self._own[one]) for one in reached))
+            self._known[index] = _merged(access for one in reached for access in self._own[one].values())
+        return self._known[index]
 
-        def referred(values: Iterable[int]) -> list[set[Reference]]:
-            return [refers.get(one, {UNKNOWN}) if one in handles else set() for one in values]
+    @cached_property
+    def _known(self) -> dict[int, Access]:
+        return {}
 
-        touching = (operators[is_handle[values]].tolist() for operators, values in (graph.uses, graph.definitions))
-        for operator in sorted(set(graph.callees).union(*touching)):
-            taken, made = referred(graph.operands.of(operator)), graph.results.of(operator)
-            this, code = access[operator], graph.operators.code_names[operator]
-            if operator in naming:
-                _add(this, [naming[operator]], 0)
-            elif operator in graph.callees:
-                called = sorted(graph.called([operator]))
-                if code in _LOOPS:
-                    taken = self._in_loop(called, taken)
-                back = self._call(called, taken, len(made), this)
-                if code in _LOOPS:  # a loop without iterations returns its arguments
-                    for after, before in zip(back, taken, strict=False):
-                        after.update(before)
-                refers |= dict(zip(made, back, strict=True))
-                self._charge(_ENTRY_BYTES * sum(map(len, back)))
-            else:
-                mode = (code != _SETTING) * _READ | (code not in _READING) * _WRITTEN
-                _add(this, {*this}.union(*taken, *referred(made)), mode)
-            self._charge(_ENTRY_BYTES * len(this))
-        once = [
-            operator for operator in sorted(graph.callees)
-            if graph.operators.code_names[operator] == _ONCE and UNKNOWN not in access[operator]
-        ]  # fmt: skip
-        return Uses(access, once, naming, referred(graph.outputs.tolist()))
+    def _charge(self, entries: int) -> None:
+        self.model.source.wire.budget.charge("resources that operators use through calls", _ENTRY_BYTES * entries)
 
-    def _in_loop(self, called: Iterable[int], taken: list[set[Reference]]) -> list[set[Reference]]:
-        """Return the resources that the inputs of a loop may refer to in any iteration."""
-        rows = [self._known[one].returned for one in called if one in self._known]
-        if all(not names or names == {number} for returned in rows for number, names in enumerate(returned)):
-            return taken
-        anything = set().union(*taken, *(_for_caller(returned, taken) for returned in rows))
-        return [anything if names else names for names in taken]
+    @cached_property
+    def _own(self) -> list[dict[int, Access]]:
+        """The resources that operators use themselves, by graph and operator."""
+        uses, links = list[tuple[int, int, Handle, str]](), list[tuple[Handle, Handle]]()
+        for graph in self.model.graphs:
+            graph.check_values()
+            codes, first = graph.operators.code_names, dict[int, Handle](_naming(graph))
+            for operator, value in _slots(graph, graph.is_handle):
+                handle: Handle = (graph.index, value)
+                if operator not in graph.callees:
+                    links.append((first.setdefault(operator, handle), handle))
+                    uses.append((graph.index, operator, handle, codes[operator]))
+            uses += ((graph.index, operator, name, "VARIABLE") for operator, name in _variables(graph))
+            links += self._passed(graph)
+        numbers = {one: at for at, one in enumerate(dict.fromkeys((*chain(*links), *(use[2] for use in uses))))}
+        labels = components(len(numbers), *([numbers[link[end]] for link in links] for end in (0, 1)))
+        names = {labels[at]: handle for handle, at in numbers.items() if isinstance(handle, str)}
+        own: list[dict[int, Access]] = [{} for _ in self.model.graphs]
+        for index, operator, handle, code in uses:
+            name = names.get(labels[numbers[handle]], "an unknown resource")
+            own[index].setdefault(operator, {}).setdefault(name, set()).add(code)
+        return own
 
-    def _call(
-        self, called: Iterable[int], taken: list[set[Reference]], count: int, access: Access
-    ) -> list[set[Reference]]:
-        """Add the resources of called graphs to their caller's `access`; return those that each output may name."""
-        back: list[set[Reference]] = [set() for _ in range(count)]
-        for index in called:
-            uses = self._known.get(index)
-            if uses is None:  # the graph is being processed: a recursive call
-                _add(access, [UNKNOWN] if any(taken) else [], _READ | _WRITTEN)
-                continue
-            # a condition or an index comes before the arguments
-            arguments = taken[max(0, len(taken) - len(self.model.graphs[index].inputs)) :]
-            self._charge(8 * sum(map(len, uses.by_operator.values())))
-            for theirs in uses.by_operator.values():
-                for name, mode in theirs.items():
-                    _add(access, _for_caller([{name}], arguments), mode)
-            for one, returned in zip(back, uses.returned, strict=False):
-                one.update(_for_caller([returned], arguments))
-        return back
-
-
-def _add(access: Access, names: Iterable[Reference], mode: int) -> None:
-    for name in names:
-        access[name] = access.get(name, 0) | mode
+    def _passed(self, graph: Graph) -> Iterator[tuple[Handle, Handle]]:
+        """Yield the pairs of handles that calls pass to and from other graphs, or from iteration to iteration."""
+        graphs = self.model.graphs
+        for operator in graph.callees:
+            operands, results = graph.operands.of(operator), graph.results.of(operator)
+            pairs = [(graph, graph, *ends) for ends in zip(operands, results, strict=False)]
+            pairs = pairs if graph.operators.code_names[operator] in _LOOPS else []
+            for callee in (graphs[index] for index in graph.called([operator]) if index < len(graphs)):
+                inputs, outputs = callee.inputs.tolist(), callee.outputs.tolist()
+                arguments = operands[max(0, len(operands) - len(inputs)) :]  # the condition of IF comes before them
+                pairs += [(graph, callee, *ends) for ends in zip(arguments, inputs, strict=False)]
+                pairs += [(graph, callee, *ends) for ends in zip(results, outputs, strict=False)]
+            for one, other, here, there in pairs:
+                if any(0 <= at < len(of.values) and of.is_handle[at] for of, at in ((one, here), (other, there))):
+                    yield (one.index, here), (other.index, there)
 
 
-def _for_caller(rows: Iterable[set[Reference]], arguments: Sequence[set[Reference]]) -> set[Reference]:
-    """Return these resources as the caller refers to them."""
-    result = set[Reference]()
-    for name in set[Reference]().union(*rows):
-        if isinstance(name, str):
-            result.add(name)
-        else:
-            result |= (arguments[name] if name < len(arguments) else set()) or {UNKNOWN}
-    return result
+def _merged(rows: Iterable[Access]) -> Access:
+    found: Access = {}
+    for access in rows:
+        for name, codes in access.items():
+            found.setdefault(name, set()).update(codes)
+    return found
 
 
-def _known_here(names: Iterable[Reference]) -> set[Resource]:
-    """Return the resources, with UNKNOWN for the inputs of the graph."""
-    return {name if isinstance(name, str) else UNKNOWN for name in names}
+def _slots(graph: Graph, mask: Mask, *, operands_only: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield the operator and value of each slot that holds one of these values."""
+    for operators, values in (graph.uses,) if operands_only else (graph.uses, graph.definitions):
+        yield from zip(operators[mask[values]].tolist(), values[mask[values]].tolist(), strict=True)
 
 
-def _initializers(uses: Uses) -> tuple[list[int], set[Resource]]:
-    """Return the operators that only set initial values, and the resources that other operators write.
-
-    An initialiser that reads resources written by other operators depends on their values, and cannot be copied.
-    """
-    chosen = dict.fromkeys(uses.initialisers)
-    reading: dict[Resource, list[int]] = defaultdict(list)
-    for operator in chosen:
-        for name in _touched(uses.by_operator[operator], _READ):
-            reading[name].append(operator)
-    written = set[Resource]()
-    pending = [operator for operator in uses.by_operator if operator not in chosen]
-    while pending:
-        for name in _touched(uses.by_operator[pending.pop()], _WRITTEN) - written:
-            written.add(name)
-            for operator in reading[name]:
-                if operator in chosen:
-                    del chosen[operator]
-                    pending.append(operator)
-    return list(chosen), written
-
-
-def _touched(access: Access, how: int) -> set[Resource]:
-    return _known_here(name for name, mode in access.items() if mode & how)
-
-
-def _handles(graph: Graph) -> Iterator[tuple[int, int, int]]:
-    """Yield a triple (producer, reader, value) for each reader of each handle."""
-    is_handle = graph.is_handle[graph.reads.values]
-    for reader, value in zip(*(numbers[is_handle].tolist() for numbers in graph.reads), strict=True):
-        if (maker := int(graph.producer[value])) >= 0:
-            yield maker, reader, value
-
-
-def _variable_values(graph: Graph) -> dict[int, Access]:
-    """Return the variable tensors that operators read or produce; each of these operators reads and writes them."""
-    access: dict[int, Access] = defaultdict(dict)
-    if graph.values.is_variable.any():
-        called = Counter(graph.values.names)
-        for operators, values in (graph.uses, graph.definitions):
-            chosen = graph.values.is_variable[values]
-            for operator, value in zip(operators[chosen].tolist(), values[chosen].tolist(), strict=True):
-                raw = graph.values.names[value]
-                name = repr(text(raw)) if raw and called[raw] == 1 else str(value)
-                where = f" of subgraph {graph.index}" if graph.index else ""
-                _add(access[operator], [f"the variable tensor {name}{where}"], _READ | _WRITTEN)
-    return access
+def _variables(graph: Graph) -> Iterator[tuple[int, Resource]]:
+    """Yield the operators that read or produce variable tensors, with the name of the variable."""
+    called = Counter(graph.values.names) if graph.values.is_variable.any() else {}
+    where = f" of subgraph {graph.index}" if graph.index else ""
+    for operator, value in _slots(graph, graph.values.is_variable):
+        raw = graph.values.names[value]
+        name = repr(text(raw)) if raw and called[raw] == 1 else str(value)
+        yield operator, f"the variable tensor {name}{where}"
 
 
 def _naming(graph: Graph) -> Iterator[tuple[int, Resource]]:

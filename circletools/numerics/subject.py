@@ -16,7 +16,7 @@ from circletools.model.model import Model, open_model
 from circletools.model.options import quantizations
 from circletools.model.views import Quantization
 from circletools.numerics.results import Form
-from circletools.parts.excerpt import Excerpt, Section
+from circletools.parts.contents import Excerpt, Section
 from circletools.parts.names import graph_at, new_signature
 from circletools.parts.whole import Whole, read_whole
 from circletools.runtimes.protocol import Array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,6 @@ from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import ModelGraph
-from circletools.model.model import Model
 from circletools.model.rows import Subgraph
 from circletools.outputs.analysis import LEFT_ALONE, AliasedOutput, AliasKind, aliased_outputs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
@@ -209,9 +208,6 @@ class _SubgraphFix:
                     self.edit.set_signature_entry(signature.index, "outputs", entry, after[slot])
 
 
-_RUNS = ("litert", "onert")  # other programs only load the model
-
-
 def fix_outputs(
     edit: ModelEdit,
     subgraphs: str | Iterable[int] = "entry",
@@ -227,11 +223,11 @@ def fix_outputs(
     `subgraphs` are indices, `entry` (the main subgraph and those that a signature names) or `all` (except those that
     runtimes recognize by their operators). Copies are exact in `runtime`. With `keep_constants`, a constant is copied
     only if it is also an earlier output; with `detach_taps`, outputs that an operator reads are copied too. `with_`
-    names programs (docs/runtimes.md): a program that loaded and ran the model must load and run the result, with the
-    same outputs; otherwise the next copy operator is tried. Programs do not see other changes of the edit.
+    names programs (docs/runtimes.md): a program that accepts the model as it was opened must accept the result and
+    return the same outputs.
 
-    Raises EditError, before any change, if no operator copies an output exactly, or none keeps the model running in
-    all programs; UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged
+    Raises EditError, before any change, if no operator copies an output exactly; EditError if a program no longer
+    accepts the model; UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged
     outputs (unproduced, or in subgraphs that `all` skips), copies that are not exact in onert, and refusals.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
@@ -239,63 +235,32 @@ def fix_outputs(
     ...     edit.save("out.circle")
     """
     chosen = subgraphs if isinstance(subgraphs, str) else tuple(subgraphs)
-    options = FixOptions(chosen, copy_operator, runtime, keep_constants, detach_taps)
-    options, notes = _accepted_options(edit.model, options, with_) if with_ else (options, [])
-    result = copy_outputs(edit, options)
-    return replace(result, notes=(*result.notes, *notes))
+    result = copy_outputs(edit, FixOptions(chosen, copy_operator, runtime, keep_constants, detach_taps))
+    hint = "choose another `copy_operator=`, or leave out `with_=` to fix the outputs anyway"
+    return replace(result, notes=(*result.notes, *judged(edit, with_ if result.changes else (), hint)))
 
 
-def _accepted_options(model: Model, options: FixOptions, names: Sequence[str]) -> tuple[FixOptions, list[Finding]]:
-    """Return the options with a copy operator that these programs accept, and notes about refusals."""
-    with ExitStack() as stack:
-        path = stack.enter_context(as_file(model))
-        workers = [stack.enter_context(runtimes.Worker(name)) for name in names]
-        before = [behaviour(worker, path) for worker in workers]
-        notes = [
-            _note(f"{name} does not accept even the original model: {words}")
-            for name, (words, _) in zip(names, before, strict=True)
-            if words
-        ]
-        tried = Path(stack.enter_context(TemporaryDirectory())) / path.name
-        refusals: dict[tuple[str, str], list[str]] = {}  # a program and its message -> copy operators
-        for trial in _choices(options):
-            try:
-                with ModelEdit(model) as edit:
-                    if not copy_outputs(edit, trial).changes:
-                        return trial, notes
-                    edit.save(tried)
-            except EditError:
-                if not refusals:  # raised for the requested operator
-                    raise
-                continue
-            refused = [
-                (name, reason)
-                for name, worker, was in zip(names, workers, before, strict=True)
-                if not was[0] and (reason := difference(was, behaviour(worker, tried)))
-            ]
-            if not refused:
-                return trial, [*notes, *map(_note, _listed(refusals))]
-            for one in refused:
-                refusals.setdefault(one, []).append(trial.copy_operator)
-    raise EditError(
-        f"no copy operator keeps the model running: {'; '.join(_listed(refusals))}",
-        hint="to fix the outputs anyway, leave out `with_=`",
-    )
-
-
-def _listed(refusals: Mapping[tuple[str, str], Sequence[str]]) -> list[str]:
-    return [f"{name}, with copies by {', '.join(ways)}: {reason}" for (name, reason), ways in refusals.items()]
-
-
-def _choices(options: FixOptions) -> Iterator[FixOptions]:
-    yield options
-    if options.copy_operator == "auto":
-        others: tuple[CopyChoice, ...] = ("reshape", "transpose", "concatenation")
-        yield from (replace(options, copy_operator=other) for other in others)
-
+_RUNS = ("litert", "onert")  # other programs only load the model
 
 Behaviour = tuple[str, list[bytes]]
 """Why a program does not accept a model (empty if it does), and the bytes of the outputs if the model runs."""
+
+
+def judged(edit: ModelEdit, names: Sequence[str], hint: str) -> Iterator[Finding]:
+    """Yield the refusals that remain. Raises EditError if a program accepts the original model but not the result."""
+    if not names:
+        return
+    with ExitStack() as stack:
+        path = stack.enter_context(as_file(edit.model))
+        after = Path(stack.enter_context(TemporaryDirectory())) / path.name
+        edit.save(after)
+        for name in names:
+            worker = stack.enter_context(runtimes.Worker(name))
+            was, now = behaviour(worker, path), behaviour(worker, after)
+            if not was[0] and (reason := difference(was, now)):
+                raise EditError(f"{name} now refuses the model: {reason}", hint=hint)
+            if was[0] and now[0]:
+                yield Finding("NOT_LOADED", "warning", "model", f"{name} still refuses the model: {now[0]}")
 
 
 def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
@@ -310,7 +275,3 @@ def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
 def difference(was: Behaviour, now: Behaviour) -> str:
     """Return the reason why a program refuses the new model, a note that the outputs differ, or an empty string."""
     return now[0] or ("the outputs differ" if was[1] != now[1] else "")
-
-
-def _note(message: str) -> Finding:
-    return Finding("NOT_LOADED", "warning", "model", message)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -18,11 +18,10 @@ from circletools.affinity.tables import AFFINITY_TABLE
 from circletools.errors import EditError, InvalidInputError, UsageError, shortened
 from circletools.findings import Finding
 from circletools.graph.graph import Graph
-from circletools.graph.resources import State
 from circletools.model.model import Model, open_model
 from circletools.model.views import text
 from circletools.origin.tables import EXECUTION_PLAN_TABLE
-from circletools.parts.digests import Computed, ModelDigests
+from circletools.parts.digests import ModelDigests
 from circletools.parts.metadata import ENDS_TABLE, read_annotations
 from circletools.parts.names import graph_at, is_open
 from circletools.parts.package import (
@@ -33,10 +32,10 @@ from circletools.parts.package import (
     decode_connections,
     encode_manifest,
     find_connections,
-    manifest_difference,
     package_obstacle,
     written,
 )
+from circletools.storage.documents import read_json
 
 _SHOWN = 20  # the most findings of one kind
 _UNKNOWN = "is not in the original model with these options, constants, inputs and outputs"
@@ -90,30 +89,38 @@ def check_files(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
     Raises InvalidInputError if a model cannot be read or is broken.
     """
     connections = files.connections
-    findings = list(_unlinked(connections))
+    findings, without = _unlinked(connections), list[Finding]()
     with _opened(files.source) as model:
         whole = ModelDigests(model)
-        findings += _ends(graph_at(whole.graph, subgraph), connections.source, "source", exact=False)
+        graph = graph_at(whole.graph, subgraph)
+        findings += _ends(graph, connections.source, "source", exact=False)
         if findings:
             return findings
         gone = {ENDS_TABLE, EXECUTION_PLAN_TABLE, *read_annotations(whole.graph).stale}
-        names = frozenset(entry.name for entry in model.metadata)
-        parts = _Parts(files, whole, subgraph, names - gone)
+        entries = {entry.name for entry in model.metadata} - gone
+        comparison = _Comparison(connections, whole, graph)
         del whole  # its graphs take memory, and are no longer needed
-    for index in range(len(connections.parts)):
-        findings += parts.check(index)
-    if not findings:
-        findings += _first([*parts.further, *parts.comparison.missing()])
-        findings += parts.other_outputs()
-    findings += _first(parts.without)
-    crossing_open = parts.open and len(connections.parts) > 1
-    findings += manifest_findings(files.directory, connections, expected=parts.annotated and not crossing_open)
-    findings += _first(stray_files(files))
-    return findings
-
-
-def _first(findings: Iterable[Finding]) -> list[Finding]:
-    return list(islice(findings, _SHOWN))
+    annotated = is_dynamic = False
+    for index, piece in enumerate(connections.parts):
+        place = f"parts[{index}]"
+        with _opened(files.part(index)) as model:
+            if not model.subgraphs:
+                findings.append(Finding("ENDS_DIFFER", "error", place, f"{piece.file} has no subgraph"))
+                continue
+            names = {entry.name for entry in model.metadata}
+            annotated |= AFFINITY_TABLE in names
+            if missing := ", ".join(sorted(entries - names)):
+                message = f"{piece.file} lacks metadata that the original model has: {_listed(missing)}"
+                without.append(Finding("METADATA_MISSING", "warning", f"{place}.metadata", message))
+            part = ModelDigests(model)
+            graph = part.graph.graphs[0]
+            is_dynamic |= any(is_open(graph, tensor) for tensor in graph.inputs.tolist())
+            findings += _ends(graph, piece, place, exact=True) or comparison.add(part, piece, place)
+    findings = findings or [*islice([*comparison.wrong, *comparison.missing()], _SHOWN), *comparison.other_outputs()]
+    findings += without[:_SHOWN]
+    is_package = annotated and not (is_dynamic and len(connections.parts) > 1)
+    findings += manifest_findings(files.directory, connections, expected=is_package)
+    return [*findings, *islice(stray_files(files), _SHOWN)]
 
 
 @contextmanager
@@ -129,66 +136,73 @@ def _opened(path: Path) -> Iterator[Model]:
         raise InvalidInputError(error.message, location=place, hint=error.hint) from error
 
 
-class _Parts:
-    """The source, the parts checked so far, and the tensors that these produce, by name."""
+class _Comparison:
+    """The operators of the source, and the operators and tensors (by name) of the parts added so far.
 
-    def __init__(self, files: SplitFiles, whole: ModelDigests, subgraph: int, expected: frozenset[str]) -> None:
-        self._files, self._entries = files, expected
-        graph, given = whole.graph.graphs[subgraph], whole.inputs(subgraph)
-        inputs = list(zip(files.connections.source.inputs, graph.inputs.tolist(), strict=True))
-        computed = whole.computed(subgraph, given)
-        self._known = {name: given[tensor] for name, tensor in inputs}
-        self._forms = {name: whole.form(subgraph, tensor) for name, tensor in inputs}
-        self._expected = [computed.tensors[tensor] for tensor in graph.outputs.tolist()]
-        self.comparison = Comparison(graph, computed, whole.resources.state(subgraph))
-        self.further: list[Finding] = []
-        self.without: list[Finding] = []
-        self.annotated = self.open = False
+    Operators that depend only on constants, and those that name or initialize resources, may be in several parts.
+    """
 
-    def check(self, index: int) -> list[Finding]:
-        """Check a part, and record the tensors that it produces.
+    def __init__(self, connections: Connections, whole: ModelDigests, graph: Graph) -> None:
+        inputs, given = graph.inputs.tolist(), whole.inputs(graph.index)
+        self._connections, self._codes = connections, graph.operators.code_names
+        self._source, self._state = whole.computed(graph.index, given), whole.resources.state(graph.index)
+        ends = zip(connections.source.inputs, inputs, strict=True)
+        self._known = {name: (given[tensor], whole.form(graph.index, tensor)) for name, tensor in ends}
+        self._expected = [self._source.tensors[tensor] for tensor in graph.outputs.tolist()]
+        self._place = f"source.{graph.place()}"
+        self._left, self._seen = Counter(self._source.operators.values()), set[bytes]()
+        self._copied = {self._source.operators[operator] for operator in (*graph.folded, *self._state.copied)}
+        self.wrong: list[Finding] = []
 
-        If the inputs or outputs of a part are wrong, its results and everything computed from them count as unknown.
+    def add(self, part: ModelDigests, piece: Piece, place: str) -> list[Finding]:
+        """Add a part: count its operators, and record the tensors that it produces. Return wrong inputs.
+
+        Without the results of a wrong part, whatever is computed from them is unknown and not compared.
         """
-        piece, place = self._files.connections.parts[index], f"parts[{index}]"
-        with _opened(self._files.part(index)) as model:
-            if not model.subgraphs:
-                return [Finding("ENDS_DIFFER", "error", place, f"{piece.file} has no subgraph")]
-            part = ModelDigests(model)
-            graph = part.graph.graphs[0]
-            self._check_metadata({entry.name for entry in model.metadata}, piece.file, place)
-            findings = _ends(graph, piece, place, exact=True)
-            if findings or not self._known.keys() >= set(piece.inputs):
-                return findings
-            inputs = list(zip(piece.inputs, graph.inputs.tolist(), strict=True))
-            message = "differs in type, shape or quantization from the output of the part that produces it"
-            findings += [
-                Finding("FORM_DIFFERS", "error", f"{place}.inputs[{slot}]", f"{name!r} {message}")
-                for slot, (name, tensor) in enumerate(inputs)
-                if part.form(0, tensor) != self._forms[name]
-            ]
-            self.open |= any(is_open(graph, tensor) for _, tensor in inputs)
-            computed = part.computed(0, {tensor: self._known[name] for name, tensor in inputs})
-            for name, tensor in zip(piece.outputs, graph.outputs.tolist(), strict=True):
-                self._known[name], self._forms[name] = computed.tensors[tensor], part.form(0, tensor)
-            self.further += self.comparison.add(computed, graph.operators.code_names, piece.file, place)
-            self.further += self.comparison.lacking(computed, piece.file)
-            return findings
+        if not self._known.keys() >= set(piece.inputs):
+            return []
+        graph, findings = part.graph.graphs[0], []
+        inputs = list(zip(piece.inputs, graph.inputs.tolist(), strict=True))
+        for slot, (name, tensor) in enumerate(inputs):
+            if part.form(0, tensor) != self._known[name][1]:
+                message = (
+                    f"{name!r} differs in type, shape or quantization from the output of the part that produces it"
+                )
+                findings.append(Finding("FORM_DIFFERS", "error", f"{place}.inputs[{slot}]", message))
+        found = part.computed(0, {tensor: self._known[name][0] for name, tensor in inputs})
+        for name, tensor in zip(piece.outputs, graph.outputs.tolist(), strict=True):
+            self._known[name] = found.tensors[tensor], part.form(0, tensor)
+        source, here = self._source.operators, set(found.operators.values())
+        known, computed = set(source.values()), set(self._source.tensors.values())
+        self._seen.update(found.tensors.values())
+        for index, operator in found.operators.items():
+            if self._left[operator]:
+                self._left[operator] -= 1
+            elif operator not in self._copied and computed.issuperset(found.reads[index]):
+                problem = "is duplicated" if operator in known else _UNKNOWN
+                message = f"{graph.operators.code_names[index]} of {piece.file} {problem}"
+                self.wrong.append(Finding("OPERATORS_DIFFER", "error", f"{place}.operators[{index}]", message))
+        for index, users in self._state.copied.items():
+            if source[index] not in here and any(source[user] in here for user in users):
+                message = f"{self._codes[index]} is not in {piece.file}, whose operators need it"
+                self.wrong.append(Finding("OPERATORS_DIFFER", "error", f"{self._place}.operators[{index}]", message))
+        return findings
+
+    def missing(self) -> Iterator[Finding]:
+        """Yield the operators of the source that no part contains."""
+        for index, operator in self._source.operators.items():
+            if self._left[operator]:
+                self._left[operator] -= 1
+                if self._seen.issuperset(self._source.reads[index]):
+                    place = f"{self._place}.operators[{index}]"
+                    yield Finding("OPERATORS_DIFFER", "error", place, f"{self._codes[index]} is in no part")
 
     def other_outputs(self) -> Iterator[Finding]:
         """Yield the outputs that the parts compute differently from the source."""
-        outputs = self._files.connections.source.outputs
-        for slot, (name, expected) in enumerate(zip(outputs, self._expected, strict=True)):
-            if self._known[name] != expected:
+        for slot, (name, expected) in enumerate(zip(self._connections.source.outputs, self._expected, strict=True)):
+            if self._known[name][0] != expected:
                 message = f"{name!r} differs from the original model; split again"
                 yield Finding("OUTPUT_DIFFERS", "error", f"source.outputs[{slot}]", message)
-
-    def _check_metadata(self, names: set[str], file: str, place: str) -> None:
-        self.annotated |= AFFINITY_TABLE in names
-        missing = ", ".join(sorted(self._entries - names))
-        if missing:
-            message = f"{file} lacks metadata that the original model has and every part needs: {_listed(missing)}"
-            self.without.append(Finding("METADATA_MISSING", "warning", f"{place}.metadata", message))
 
 
 def _ends(graph: Graph, piece: Piece, place: str, *, exact: bool) -> list[Finding]:
@@ -233,51 +247,6 @@ def _unlinked(connections: Connections) -> list[Finding]:
     return findings[:_SHOWN]
 
 
-class Comparison:
-    """The operators of the source, and those of the parts checked so far.
-
-    Operators that depend only on constants, and those that `state` lists as copied, may be in several parts.
-    """
-
-    def __init__(self, graph: Graph, source: Computed, state: State) -> None:
-        self._source, self._codes, self._state = source, graph.operators.code_names, state
-        self._place = f"source.{graph.place()}"
-        self._left = Counter(source.operators.values())
-        self._known = set(source.operators.values())
-        self._computed = set(source.tensors.values())
-        self._seen: set[bytes] = set()
-        self._copied = {source.operators[operator] for operator in (*graph.folded, *state.copied)}
-
-    def add(self, part: Computed, codes: Sequence[str], file: str, place: str) -> Iterator[Finding]:
-        """Count the operators of a part, and yield a finding for each that occurs too often."""
-        self._seen.update(part.tensors.values())
-        for index, operator in part.operators.items():
-            if self._left[operator]:
-                self._left[operator] -= 1
-            elif operator not in self._copied and self._computed.issuperset(part.reads[index]):
-                problem = "is duplicated" if operator in self._known else _UNKNOWN
-                where = f"{place}.operators[{index}]"
-                yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {problem}")
-
-    def lacking(self, part: Computed, file: str) -> Iterator[Finding]:
-        """Yield the operators that a part lacks although they name or initialize resources that it uses."""
-        source, there = self._source.operators, set(part.operators.values())
-        for operator, users in self._state.copied.items():
-            if source[operator] not in there and any(source[user] in there for user in users):
-                where = f"{self._place}.operators[{operator}]"
-                message = f"{self._codes[operator]} is not in {file}, whose operators need it"
-                yield Finding("OPERATORS_DIFFER", "error", where, message)
-
-    def missing(self) -> Iterator[Finding]:
-        """Yield the operators of the source that no part contains."""
-        for index, operator in self._source.operators.items():
-            if self._left[operator]:
-                self._left[operator] -= 1
-                if self._seen.issuperset(self._source.reads[index]):
-                    place = f"{self._place}.operators[{index}]"
-                    yield Finding("OPERATORS_DIFFER", "error", place, f"{self._codes[index]} is in no part")
-
-
 def manifest_findings(directory: Path, connections: Connections, *, expected: bool) -> Iterator[Finding]:
     """Compare the manifest with the connections. With `expected`, a manifest must exist if these allow a package."""
     path = directory / MANIFEST
@@ -291,13 +260,15 @@ def manifest_findings(directory: Path, connections: Connections, *, expected: bo
         return
     model_type = Path(connections.parts[0].file).suffix[1:] if connections.parts else ""
     try:
-        difference = manifest_difference(path.read_bytes(), encode_manifest(connections, model_type))
-    except OSError as error:
-        difference = f"cannot read it: {error.strerror}"
-    except KeyError as error:  # an output that no part produces
-        difference = f"no part produces the output {error}"
-    if difference is not None:
-        yield Finding("MANIFEST_DIFFERS", "error", MANIFEST, difference)
+        found, wanted = (
+            read_json(data, "") for data in (path.read_bytes(), encode_manifest(connections, model_type))
+        )
+        keys = [key for key in wanted | found if found.get(key) != wanted.get(key)]
+    except (OSError, InvalidInputError, TypeError, KeyError):  # KeyError: no part produces an output
+        keys = ["the document"]
+    if keys:
+        message = f"the connections call for another value of {', '.join(keys)[:200]}; split again"
+        yield Finding("MANIFEST_DIFFERS", "error", MANIFEST, message)
 
 
 def stray_files(files: SplitFiles) -> Iterator[Finding]:

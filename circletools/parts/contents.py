@@ -1,9 +1,13 @@
-"""Everything that an excerpt needs, with new indices: tensors, buffers, operator codes and called subgraphs."""
+"""An excerpt, the request for a part, and its contents: operators of some subgraphs and everything that these use.
+
+Tensors, buffers, operator codes and subgraphs get new indices, in their old order. The sections of an excerpt come
+first, then the whole subgraphs that their operators call. An excerpt contains all constants that it reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from struct import pack
 from typing import Literal
@@ -16,7 +20,53 @@ from circletools.flatbuf.transplant import Altered, Value
 from circletools.graph.graph import ModelGraph
 from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
-from circletools.parts.excerpt import Excerpt, Section
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A selection from a subgraph: operators in ascending order, and the tensors that become inputs and outputs.
+
+    `names` holds new names for tensors of the subgraph; `further` holds tensors to include although nothing here uses
+    them; `real` holds the tensors that become FLOAT32, without quantization. An operator of the excerpt that calls
+    the subgraph calls this section if `replaces` is set, and otherwise the whole subgraph.
+    """
+
+    subgraph: int
+    operators: Sequence[int]
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    names: Mapping[int, bytes] = field(default_factory=dict)
+    replaces: bool = False
+    further: Sequence[int] = ()
+    real: Collection[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewSignature:
+    """A new signature for the first section of a subgraph: names, each with a tensor of the old subgraph."""
+
+    key: bytes
+    subgraph: int
+    inputs: Sequence[tuple[bytes, int]]
+    outputs: Sequence[tuple[bytes, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The selection for a part: a section for each subgraph, except those included only because operators call them.
+
+    `metadata` holds the entries to keep, by index in the old model, with a new value or None for the old one;
+    `signatures` are those to keep, by index, or new ones. Signatures refer to the first section of their subgraph.
+    `data` holds new contents for buffers. An `anonymous` part has no description and no names of the old model,
+    except in signatures.
+    """
+
+    sections: Sequence[Section]
+    metadata: Mapping[int, bytes | None]
+    signatures: Sequence[int | NewSignature] = ()
+    data: Mapping[int, bytes] = field(default_factory=dict)
+    anonymous: bool = False
+
 
 # --- the indices in tensors and operators, prepared for renumbering when tables move to another model ---------
 # An operator refers to tensors and its code, and its options may refer to subgraphs; a tensor refers to its buffer,

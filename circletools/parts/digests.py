@@ -116,10 +116,12 @@ class ModelDigests:
             for user in users:
                 used[user].append(resource)
         before: dict[str, bytes] = {}  # the last user of each resource, whose values the next user sees
-        set_before: dict[str, bytes] = {}
+        setting = defaultdict[int, list[int]](list)
+        for operator, some in state.copied.items():
+            for user in some:
+                setting[user].append(operator)
         for operator in graph.dag.order:
             inputs, outputs = graph.operands.of(operator), graph.results.of(operator)
-            sets = state.initialised.get(operator, ())
             reads[operator] = tuple(made[tensor] for tensor in inputs if tensor in made)
             name = names[operator] = digest(
                 self._codes[int(graph.operators.code_indices[operator])],
@@ -130,10 +132,9 @@ class ModelDigests:
                 *(self.form(index, tensor) if tensor >= 0 else b"" for tensor in outputs),
                 *map(self._called, graph.callees.get(operator, ())),
                 *sorted(before[resource] for resource in used[operator] if resource in before),
-                *sorted(set_before[resource] for resource in sets if resource in set_before),
+                *sorted(names[one] for one in setting[operator] if one in names),
             )
-            before |= dict.fromkeys((*used[operator], *sets), name)
-            set_before |= dict.fromkeys(sets, name)
+            before |= dict.fromkeys(used[operator], name)
             for slot, tensor in enumerate(outputs):
                 if tensor >= 0:
                     made[tensor] = digest(name, _number(slot))

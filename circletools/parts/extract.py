@@ -19,9 +19,8 @@ from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.model import Model, open_model
 from circletools.model.views import Signature, text
 from circletools.origin.embed import ORIGIN_ENTRIES
-from circletools.parts.contents import called_by
-from circletools.parts.cut import Cut, Cutter
-from circletools.parts.excerpt import Excerpt, Needs, NewSignature, Section
+from circletools.parts.contents import Excerpt, NewSignature, Section, called_by
+from circletools.parts.cut import Cut, Cutter, Needs
 from circletools.parts.metadata import SubgraphSelection
 from circletools.parts.names import TensorNames, graph_at, is_open, listed, new_signature, quoted, with_ends
 from circletools.parts.whole import Whole, read_whole
@@ -53,13 +52,11 @@ def prune(
     model.source.check_other(target, in_place=in_place)
     whole = read_whole(model)
     excerpt, notes = used(whole, outputs=outputs)
-    contents, writer = whole.contents(excerpt), whole.writer
-    del whole  # graphs use memory, and are no longer needed
-    after = contents.sizes()
+    after = whole.contents(excerpt).sizes()
     fewer = {what: count - after[what] for what, count in _sizes(model).items() if count > after[what]}
     changes = [f"{counted(count, what)} removed" for what, count in fewer.items()]
     notes = notes if changes else ()
-    with _written(model, writer.write(excerpt, contents)) if changes else nullcontext(model) as small:
+    with _written(model, whole.bytes_of(excerpt)) if changes else nullcontext(model) as small:
         parts = compact_parts(small)
         write(target, parts, source=model.source, progress=progress)
     before, size = model.wire.size, sum(map(len, parts))
@@ -166,9 +163,7 @@ def extract(
     request.check()
     whole = read_whole(model)
     excerpt, result = extraction(whole, request)
-    contents, writer = whole.contents(excerpt), whole.writer
-    del whole  # graphs use memory, and are no longer needed
-    write(target, writer.write(excerpt, contents), source=model.source, progress=progress)
+    write(target, whole.bytes_of(excerpt), source=model.source, progress=progress)
     return result
 
 

@@ -12,7 +12,7 @@ from circletools.edit.signatures import Direction
 from circletools.errors import UsageError, shortened
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.views import Signature, text
-from circletools.parts.excerpt import NewSignature
+from circletools.parts.contents import NewSignature
 from circletools.wording import suggestion
 
 INDEX = re.compile(r"(?:(\d{1,6})/)?index:(\d{1,9})")

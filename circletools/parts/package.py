@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from circletools.storage.documents import read_json
 
 MANIFEST = "metadata/MANIFEST"
 CONNECTIONS = ".part.conn.json"
-RUNNER = "run_openvino.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,33 +111,6 @@ def package_obstacle(connections: Connections) -> str | None:
     return None
 
 
-def manifest_difference(found: bytes, expected: bytes) -> str | None:
-    """Return the first difference between a manifest and the expected one, or None if they are equal."""
-    try:
-        ours, theirs = read_json(found, "manifest"), read_json(expected, "manifest")
-    except InvalidInputError as error:
-        return error.message
-    if not isinstance(ours, dict):
-        return "the manifest is not an object"
-    keys = dict.fromkeys((*theirs, *ours))
-    return next(
-        (difference for key in keys if (difference := _difference(key, ours.get(key), theirs.get(key)))), None
-    )
-
-
-def _difference(place: str, ours: object, theirs: object) -> str | None:
-    """Return the first difference between two values, where None stands for a missing value."""
-    if isinstance(ours, list) and isinstance(theirs, list):
-        pairs = enumerate(zip_longest(ours, theirs))
-        return next(
-            (difference for index, pair in pairs if (difference := _difference(f"{place}[{index}]", *pair))), None
-        )
-    if ours == theirs:
-        return None
-    here, there = ("absent" if value is None else json.dumps(value)[:100] for value in (ours, theirs))
-    return f"{place} is {here}; according to the connections, it must be {there}"
-
-
 def _document(value: dict[str, Any]) -> bytes:
     return (json.dumps(value, indent=2) + "\n").encode()
 
@@ -158,7 +129,7 @@ def find_connections(directory: Path) -> Path | None:
 
 def written(name: str, connections: Connections) -> set[str]:
     """Return the paths that a split writes in its directory; `name` is the file of the connections."""
-    return {name, RUNNER, MANIFEST, str(Path(MANIFEST).parent), *(part.file for part in connections.parts)}
+    return {name, MANIFEST, str(Path(MANIFEST).parent), *(part.file for part in connections.parts)}
 
 
 def is_split(directory: Path) -> bool:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
@@ -17,15 +16,12 @@ from circletools.graph.graph import Graph
 from circletools.metadata.stamp import operator_record
 from circletools.model.model import Model
 from circletools.model.views import text
-from circletools.parts.contents import called_by
-from circletools.parts.excerpt import Excerpt, Section
+from circletools.parts.contents import Excerpt, Section, called_by
 from circletools.parts.metadata import Annotations, SubgraphSelection, new_values, whole_model_notes
 from circletools.parts.names import is_open, with_ends
-from circletools.parts.openvino_runner import openvino_runner
 from circletools.parts.package import (
     CONNECTIONS,
     MANIFEST,
-    RUNNER,
     Connections,
     Piece,
     encode_connections,
@@ -59,14 +55,12 @@ def split(
     *,
     subgraph: int = 0,
     force: bool = False,
-    runner: Literal["openvino"] | None = None,
 ) -> Split:
     """Write a model for each partition of a subgraph to the directory `target`, or nothing on failure.
 
-    With `force`, a directory written by an earlier split is replaced. With a `runner`, a program that runs each part
-    on its device is written too. Raises EditError if the model cannot be split (see `plan_split`), or the runner
-    cannot read it; UsageError if the directory is not empty (with `force`, if it contains files that no split wrote),
-    OutputError if it cannot be written.
+    With `force`, a directory written by an earlier split is replaced. Raises EditError if the model cannot be split
+    (see `plan_split`), UsageError if the directory is not empty (with `force`, if it contains files that no split
+    wrote), OutputError if it cannot be written.
 
     >>> with ct.open("annotated.circle") as model:
     ...     done = ct.split(model, "parts")
@@ -85,14 +79,13 @@ def split(
     affinity = checked_affinity(whole.graph, subgraph)
     graph = whole.graph.graphs[subgraph]
     plan = planned(graph, whole.resources.state(subgraph), affinity)
-    connections = connect(plan, whole.file.path, whole.graph.format)
+    connections = connect(plan, whole.model.source.path, whole.graph.format)
     excerpts, notes = excerpts_of(whole, plan)
     obstacle = package_obstacle(connections) or _open_shape(graph, plan)
     if obstacle is not None:
         notes.append(Finding("NO_MANIFEST", "info", "", obstacle))
-    program = openvino_runner(connections, plan) if runner == "openvino" else None
 
-    most = _MOST_TIMES * len(whole.file.octets) + _MOST_BYTES
+    most = _MOST_TIMES * len(whole.model.source.octets) + _MOST_BYTES
     sizes: list[int] = []
 
     def files() -> Iterator[tuple[str, list[Part]]]:
@@ -104,13 +97,11 @@ def split(
             if left < 0:
                 raise EditError(f"the parts take more than {most} bytes in total", hint=_FEWER)
             yield piece.file, data
-        yield f"{_stem(whole.file.path)}{CONNECTIONS}", [encode_connections(connections)]
-        if program is not None:
-            yield RUNNER, [program.encode()]
+        yield f"{_stem(whole.model.source.path)}{CONNECTIONS}", [encode_connections(connections)]
         if obstacle is None:
             yield MANIFEST, [encode_manifest(connections, whole.graph.format)]
 
-    write_directory(directory, files(), may_replace, whole.file.check_unchanged)
+    write_directory(directory, files(), may_replace, whole.model.source.check_unchanged)
     return Split(plan, connections, tuple(notes), tuple(sizes))
 
 

@@ -13,19 +13,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.resources import Resources
-from circletools.model.model import Model, open_model
+from circletools.model.model import open_model
 from circletools.parts.compare import SplitFiles, check_files, open_split
 from circletools.parts.package import MANIFEST
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array
 from circletools.runtimes.worker import Worker
-from circletools.storage.files import Part, write
+from circletools.storage.files import write
 from circletools.wording import Attributes
 
 _STATEFUL_RUNS = 5
@@ -77,7 +76,7 @@ def verify_split(
         findings.append(Finding("SUBGRAPH_NOT_RUN", "info", str(files.source), message))
     else:
         with Worker(_ONE_BY_ONE[chosen], timeout_s) as worker:
-            findings += compare_runs(files, worker, seed=seed) or _as_called(files, worker)
+            findings += compare_runs(files, worker, seed=seed)
     return SplitVerification(chosen, tuple(findings))
 
 
@@ -94,7 +93,10 @@ def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Fi
     findings: list[Finding] = []
     for first in range(seed, seed + _MOST_TRIES):
         answer = worker.run(files.source, seed=first)
-        inputs = [answer.inputs, *(_other_inputs(answer.inputs, first, run) for run in range(1, count))]
+        inputs = [answer.inputs]
+        for run in range(1, count):
+            named = ((f"{position} of run {run}", array) for position, array in enumerate(answer.inputs))
+            inputs.append([make_input(first, name, array.dtype, array.shape) for name, array in named])
         if count > 1 and not answer.failure:
             answer = worker.run_each(files.source, inputs)
         if answer.failure and first > seed:
@@ -102,46 +104,24 @@ def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Fi
         if answer.failure:
             message = f"{worker.runtime} cannot run the whole model, so values were not compared: {answer.failure}"
             return [Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
-        known = dict(zip(files.connections.source.inputs, _by_position(inputs), strict=True))
-        found = _compare(files, worker, known, inputs, _by_run(answer.outputs, count))
+        expected = _by_run(answer.outputs, count)
+        known = [dict(zip(files.connections.source.inputs, given, strict=True)) for given in inputs]
+        found = [*_by_parts(files, worker, known, expected), *_as_package(files, worker, inputs, expected)]
+        if any(finding.code == "VALUES_DIFFER" for finding in found):
+            excuse = _nondeterminism(files, worker, inputs, expected)
+            kept = [finding for finding in found if finding.code != "VALUES_DIFFER"]
+            return found if excuse is None else [*kept, excuse]
         runs = all(finding.code != "PART_NOT_RUN" for finding in found)
         if runs or not findings:
             findings = found
-        is_full = all(array.size for arrays in known.values() for array in arrays)
-        if (runs and is_full) or any(finding.code == "VALUES_DIFFER" for finding in found):
-            return found
+        if runs and all(array.size for values in known for array in values.values()):
+            break
     return findings
-
-
-def _compare(
-    files: SplitFiles, worker: Worker, known: dict[str, list[Array]], inputs: Runs, expected: Runs
-) -> list[Finding]:
-    """Compare the parts with the results of the whole model, and add their results to `known`, by name."""
-    findings = list(_by_parts(files, worker, known, expected))
-    if worker.runtime == "onert" and (files.directory / MANIFEST).exists():
-        findings += _as_package(files, worker, inputs, expected)
-    if any(finding.code == "VALUES_DIFFER" for finding in findings):
-        excuse = _nondeterminism(files, worker, inputs, expected)
-        if excuse is not None:
-            return [*(finding for finding in findings if finding.code != "VALUES_DIFFER"), excuse]
-    return findings
-
-
-def _other_inputs(inputs: list[Array], seed: int, run: int) -> list[Array]:
-    """Return other random inputs of the same types and shapes."""
-    return [
-        make_input(seed, f"{position} of run {run}", array.dtype, array.shape)
-        for position, array in enumerate(inputs)
-    ]
 
 
 def _by_run(arrays: list[Array], count: int) -> Runs:
     each = len(arrays) // count
     return [arrays[run * each : (run + 1) * each] for run in range(count)]
-
-
-def _by_position(runs: Runs) -> Runs:
-    return [list(arrays) for arrays in zip(*runs, strict=True)]
 
 
 def _difference(first: Runs, second: Runs) -> str | None:
@@ -154,69 +134,54 @@ def _difference(first: Runs, second: Runs) -> str | None:
 
 
 def _nondeterminism(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Finding | None:
-    """Run the source again, then copies with different file offsets; report whether the values change."""
-    with TemporaryDirectory() as directory, open_model(files.source) as model:
-        written = Path(directory) / files.source.name
-
-        def changed(path: Path) -> str | None:
+    """Run the source again, then a copy with different file offsets; report whether the values change."""
+    with TemporaryDirectory() as directory, open_model(files.source) as model, ModelEdit(model) as edit:
+        copy = Path(directory) / files.source.name
+        edit.set_metadata("CIRCLETOOLS_control", bytes(20))
+        write(copy, edit.parts())
+        for path in (files.source, copy):
             answer = worker.run_each(path, inputs)
-            return None if answer.failure else _difference(expected, _by_run(answer.outputs, len(inputs)))
-
-        if (difference := changed(files.source)) is not None:
-            message = (
-                f"the values of the parts differ, but the model itself gives different values each time "
-                f"({difference}), so values prove nothing about the split"
-            )
-            return Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)
-        for how, rewrite in (("as a compact file", compact_parts), ("with metadata added", _with_metadata)):
-            write(written, rewrite(model))
-            if (difference := changed(written)) is not None:
+            difference = None if answer.failure else _difference(expected, _by_run(answer.outputs, len(inputs)))
+            if difference is not None and path != copy:
                 message = (
-                    f"the values of the parts differ, but so do those of the unchanged model written {how} "
+                    f"the values of the parts differ, but the model itself gives different values each time "
+                    f"({difference}), so values prove nothing about the split"
+                )
+                return Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)
+            if difference is not None:
+                message = (
+                    f"the values of the parts differ, but so do those of the model with metadata added "
                     f"({difference}): the results of {worker.runtime} depend on the file's layout, not on the split"
                 )
                 return Finding("LAYOUT_CHANGES_VALUES", "info", str(files.source), message)
     return None
 
 
-def _with_metadata(model: Model) -> list[Part]:
-    with ModelEdit(model) as edit:
-        edit.set_metadata("CIRCLETOOLS_control", bytes(20))
-        return edit.parts()
-
-
-def _by_parts(files: SplitFiles, worker: Worker, known: dict[str, list[Array]], expected: Runs) -> Iterator[Finding]:
+def _by_parts(files: SplitFiles, worker: Worker, known: list[dict[str, Array]], expected: Runs) -> Iterator[Finding]:
+    """Run the parts; add their results to `known`, the values of tensors in each run, by name."""
     for index, part in enumerate(files.connections.parts):
-        given = [[known[name][run] for name in part.inputs] for run in range(len(expected))]
-        answer = worker.run_each(files.part(index), given)
+        answer = worker.run_each(files.part(index), [[values[name] for name in part.inputs] for values in known])
         if answer.failure:
             message = f"{worker.runtime} runs the whole model, but not this part: {answer.failure}"
             yield Finding("PART_NOT_RUN", "error", part.file, message)
             return
-        known.update(zip(part.outputs, _by_position(_by_run(answer.outputs, len(given))), strict=True))
-    outputs = files.connections.source.outputs
-    difference = _difference(expected, [[known[name][run] for name in outputs] for run in range(len(expected))])
+        for values, outputs in zip(known, _by_run(answer.outputs, len(known)), strict=True):
+            values.update(zip(part.outputs, outputs, strict=True))
+    ends = files.connections.source.outputs
+    difference = _difference(expected, [[values[name] for name in ends] for values in known])
     if difference is not None:
         yield Finding("VALUES_DIFFER", "error", "parts", f"run one by one in {worker.runtime}: {difference}")
 
 
-def _as_called(files: SplitFiles, worker: Worker) -> Iterator[Finding]:
-    """Yield a finding if onert's Python API, in which the runtime allocates the outputs, does not run the package."""
+def _as_package(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Iterator[Finding]:
+    """Run the package, if onert is the runtime and there is one."""
     if worker.runtime != "onert" or not (files.directory / MANIFEST).exists():
         return
-    verdict = worker.called(Path(files.directory))
-    if verdict.status != "ok":
-        message = f"onert runs the package with outputs bound by the caller, but not through `infer`: {verdict.words}"
-        yield Finding("PACKAGE_NOT_CALLED", "info", MANIFEST, message)
-
-
-def _as_package(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Iterator[Finding]:
-    position = {name: place for place, name in enumerate(files.connections.source.inputs)}
-    places = []
-    for end in json.loads((files.directory / MANIFEST).read_bytes())["pkg-inputs"]:
-        model, _, slot = map(int, end.split(":"))
-        places.append(position[files.connections.parts[model].inputs[slot]])
-    answer = worker.run_each(Path(files.directory), [[arrays[place] for place in places] for arrays in inputs])
+    names, parts = files.connections.source.inputs, files.connections.parts
+    ends = json.loads((files.directory / MANIFEST).read_bytes())["pkg-inputs"]
+    read = [parts[model].inputs[slot] for model, _, slot in (map(int, end.split(":")) for end in ends)]
+    given = [dict(zip(names, arrays, strict=True)) for arrays in inputs]
+    answer = worker.run_each(Path(files.directory), [[arrays[name] for name in read] for arrays in given])
     if answer.failure:
         message = f"onert runs the parts one by one, but not the package: {answer.failure}"
         yield Finding("PACKAGE_NOT_RUN", "warning", MANIFEST, message)

@@ -19,8 +19,7 @@ from circletools.graph.graph import ModelGraph
 from circletools.graph.resources import Resources
 from circletools.model.external import FILE_OFFSETS, external_ranges
 from circletools.model.model import Model
-from circletools.parts.contents import Contents, NewIndex, Owner, References, contents_of
-from circletools.parts.excerpt import Excerpt, NamedTensors, NewSignature
+from circletools.parts.contents import Contents, Excerpt, NewIndex, NewSignature, Owner, References, contents_of
 from circletools.parts.metadata import (
     Annotations,
     Entries,
@@ -47,52 +46,10 @@ Moves = Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
-    """Writes excerpts of a model that passed `check_editable`; `at` holds the positions of its tables, by type."""
-
-    model: Model
-    references: References
-    at: Mapping[str, list[int]]
-    external: Ranges
-
-    def write(self, excerpt: Excerpt, contents: Contents) -> list[Part]:
-        """Return the file of an excerpt, as bytes and ranges of the old file."""
-        parts = self._flatbuffer(excerpt, contents, {})
-        named = [("Buffer", row) for row in contents.buffers if self.external]
-        named += [(kind, row) for kind in _OFFSETS for row in contents.rows if self.external]
-        given = {("Buffer", row) for row in excerpt.data}
-        ranges = {key: self.external[key] for key in named if key in self.external and key not in given}
-        if not ranges:
-            return parts
-        # Only now is the position of external data known; the fields for it in the flatbuffer have a fixed width.
-        moves, behind = _placed(self.model.source, ranges, sum(map(len, parts)))
-        return [*self._flatbuffer(excerpt, contents, moves), *behind]
-
-    def _flatbuffer(self, excerpt: Excerpt, contents: Contents, moves: Moves) -> list[Part]:
-        root = _Tables(self, excerpt, contents, moves).root()
-        return self.model.source.parts(transplant(self.model.wire, self.model.schema, root))
-
-
-def writer_of(model: Model, references: References) -> Writer:
-    """Return the writer of excerpts of a model."""
-    root, schema = model.root, model.schema
-    at = {
-        "Operator": model.operator_columns.tables,
-        "Tensor": model.tensor_columns.tables,
-        "SubGraph": model.subgraph_tables,
-        "Buffer": model.buffers.tables,
-        "OperatorCode": root.children("operator_codes", schema)[0],
-        "Metadata": root.children("metadata", schema)[0],
-    }
-    positions = {name: tables.at.tolist() for name, tables in at.items()}
-    return Writer(model, references, positions, external_ranges(model))
-
-
-@dataclass(frozen=True, slots=True)
 class _Tables:
     """The tables of one excerpt; `moves` holds the distance by which each piece of external data moves."""
 
-    old: Writer
+    old: Whole
     excerpt: Excerpt
     contents: Contents
     moves: Moves
@@ -108,10 +65,10 @@ class _Tables:
         subgraphs: Tables = [*map(self.section, range(len(contents.tensors))), *map(self.callee, contents.called)]
         fields: dict[str, Value] = {
             "subgraphs": subgraphs,
-            "operator_codes": [old.at["OperatorCode"][code] for code in contents.codes],
+            "operator_codes": [old.tables["OperatorCode"][code] for code in contents.codes],
             "buffers": self.buffers(),
             "metadata": [
-                self.altered("Metadata", old.at["Metadata"][entry], buffer=_u4(self.entry_buffer(entry)))
+                self.altered("Metadata", old.tables["Metadata"][entry], buffer=_u4(self.entry_buffer(entry)))
                 for entry in self.excerpt.metadata
             ],
             "signature_defs": [*map(self.signature, self.excerpt.signatures)] or None,
@@ -135,22 +92,18 @@ class _Tables:
         ]
         operators: Tables = [self.operator(row, new) for row in self.contents.operators[index]]
         inputs, outputs = (_i4s(new[tensor] for tensor in some) for some in (section.inputs, section.outputs))
-        at = self.old.at["SubGraph"][section.subgraph]
-        ends: dict[str, Value] = {"inputs": inputs, "outputs": outputs}
-        return self.altered("SubGraph", at, tensors=tensors, operators=operators, **ends, **self.nameless)
-
-    @property
-    def nameless(self) -> dict[str, Value]:
-        """The field that removes the subgraph's name from an anonymous part."""
-        return {"name": None} if self.excerpt.anonymous else {}
+        return self.subgraph(section.subgraph, tensors=tensors, operators=operators, inputs=inputs, outputs=outputs)
 
     def callee(self, subgraph: int) -> Altered:
         """Return a called subgraph: it keeps its tensors and their indices."""
         rows = self.old.references.rows
         tensors: Tables = [self.tensor(row, None) for row in rows("Tensor", subgraph)]
         operators: Tables = [self.operator(row, None) for row in rows("Operator", subgraph)]
-        at = self.old.at["SubGraph"][subgraph]
-        return self.altered("SubGraph", at, tensors=tensors, operators=operators, **self.nameless)
+        return self.subgraph(subgraph, tensors=tensors, operators=operators)
+
+    def subgraph(self, index: int, **fields: Value) -> Altered:
+        nameless: dict[str, Value] = {"name": None} if self.excerpt.anonymous else {}
+        return self.altered("SubGraph", self.old.tables["SubGraph"][index], **fields, **nameless)
 
     def fields(self, owner: Owner, row: int, tensors: NewIndex | None) -> dict[str, Value]:
         contents = self.contents
@@ -163,7 +116,7 @@ class _Tables:
         name = b"%d" % row if self.excerpt.anonymous else name
         fields = self.fields("Tensor", row, tensors) | ({} if name is None else {"name": name})
         fields |= {"type": None, "quantization": None} if real else {}  # FLOAT32 is the default of the schema
-        return self.altered("Tensor", self.old.at["Tensor"][row], **fields)
+        return self.altered("Tensor", self.old.tables["Tensor"][row], **fields)
 
     def operator(self, row: int, tensors: NewIndex | None) -> Altered:
         fields = self.fields("Operator", row, tensors)
@@ -172,10 +125,10 @@ class _Tables:
                 one = self.old.model.operator_columns.tables.take(slice(row, row + 1))
                 old = one.vectors(name).row(0) if kind == "bytecode" else one.scalars(name)
                 fields[name] = FILE_OFFSETS["Operator", name](old.tobytes(), self.moves[kind, row])
-        return self.altered("Operator", self.old.at["Operator"][row], **fields)
+        return self.altered("Operator", self.old.tables["Operator"][row], **fields)
 
     def buffers(self) -> Tables:
-        old, offsets = self.old.at["Buffer"], self.old.model.buffers.offsets
+        old, offsets = self.old.tables["Buffer"], self.old.model.buffers.offsets
         buffers: Tables = [old[row] for row in self.contents.buffers]
         for row, index in self.contents.buffers.items():
             if ("Buffer", row) in self.moves:
@@ -207,7 +160,7 @@ class _Tables:
     def section_of(self, subgraph: int) -> int:
         return next(index for index, section in enumerate(self.excerpt.sections) if section.subgraph == subgraph)
 
-    def new_maps(self, section: int, side: NamedTensors) -> Tables:
+    def new_maps(self, section: int, side: Iterable[tuple[bytes, int]]) -> Tables:
         new = self.contents.tensors[section]
         return [self.altered("TensorMap", 0, name=name, tensor_index=_u4(new[tensor])) for name, tensor in side]
 
@@ -244,17 +197,20 @@ def _i4s(values: Iterable[int]) -> bytes:
 
 @dataclass(frozen=True)
 class Whole:
-    """A model that passed `check_editable`: its graphs, the indices in its tables, its metadata and its file.
-
-    `names` holds the names of its metadata entries.
-    """
+    """A model that passed `check_editable`: its graphs, and the indices in its tables."""
 
     graph: ModelGraph
     references: References
-    file: Source
-    writer: Writer
-    names: tuple[str, ...]
-    has_archive: bool
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self.graph.source
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the metadata entries."""
+        return [entry.name for entry in self.model.metadata]
 
     @cached_property
     def resources(self) -> Resources:
@@ -266,13 +222,45 @@ class Whole:
         """The metadata that refers to operators. Raises TableFormatError if the metadata cannot be decoded."""
         return read_annotations(self.graph)
 
+    @cached_property
+    def tables(self) -> dict[str, list[int]]:
+        """The positions of the tables in the file, by type."""
+        model, schema = self.model, self.model.schema
+        at = {
+            "Operator": model.operator_columns.tables,
+            "Tensor": model.tensor_columns.tables,
+            "SubGraph": model.subgraph_tables,
+            "Buffer": model.buffers.tables,
+            "OperatorCode": model.root.children("operator_codes", schema)[0],
+            "Metadata": model.root.children("metadata", schema)[0],
+        }
+        return {name: tables.at.tolist() for name, tables in at.items()}
+
+    @cached_property
+    def external(self) -> Ranges:
+        """The data outside the flatbuffer."""
+        return external_ranges(self.model)
+
     def contents(self, excerpt: Excerpt) -> Contents:
         """Return everything that an excerpt needs."""
         return contents_of(self.graph, self.references, excerpt)
 
     def bytes_of(self, excerpt: Excerpt) -> list[Part]:
-        """Return the file of an excerpt."""
-        return self.writer.write(excerpt, self.contents(excerpt))
+        """Return the file of an excerpt, as bytes and ranges of the old file."""
+        contents = self.contents(excerpt)
+        parts = self._flatbuffer(excerpt, contents, {})
+        named = [("Buffer", row) for row in contents.buffers if self.external and row not in excerpt.data]
+        named += [(kind, row) for kind in _OFFSETS for row in contents.rows if self.external]
+        ranges = {key: self.external[key] for key in named if key in self.external}
+        if not ranges:
+            return parts
+        # Only now is the position of external data known; the fields for it in the flatbuffer have a fixed width.
+        moves, behind = _placed(self.model.source, ranges, sum(map(len, parts)))
+        return [*self._flatbuffer(excerpt, contents, moves), *behind]
+
+    def _flatbuffer(self, excerpt: Excerpt, contents: Contents, moves: Moves) -> list[Part]:
+        root = _Tables(self, excerpt, contents, moves).root()
+        return self.model.source.parts(transplant(self.model.wire, self.model.schema, root))
 
     def entries(self, kept: SubgraphSelection, *, same_ends: bool) -> tuple[Entries, tuple[Finding, ...]]:
         """Return the metadata of a model with these subgraphs, and notes on dropped entries.
@@ -296,14 +284,13 @@ class Whole:
         """Yield notes if a model with these subgraphs lacks attached files, or operators that set its resources."""
         used = set[str]()
         for index, chosen in kept:
-            naming = self.resources.uses(index).naming
-            used.update(naming.values() if chosen is None else (naming[one] for one in chosen if one in naming))
+            used |= self.resources.named(index, chosen)
         left_out = set(range(len(self.graph.graphs))).difference(index for index, _ in kept) if used else ()
         for index in sorted(left_out):
-            for name in sorted(self.resources.written(index) & used):
+            for name in sorted(self.resources.state(index).users.keys() & used):
                 message = f"subgraph {index}, which is left out, also sets {name}"
                 yield Finding("STATE_APART", "warning", f"subgraphs[{index}]", message)
-        if self.has_archive:
+        if directory_start(self.model.wire.memory) is not None:
             message = "the archive of associated files appended to the model is left out"
             yield Finding("ARCHIVE_LEFT_OUT", "info", "", message)
 
@@ -311,12 +298,4 @@ class Whole:
 def read_whole(model: Model) -> Whole:
     """Read a model. Raises the errors of `check_editable`."""
     check_editable(model)
-    references = References(model)
-    return Whole(
-        model_graph(model),
-        references,
-        model.source,
-        writer_of(model, references),
-        tuple(entry.name for entry in model.metadata),
-        directory_start(model.wire.memory) is not None,
-    )
+    return Whole(model_graph(model), References(model))

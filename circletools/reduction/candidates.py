@@ -12,7 +12,7 @@ from circletools.errors import CircleToolsError
 from circletools.graph.graph import Graph
 from circletools.graph.reach import Reach
 from circletools.model.options import quantizations
-from circletools.parts.excerpt import Excerpt, NewSignature, Section
+from circletools.parts.contents import Excerpt, NewSignature, Section
 from circletools.parts.names import new_signature
 from circletools.parts.whole import Whole
 from circletools.runtimes.protocol import Array
@@ -108,7 +108,7 @@ def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: in
     Shapes, axes, paddings and options are kept: they determine what the operators do.
     """
     rng, contents = np.random.default_rng(seed), candidates.whole.contents(excerpt)
-    model, data = candidates.whole.writer.model, {}
+    model, data = candidates.whole.model, {}
     sections = [(choice.subgraph, list(contents.tensors[0]))]
     sections += [(index, list(range(len(model.subgraphs[index].tensors)))) for index in contents.called]
     for index, tensors in sections:

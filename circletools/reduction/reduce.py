@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from circletools.edit.compact import compact_parts
+from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError, InvalidInputError
-from circletools.model.model import Model
+from circletools.graph.build import model_graph
+from circletools.model.model import Model, open_model
+from circletools.model.sizes import MOST_DIMENSIONS
 from circletools.parts.whole import read_whole
 from circletools.reduction.candidates import Candidates, Choice, anonymous
 from circletools.reduction.failures import Ask, Symptom, asking
-from circletools.reduction.search import minimal, window
-from circletools.reduction.smaller import smaller
 from circletools.storage.documents import read_bytes, read_json
-from circletools.storage.files import write
+from circletools.storage.files import view, write
+from circletools.surgery.request import ShapeRequest
+from circletools.surgery.setting import set_shape
 from circletools.wording import Attributes
 
 
@@ -174,24 +178,71 @@ def _smallest(candidates: Candidates, trials: _Trials) -> Choice:
 
 def _fewer(candidates: Candidates, choice: Choice, fails: Callable[[Choice], bool]) -> Choice:
     """Return a choice with fewer operators, outputs and constants; each kind is reduced once, as far as possible."""
-    order = [one for one in candidates.graph(choice).dag.order if one in set(choice.operators)]
+    order = [one for one in reversed(candidates.graph(choice).dag.order) if one in set(choice.operators)]
 
-    def operators(some: list[int]) -> Choice:
+    def operators(some: Sequence[int]) -> Choice:
         return Choice(choice.subgraph, tuple(sorted(some)), None, choice.zeros)
 
-    if choice.outputs is None:
-        order = list(window(order, lambda some: fails(operators(list(some)))))
-    kept = minimal(order, lambda some: fails(operators(list(some))))
+    kept = minimal(order, lambda some: fails(operators(some)))
     if len(kept) < len(choice.operators) or choice.outputs is None:
-        choice = operators(list(kept))
+        choice = operators(kept)
     free = candidates.constants(choice)
     choice = replace(choice, zeros=tuple(one for one in choice.zeros if one in free))
     outputs = candidates.outputs(choice) if choice.outputs is None else list(choice.outputs)
     kept = minimal(outputs, lambda some: fails(replace(choice, outputs=tuple(some))))
     choice = replace(choice, outputs=tuple(kept))
-    filled = [one for one in free if one not in choice.zeros]
 
-    def zeros(some: list[int]) -> Choice:
+    def zeros(some: Sequence[int]) -> Choice:
         return replace(choice, zeros=tuple(one for one in free if one not in some))
 
-    return zeros(list(minimal(filled, lambda some: fails(zeros(list(some))), least=0))) if filled else choice
+    filled = [one for one in free if one not in choice.zeros]
+    return zeros(minimal(filled, lambda some: fails(zeros(some)), least=0)) if filled else choice
+
+
+def minimal(items: Sequence[int], fails: Callable[[list[int]], bool], *, least: int = 1) -> list[int]:
+    """Return at least `least` items that fail together, none of which can be left out; the whole list must fail.
+
+    Delta debugging (ddmin by Zeller and Hildebrandt, with complements only): leave out halves, then quarters, and so
+    on down to single items. One faulty item among n is found in 2 log2(n) trials.
+    """
+    items, size = list(items), max(1, len(items) // 2)
+    while True:
+        place, is_changed = 0, False
+        while place < len(items):
+            rest = [*items[:place], *items[place + size :]]
+            if least <= len(rest) < len(items) and fails(rest):
+                items, is_changed = rest, True
+            else:
+                place += size
+        if size == 1 and not is_changed:
+            return items
+        size = max(1, size // 2)
+
+
+def smaller(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
+    """Return a failing file with input sizes of 1, or as small as halving allows; other shapes are inferred."""
+    while True:
+        with open_model(data) as model:
+            found = next((made for made in _with_one_smaller(model) if fails(made)), None)
+        if found is None:
+            return data
+        data = found
+
+
+def _with_one_smaller(model: Model) -> Iterator[bytes]:
+    """Yield files in which one input size is smaller, if the operators accept that size."""
+    graph = model_graph(model).graphs[0]
+    for place, tensor in enumerate(graph.inputs.tolist()):
+        shape = graph.values.shapes.row(tensor).tolist()
+        for axis, size in enumerate(shape if len(shape) <= MOST_DIMENSIONS else ()):
+            for less in dict.fromkeys((1, size // 2)) if size > 1 else ():
+                wanted = (*shape[:axis], less, *shape[axis + 1 :])
+                try:
+                    with ModelEdit(model) as edit:
+                        set_shape(edit, ShapeRequest(((str(place), wanted),)))
+                        parts = edit.parts()
+                    with open_model(b"".join(map(view, parts))) as changed:
+                        made = b"".join(map(view, compact_parts(changed)))
+                except CircleToolsError:  # an operator refuses the size, or its shape rule is unknown
+                    continue
+                yield made

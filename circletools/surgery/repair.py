@@ -7,24 +7,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from functools import partial
 from itertools import count
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from circletools import runtimes
-from circletools.asking import as_file
 from circletools.check import check
 from circletools.codes import explain, explanations
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import SIDES
-from circletools.errors import EditError, UsageError
+from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
-from circletools.outputs.fixing import behaviour, difference, fix_outputs
+from circletools.outputs.fixing import fix_outputs, judged
 from circletools.parts.names import TensorNames, proper, quoted, unique_names
 from circletools.surgery.rename import RenameRequest, rename
 from circletools.wording import counted
@@ -55,8 +50,8 @@ def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = 
         result = remedy(edit)
         changes.update(dict.fromkeys(result.changes))
         notes += result.notes
-    if changes and with_:
-        notes += _judged(edit, with_)
+    if changes:
+        notes += judged(edit, with_, "repair fewer codes with `only`")
     return RewriteResult(tuple(changes), tuple(notes if changes else (*notes, *_left(edit.model))))
 
 
@@ -70,21 +65,6 @@ def _left(model: Model) -> Iterator[Finding]:
 
 def _codes() -> dict[str, str]:
     return {code: rule.repair for code, rule in explanations().items() if rule.repair}
-
-
-def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
-    """Yield the refusals that remain. Raises EditError if a program accepts the original model but not the result."""
-    with ExitStack() as stack:
-        path = stack.enter_context(as_file(edit.model))
-        after = Path(stack.enter_context(TemporaryDirectory())) / path.name
-        edit.save(after)
-        for name in names:
-            worker = stack.enter_context(runtimes.Worker(name))
-            was, now = behaviour(worker, path), behaviour(worker, after)
-            if not was[0] and (reason := difference(was, now)):
-                raise EditError(f"{name} now refuses the model: {reason}", hint="repair fewer codes with `only`")
-            if was[0] and now[0]:
-                yield Finding("NOT_LOADED", "warning", "model", f"{name} still refuses the model: {now[0]}")
 
 
 def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:

@@ -20,9 +20,6 @@ def split(
     directory: Directory,
     subgraph: OneSubgraph = 0,
     force: Annotated[bool, option("--force", "Overwrite an earlier split in DIR.")] = False,
-    runner: Annotated[
-        Literal["openvino"] | None, option("--runner", "Also write a program that runs each part on its device.")
-    ] = None,
     form: Form = "text",
 ) -> None:
     """Write a model for each partition of an annotated model.
@@ -32,7 +29,7 @@ def split(
     onert. docs/split.md describes the contents of the parts.
     """
     with reading(source) as model:
-        done = ct.split(model, directory, subgraph=subgraph, force=force, runner=runner)
+        done = ct.split(model, directory, subgraph=subgraph, force=force)
     if form == "json":
         show_json(ct.render.split_json(done), source)
     count = len(done.plan.parts)

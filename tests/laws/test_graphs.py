@@ -31,11 +31,10 @@ EXCEPTIONS = {
     "circletools.html.difference _place": "shows what differs between two files",
     "circletools.html.report title_of": "names the file",
     "circletools.render.difference alike": "shows what differs between two files",
-    "circletools.reduction.smaller _with_one_smaller": "tries an edit",
+    "circletools.reduction.reduce _with_one_smaller": "tries an edit",
     "circletools.origin.tracking.tracker _broken_alone": "enters tracking",
     "circletools.html.document page_document": "shows what `check` and `inspect` find",
     "circletools.origin.exporters.tico through_the_optimizer": "enters tracking",
-    "circletools.outputs.fixing _accepted_options": "gives the file to a program",
     "circletools.render.difference_lines tensor_with": "shows what differs between two files",
     "circletools.render.difference __init__": "shows what differs between two files",
 }

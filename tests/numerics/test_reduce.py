@@ -18,7 +18,7 @@ import circletools as ct
 from circletools.model.model import Model
 from circletools.parts.whole import read_whole
 from circletools.reduction.candidates import Candidates, Choice, anonymous
-from circletools.reduction.search import minimal, window
+from circletools.reduction.reduce import minimal
 from tests.kit.build import Build, Code, Table, floats, strings
 from tests.kit.program import run
 from tests.kit.support import ROOT, bytes_of, path_of
@@ -32,7 +32,7 @@ def test_nothing_can_be_left_out_of_what_is_found(case: tuple[int, set[int]]) ->
     def fails(some: Sequence[int]) -> bool:
         return guilty <= set(some)
 
-    found = minimal(window(range(count), fails), fails, least=0)
+    found = minimal(range(count), fails, least=0)
     assert set(found) == guilty
 
 

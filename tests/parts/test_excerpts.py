@@ -10,8 +10,7 @@ import pytest
 from circletools.errors import EditError
 from circletools.model.indices import model_indices
 from circletools.model.model import Model, open_model
-from circletools.parts.contents import called_by
-from circletools.parts.excerpt import Excerpt, Section
+from circletools.parts.contents import Excerpt, Section, called_by
 from circletools.parts.whole import read_whole
 from circletools.storage.files import view
 from tests.kit.build import Build, Code, Table

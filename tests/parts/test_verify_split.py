@@ -148,8 +148,8 @@ def test_a_manifest_that_is_gone_or_wrong_is_seen(annotated: Path, tmp_path: Pat
     manifest.write_text(json.dumps(document))  # laid out otherwise
     assert check_files(files) == []
     for change, said in (
-        ({"pkg-outputs": ["0:0:9"]}, 'pkg-outputs[0] is "0:0:9"; according to the connections, it must be "1:0:0"'),
-        ({"configs": ["x"]}, 'configs is ["x"]; according to the connections, it must be absent'),
+        ({"pkg-outputs": ["0:0:9"]}, "the connections call for another value of pkg-outputs; split again"),
+        ({"configs": ["x"]}, "the connections call for another value of configs; split again"),
     ):
         manifest.write_text(json.dumps({**document, **change}))
         (finding,) = check_files(files)
@@ -255,10 +255,8 @@ def test_from_annotation_to_a_verified_split(tmp_path: Path) -> None:
     for step in steps:
         ran = run(*step)
         assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    (finding,) = found.pop("findings")
-    assert found == {"file": str(target), "schema_version": 1, "verdict": "ok", "runtime": "onert"}
-    assert (finding["code"], finding["severity"]) == ("PACKAGE_NOT_CALLED", "info")  # onert 0.1.0 crashes in `infer`
+    found = {"file": str(target), "schema_version": 1, "verdict": "ok", "runtime": "onert", "findings": []}
+    assert json.loads(ran.stdout) == found
     (target / "c.part.00001_cpu.circle").unlink()
     assert run("verify-split", target).returncode == 3
     moved = tmp_path / "elsewhere" / "parts"
