@@ -5,13 +5,15 @@ operators by the paths of their origins if both models have origins, otherwise b
 tensor, a buffer, ...) is compared by the object it refers to, so an index shifted by an insertion is not a
 difference. Neither is the layout of the file: external data is compared by its bytes.
 
-Metadata entries, and the buffers that only they refer to, are compared elsewhere. All buffers without data count as
+Metadata entries, and the buffers that only they refer to, are compared elsewhere; the obsolete list of such buffers
+(`metadata_buffer`) is compared as plain numbers. All buffers without data count as
 equal, including buffer 0, which stands for "no data".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,14 +21,12 @@ from numpy.typing import NDArray
 
 from circletools.diff.alignment import Alignment, Indices, Keys, align
 from circletools.diff.correspondence import (
-    Nested,
-    Numbering,
-    TensorNumbering,
+    Matched,
     contents,
     custom_options,
     instance_keys,
+    matched,
     neighbours,
-    nested,
 )
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
 from circletools.flatbuf.schema import RoleKind, Schema, load_roles
@@ -50,19 +50,15 @@ class ModelComparison:
         self.before: Model = before
         self.after: Model = after
         self._names, self._tensor_names = Interning(), Interning()
-        self.codes: Alignment = self._align_codes()
+        self.codes: Matched = matched([self._align_codes()])
         self._blank = _blank(before), _blank(after)
-        self.buffers: Alignment = self._align_buffers()
-        self.subgraphs: Alignment = self._align_subgraphs()
-        self._buffer_numbers = Numbering(self.buffers, zero_is_none=True)
-        self._code_numbers = Numbering(self.codes)
-        self._subgraph_numbers = Numbering(self.subgraphs)
+        self.buffers: Matched = matched([self._align_buffers()])
+        self.subgraphs: Matched = matched([self._align_subgraphs()])
         self._instances = instance_keys(before, after)
         splits = before.tensor_columns.splits, after.tensor_columns.splits
-        self.tensors: Nested = self._nested(*splits, self._tensor_levels())
-        self._tensor_numbers = TensorNumbering(self.subgraphs, self.tensors, splits)
+        self.tensors: Matched = self._matched(splits, self._tensor_levels())
         splits = before.operator_columns.splits, after.operator_columns.splits
-        self.operators: Nested = self._nested(*splits, self._operator_levels())
+        self.operators: Matched = self._matched(splits, self._operator_levels())
         self._engine = Comparison(before.schema, after.schema, Rules(self._field_rules(), self._number_rules()))
 
     @property
@@ -143,16 +139,16 @@ class ModelComparison:
         codes = self._names.keys([*(code.name for code in model.operator_codes), ""])
         return codes[np.minimum(model.operator_columns.code_indices, len(codes) - 1)]
 
-    def _nested(
-        self, before: Indices, after: Indices, levels: tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]
-    ) -> Nested:
+    def _matched(
+        self, splits: tuple[Indices, Indices], levels: tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]
+    ) -> Matched:
         """Align the tables of matched subgraphs."""
-        found = []
-        for old, new in zip(self.subgraphs.before.tolist(), self.subgraphs.after.tolist(), strict=True):
-            ours, theirs = slice(before[old], before[old + 1]), slice(after[new], after[new + 1])
+        found, lists = [], (self.subgraphs.before, self.subgraphs.after)
+        for pair in zip(*(side.tolist() for side in lists), strict=True):
+            ours, theirs = (slice(own[at], own[at + 1]) for own, at in zip(splits, pair, strict=True))
             sharp, blunt = ([(keys[0][ours], keys[1][theirs]) for keys in some] for some in levels)
             found.append(align(sharp, blunt))
-        return nested(found)
+        return matched(found, lists, splits)
 
     def _tensor_levels(self) -> tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]:
         columns = self.before.tensor_columns, self.after.tensor_columns
@@ -160,7 +156,7 @@ class ModelComparison:
         types = _type_numbers(self.before.schema, self.after.schema, columns[0].types, columns[1].types)
         given = zip(self._blank, (one.buffers for one in columns), strict=True)
         filled = [np.where(_marked_at(blank, one), 0, one) for blank, one in given]
-        buffers = self._buffer_numbers.before(filled[0]), self._buffer_numbers.after(filled[1])
+        buffers = [self.buffers.numbers(side, one, least=1) for side, one in enumerate(filled)]
         shapes = [row_keys(one.shapes.flat(), one.shapes.count) for one in columns]
         kinds = [mixed(*parts) for parts in zip(types, shapes, buffers, strict=True)]
         whole = [mixed(*parts) for parts in zip(names, kinds, strict=True)]
@@ -189,13 +185,10 @@ class ModelComparison:
 
     def _operator_levels(self) -> tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]:
         sides = []
-        for model, codes, tensors in (
-            (self.before, self._code_numbers.before, self._tensor_numbers.before),
-            (self.after, self._code_numbers.after, self._tensor_numbers.after),
-        ):
-            columns = model.operator_columns
+        for side, model in enumerate((self.before, self.after)):
+            columns, tensors = model.operator_columns, partial(self.tensors.numbers, side)
             owner = np.repeat(np.arange(len(columns.splits) - 1), np.diff(columns.splits))
-            code = codes(columns.code_indices)
+            code = self.codes.numbers(side, columns.code_indices)
             inputs, outputs = (
                 row_keys(tensors(each.flat(), np.repeat(owner, each.count)), each.count)
                 for each in (columns.inputs, columns.outputs)
@@ -216,9 +209,9 @@ class ModelComparison:
             return iter(())
 
         return {
-            ("Model", "operator_codes"): self._listed("operator_codes", nested([self.codes])),
-            ("Model", "buffers"): self._listed("buffers", nested([self.buffers])),
-            ("Model", "subgraphs"): self._listed("subgraphs", nested([self.subgraphs])),
+            ("Model", "operator_codes"): self._listed("operator_codes", self.codes),
+            ("Model", "buffers"): self._listed("buffers", self.buffers),
+            ("Model", "subgraphs"): self._listed("subgraphs", self.subgraphs),
             ("SubGraph", "tensors"): self._listed("tensors", self.tensors),
             ("SubGraph", "operators"): self._listed("operators", self.operators),
             ("Model", "metadata"): nothing,
@@ -235,11 +228,12 @@ class ModelComparison:
             ("Operator", "large_custom_options_size"): nothing,
         }
 
-    def _listed(self, name: str, found: Nested) -> Callable[[Pairs], Iterator[Difference]]:
+    def _listed(self, name: str, found: Matched) -> Callable[[Pairs], Iterator[Difference]]:
         """Return the rule that compares a vector of tables with aligned elements."""
 
         def rule(pairs: Pairs) -> Iterator[Difference]:
-            for row, *indices in found.moves():
+            columns = (column[found.moved].tolist() for column in (found.rows, found.before, found.after))
+            for row, *indices in zip(*columns, strict=True):
                 paths = (
                     f"{path}{'.' * bool(path)}{name}[{at}]"
                     for path, at in zip(pairs.place(row), indices, strict=True)
@@ -258,7 +252,7 @@ class ModelComparison:
 
     def _signatures(self, pairs: Pairs) -> Iterator[Difference]:
         keys = self._both(lambda model: self._names.keys([signature.key for signature in model.signatures]))
-        yield from self._listed("signature_defs", nested([align([keys], by_place=True)]))(pairs)
+        yield from self._listed("signature_defs", matched([align([keys], by_place=True)]))(pairs)
 
     def _signature_entries(self, pairs: Pairs, name: str) -> Iterator[Difference]:
         """Compare the entries of signatures by name."""
@@ -271,44 +265,42 @@ class ModelComparison:
             found.append(align([(ours, theirs)], by_place=True))
         old, new = (side.scalars("subgraph_index").astype(np.int64) for side in (pairs.before, pairs.after))
         owned = Pairs(pairs.before, pairs.after, pairs.place, (old, new))
-        yield from self._listed(name, nested(found))(owned)
+        yield from self._listed(name, matched(found))(owned)
 
     def _number_rules(self) -> dict[tuple[str, str], Any]:
-        def by(numbering: Numbering) -> Callable[..., tuple[Keys, Keys]]:
-            return lambda _pairs, _rows, old, new: (numbering.before(old), numbering.after(new))
+        def by(found: Matched) -> Callable[..., tuple[Keys, Keys]]:
+            return lambda _pairs, _rows, old, new: (found.numbers(0, old), found.numbers(1, new))
 
         def buffers(_pairs: Pairs, _rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
-            numbers = self._buffer_numbers.before(old), self._buffer_numbers.after(new)
+            numbers = self.buffers.numbers(0, old, least=1), self.buffers.numbers(1, new, least=1)
             no_data = _marked_at(self._blank[0], old) & _marked_at(self._blank[1], new)
             numbers[1][no_data] = numbers[0][no_data]
-            return numbers
-
-        def of_metadata(pairs: Pairs, rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
-            """Compare metadata buffers by the names of their entries."""
-            numbers = buffers(pairs, rows, old, new)
-            for model, indices, known in zip((self.before, self.after), (old, new), numbers, strict=True):
-                names = {entry.buffer: entry.name for entry in reversed(model.metadata)}
-                own = _marked_at(_of_metadata(model), indices)
-                keys = self._names.keys(names[index] for index in indices[own].tolist())
-                known[own] = -1 - keys.astype(np.int64)
             return numbers
 
         def types(_pairs: Pairs, _rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
             return _type_numbers(self.before.schema, self.after.schema, old, new)
 
         def tensors(pairs: Pairs, rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
+            """Number the tensors of matched subgraphs; the indices in other ones are compared as they are."""
             assert pairs.owners is not None
-            return self._tensor_numbers.both(old, new, pairs.owners[0][rows], pairs.owners[1][rows])
+            owners = pairs.owners[0][rows], pairs.owners[1][rows]
+            graphs = [self.subgraphs.numbers(side, one) for side, one in enumerate(owners)]
+            known = (graphs[0] == graphs[1]) & (owners[0] < len(self.tensors.splits[0]) - 1)
+            found = old.astype(np.int64), new.astype(np.int64)
+            for side, own in enumerate(owners):
+                found[side][known] = self.tensors.numbers(side, found[side][known], own[known])
+            return found
 
         rules: dict[RoleKind, Any] = {
             "buffer": buffers,
-            "operator_code": by(self._code_numbers),
-            "subgraph": by(self._subgraph_numbers),
+            "operator_code": by(self.codes),
+            "subgraph": by(self.subgraphs),
             "tensor": tensors,
             "tensor_type": types,
         }
         known = {key: rules[role.kind] for key, role in load_roles().items() if role.kind in rules}
-        return known | {_OLD_LIST: of_metadata}
+        del known[_OLD_LIST]
+        return known
 
 
 def _ranges(model: Model) -> tuple[Indices, Indices]:
@@ -321,30 +313,21 @@ def _ranges(model: Model) -> tuple[Indices, Indices]:
 
 
 def _named_by_structure(model: Model) -> NDArray[np.bool_]:
-    """Return a mask of the buffers that something other than a metadata entry refers to, and of buffer 0.
-
-    The obsolete `metadata_buffer` field counts as a reference only to buffers that no entry refers to.
-    """
+    """Return a mask of the buffers that something other than metadata refers to, and of buffer 0."""
     count = len(model.buffers)
     named = np.zeros(count, np.bool_)
     for indices in model_indices(model, "buffer"):
-        if indices.key[0] != "Metadata":
-            inside = indices.values[(indices.values >= 0) & (indices.values < count)]
-            named[inside[~_with_entry(model)[inside]] if indices.key == _OLD_LIST else inside] = True
+        if indices.key[0] != "Metadata" and indices.key != _OLD_LIST:
+            named[indices.values[(indices.values >= 0) & (indices.values < count)]] = True
     named[:1] = True
     return named
 
 
 def _of_metadata(model: Model) -> NDArray[np.bool_]:
     """Return a mask of the buffers that only metadata entries refer to."""
-    return _with_entry(model) & ~_named_by_structure(model)
-
-
-def _with_entry(model: Model) -> NDArray[np.bool_]:
-    """Return a mask of the buffers that a metadata entry refers to."""
     entries = np.zeros(len(model.buffers), np.bool_)
     entries[[entry.buffer for entry in model.metadata if entry.buffer < len(entries)]] = True
-    return entries
+    return entries & ~_named_by_structure(model)
 
 
 def _blank(model: Model) -> NDArray[np.bool_]:

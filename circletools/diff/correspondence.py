@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,10 +166,16 @@ def neighbours(model: Model, names: Keys, operators: Keys) -> Keys:
     return found[:, :-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
-    """Alignments of many pairs of lists: for each pair of elements, `rows` holds the index of its pair of lists."""
+@dataclass(frozen=True)
+class Matched:
+    """The matched elements of lists of both models, such as the tensors of each subgraph.
 
+    `lists` holds the numbers of the matched lists, `splits` where the elements of each list of a model start among
+    all of them. For each pair of elements, `rows` is its pair of lists; `before` and `after` are its indices there.
+    """
+
+    lists: tuple[Indices, Indices]
+    splits: tuple[Indices, Indices]
     rows: Indices
     before: Indices
     after: Indices
@@ -176,89 +183,58 @@ class Nested:
     removed: tuple[Indices, Indices]
     added: tuple[Indices, Indices]
 
-    def moves(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the row of each moved element, and its index before and after the move."""
-        columns = (column[self.moved].tolist() for column in (self.rows, self.before, self.after))
-        yield from zip(*columns, strict=True)
+    @property
+    def pairs(self) -> tuple[Indices, Indices]:
+        """The positions of the pairs among all elements of each model."""
+        old, new = (splits[lists[self.rows]] for splits, lists in zip(self.splits, self.lists, strict=True))
+        return old + self.before, new + self.after
 
+    @cached_property
+    def _partner(self) -> Indices:
+        old, new = self.pairs
+        partner = int(self.splits[0][-1]) + np.arange(int(self.splits[1][-1]))
+        partner[new] = old
+        return partner
 
-def nested(alignments: Sequence[Alignment]) -> Nested:
-    """Concatenate the alignments of lists."""
+    def numbers(self, side: int, values: NDArray[Any], owners: Indices | int = 0, *, least: int = 0) -> Indices:
+        """Number elements of both models jointly, given their indices in the lists `owners` of one model.
 
-    def rows(sizes: list[int]) -> Indices:
-        return np.repeat(np.arange(len(alignments)), sizes)
-
-    def joined(columns: list[NDArray[Any]], kind: type = np.int64) -> NDArray[Any]:
-        return np.concatenate(columns) if columns else np.zeros(0, kind)
-
-    removed, added = ([getattr(one, side) for one in alignments] for side in ("removed", "added"))
-    return Nested(
-        rows([len(one.before) for one in alignments]),
-        joined([one.before for one in alignments]),
-        joined([one.after for one in alignments]),
-        joined([one.moved for one in alignments], np.bool_),
-        (rows([len(one) for one in removed]), joined(removed)),
-        (rows([len(one) for one in added]), joined(added)),
-    )
-
-
-class _Numbers:
-    """Numbers the elements of aligned lists jointly. Indices below `least` stay; invalid ones follow all others.
-
-    For both sides, `splits` holds the position among all elements at which each owner's list starts.
-    """
-
-    def __init__(self, splits: tuple[Indices, Indices], before: Indices, after: Indices, least: int = 0) -> None:
-        """Store the positions of the pairs among all elements."""
-        self._splits, self._least = splits, least
-        self.partner: Indices = int(splits[0][-1]) + np.arange(int(splits[1][-1]))
-        self.partner[after] = before
-
-    def _global(self, values: NDArray[Any], owners: Indices | int, side: int) -> tuple[Indices, NDArray[np.bool_]]:
-        """Return positions among all elements, and a mask of those that exist."""
-        splits, total = self._splits[side], int(self._splits[0][-1] + self._splits[1][-1])
-        values = values.astype(np.int64)
-        first, count = splits[owners], np.diff(splits)[owners]
-        inside = (values >= self._least) & (values < count)
-        beyond = np.where(values < self._least, values, values - count + total)
-        return np.where(inside, first + values, beyond), inside
-
-    def before(self, values: NDArray[Any], owners: Indices | int = 0) -> Indices:
-        """Renumber indices of the first model; `owners` are their subgraphs."""
-        return self._global(values, owners, 0)[0]
-
-    def after(self, values: NDArray[Any], owners: Indices | int = 0) -> Indices:
-        """Renumber indices of the second model."""
-        numbers, inside = self._global(values, owners, 1)
-        numbers[inside] = self.partner[numbers[inside]]
+        Indices below `least` stay as they are; invalid ones follow all others.
+        """
+        splits, total = self.splits[side], int(self.splits[0][-1] + self.splits[1][-1])
+        values, count = values.astype(np.int64), np.diff(splits)[owners]
+        inside = (values >= least) & (values < count)
+        beyond = np.where(values < least, values, values - count + total)
+        numbers = np.where(inside, splits[owners] + values, beyond)
+        if side:
+            numbers[inside] = self._partner[numbers[inside]]
         return numbers
 
 
-class Numbering(_Numbers):
-    """The indices of two aligned lists."""
+def matched(
+    alignments: Sequence[Alignment],
+    lists: tuple[Indices, Indices] | None = None,
+    splits: tuple[Indices, Indices] | None = None,
+) -> Matched:
+    """Join the alignments of lists; without `lists` and `splits`, the lists are all there are."""
 
-    def __init__(self, alignment: Alignment, *, zero_is_none: bool = False) -> None:
-        """With `zero_is_none`, index 0 means "none" and is not renumbered."""
-        first, second = (np.array([0, count]) for count in alignment.counts)
-        super().__init__((first, second), alignment.before, alignment.after, 1 if zero_is_none else 0)
+    def joined(columns: list[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate([np.zeros(0, np.int64), *columns])
 
+    def rows(columns: list[Indices]) -> Indices:
+        return np.repeat(np.arange(len(columns)), [len(one) for one in columns])
 
-class TensorNumbering(_Numbers):
-    """The tensor indices of two models; each index is relative to its subgraph."""
-
-    def __init__(self, subgraphs: Alignment, tensors: Nested, splits: tuple[Indices, Indices]) -> None:
-        self._subgraphs = Numbering(subgraphs)
-        before, after = subgraphs.before[tensors.rows], subgraphs.after[tensors.rows]
-        super().__init__(splits, splits[0][before] + tensors.before, splits[1][after] + tensors.after)
-
-    def both(
-        self, before: NDArray[Any], after: NDArray[Any], old_owners: Indices, new_owners: Indices
-    ) -> tuple[Indices, Indices]:
-        """Renumber tensor indices of both models, except those in subgraphs that do not match."""
-        old, new = before.astype(np.int64), after.astype(np.int64)
-        counts = [len(splits) - 1 for splits in self._splits]
-        together = (old_owners < counts[0]) & (new_owners < counts[1])
-        together[together] = self._subgraphs.partner[new_owners[together]] == old_owners[together]
-        old[together] = self.before(old[together], old_owners[together])
-        new[together] = self.after(new[together], new_owners[together])
-        return old, new
+    every = np.arange(len(alignments))
+    counts = ([one.counts[side] for one in alignments] for side in (0, 1))
+    whole = [np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))) for sizes in counts]
+    before, removed, added = ([getattr(one, name) for one in alignments] for name in ("before", "removed", "added"))
+    return Matched(
+        lists or (every, every),
+        splits or (whole[0], whole[1]),
+        rows(before),
+        joined(before),
+        joined([one.after for one in alignments]),
+        joined([one.moved for one in alignments]).astype(np.bool_),
+        (rows(removed), joined(removed)),
+        (rows(added), joined(added)),
+    )

@@ -121,18 +121,7 @@ def _compared(
         others = f" and {counted(more, 'other')}" if more else ""
         message = f"the schema does not know {places[0]}{others}; unknown fields are not compared"
         notes.append(Finding("UNKNOWN_FIELD", "info", "", message))
-    return changes, notes, Pairing(*_paired(comparison))
-
-
-def _paired(comparison: ModelComparison) -> Iterator[NDArray[np.int64]]:
-    models, subgraphs = (comparison.before, comparison.after), comparison.subgraphs
-    for found, columns in (
-        (comparison.operators, [model.operator_columns for model in models]),
-        (comparison.tensors, [model.tensor_columns for model in models]),
-    ):
-        owners = subgraphs.before[found.rows], subgraphs.after[found.rows]
-        starts = [one.splits[owner] for one, owner in zip(columns, owners, strict=True)]
-        yield np.stack((starts[0] + found.before, starts[1] + found.after), 1)
+    return changes, notes, Pairing(*(np.stack(one.pairs, 1) for one in (comparison.operators, comparison.tensors)))
 
 
 def _without(changes: Iterable[Change], globs: Sequence[str]) -> tuple[Change, ...]:
