@@ -8,12 +8,9 @@ from circletools.edit.archive import move_archive
 from circletools.edit.editable import check_editable, original_start
 from circletools.errors import EditError
 from circletools.flatbuf.columns import Wire
-from circletools.flatbuf.compact import compact as compact_flatbuffer
-from circletools.flatbuf.compact import is_known
-from circletools.flatbuf.inert import Inert
-from circletools.flatbuf.schema import Schema
-from circletools.flatbuf.transplant import Altered, Keep, end_of, transplant
-from circletools.flatbuf.verify import Reachable, walk
+from circletools.flatbuf.tables import OldTables
+from circletools.flatbuf.verify import walk
+from circletools.flatbuf.writer import Writer
 from circletools.model.external import FILE_OFFSETS, external_data
 from circletools.model.model import Model
 from circletools.storage.files import Part, Progress, write
@@ -49,30 +46,16 @@ def compact_parts(model: Model) -> list[Part]:
 
 
 def _flatbuffer(model: Model, moved: int) -> list[Part]:
-    wire, schema, reachable = model.wire, model.schema, model.reachable
-    if is_known(schema, reachable):
-        return model.source.parts(compact_flatbuffer(wire, schema, reachable, FILE_OFFSETS, moved))
-    return model.source.parts(transplant(wire, schema, *_all(wire, schema, reachable, moved)))
-
-
-def _all(wire: Wire, schema: Schema, reachable: Reachable, moved: int = 0) -> tuple[Altered, Keep]:
-    root = int(reachable.tables[schema.root].at[0])
-    keep = Keep(Inert(wire, schema, lambda: reachable), FILE_OFFSETS, moved)
-    return Altered(schema.tables[schema.root], root, {}), keep
-
-
-def _end(wire: Wire, schema: Schema, reachable: Reachable) -> int:
-    """Return the end of the last object, including objects that unknown fields refer to."""
-    if is_known(schema, reachable):
-        return reachable.end
-    return max(reachable.end, end_of(wire, schema, *_all(wire, schema, reachable)))
+    old = OldTables(model.wire, model.schema, lambda: model.reachable)
+    root = old.copy(model.schema.root, int(model.root.at[0]))
+    return model.source.parts(Writer(old, FILE_OFFSETS, moved, merges=True).write(root))
 
 
 def _rest(model: Model) -> tuple[int, bool]:
     """Return the start of the part of the file that is kept unchanged, and whether it contains external data."""
     first = min((int(data.offsets.min()) for data in external_data(model)), default=None)
     if first is not None:
-        if first < _end(model.wire, model.schema, model.reachable):
+        if first < model.reachable.end:
             raise EditError(
                 "external data lies inside the flatbuffer", hint="its bytes cannot be distinguished from unused ones"
             )
@@ -86,11 +69,11 @@ def tail_start(model: Model) -> int:
     Leading zeros are padding; if they were kept, the file would grow with every compaction.
     """
     ends = (int((data.offsets + data.sizes).max()) for data in external_data(model))
-    end, base = max(_end(model.wire, model.schema, model.reachable), *ends, 0), original_start(model)
+    end, base = max(model.reachable.end, *ends, 0), original_start(model)
     if base:
         # Data at the end of the original file that is no longer used does not count as trailing data.
         wire = Wire(model.wire.memory[base:])
-        end = max(end, base + _end(wire, model.schema, walk(wire, model.schema)))
+        end = max(end, base + walk(wire, model.schema).end)
     for at in range(end, model.wire.size, _PIECE_BYTES):
         used = model.wire.data[at : at + _PIECE_BYTES] != 0
         if used.any():

@@ -32,9 +32,9 @@ from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Direction, Ends, Signatures
 from circletools.errors import UsageError
 from circletools.findings import Finding
-from circletools.flatbuf.inert import Inert
-from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
+from circletools.flatbuf.overlay import Overlay
 from circletools.flatbuf.prefix import write_prefix
+from circletools.flatbuf.tables import FieldValue, NewTable, References
 from circletools.model.external import FILE_OFFSETS
 from circletools.model.model import Model, open_model
 from circletools.model.verify import OPTIONAL
@@ -58,8 +58,9 @@ class ModelEdit(Attributes):
         self.model = model
         check_editable(model)
         self._base = original_start(model)
-        inert = Inert(model.wire, model.schema, lambda: model.reachable, self._base)
-        self._overlay = Overlay(model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS, inert)
+        self._overlay = Overlay(
+            model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS, lambda: model.reachable
+        )
         self._original = original_model(model, self._base)
         self._entries = Entries(model, self._overlay, self._original)
         self._codes = list(model.operator_codes)
@@ -128,7 +129,10 @@ class ModelEdit(Attributes):
         self._end = tail_start(self.model)
 
     def add_buffer(self, data: bytes) -> int:
-        """Append a 16-byte-aligned buffer and return its index; buffers freed by earlier edits are reused first."""
+        """Append a buffer and return its index; buffers freed by earlier edits are reused first.
+
+        The data is aligned to 16 bytes, or to 8, 4 or 1 if it is shorter.
+        """
         return self._entries.pool.reserve(bytes(memoryview(data)))
 
     def drop_empty_data(self, buffer: int) -> bool:

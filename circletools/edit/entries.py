@@ -12,7 +12,8 @@ from circletools.edit.members import check_index
 from circletools.errors import ModelFormatError
 from circletools.findings import Finding
 from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, too_large
-from circletools.flatbuf.overlay import NewTable, Overlay, References
+from circletools.flatbuf.overlay import Overlay
+from circletools.flatbuf.tables import NewTable, References
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
 

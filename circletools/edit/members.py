@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import EditError, UsageError
-from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
+from circletools.flatbuf.overlay import Overlay
 from circletools.flatbuf.schema import Schema
+from circletools.flatbuf.tables import FieldValue, NewTable, References
 from circletools.model.arrays import DTYPES
 from circletools.model.external import external_data
 from circletools.model.model import Model

@@ -8,7 +8,8 @@ from typing import Literal
 
 from circletools.edit.members import check_index
 from circletools.errors import UsageError
-from circletools.flatbuf.overlay import NewTable, Overlay, References
+from circletools.flatbuf.overlay import Overlay
+from circletools.flatbuf.tables import NewTable, References
 from circletools.model.model import Model
 
 Direction = Literal["inputs", "outputs"]

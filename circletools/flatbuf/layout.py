@@ -48,11 +48,11 @@ def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int,
     return placed, end, max((4, *(item.width for item in fields)))
 
 
-def vtable_bytes(placed: Sequence[tuple[Field, int]], size: int) -> bytes:
-    """Return the vtable of a table of `size` bytes with its fields at these offsets."""
-    slots = max((item.slot for item, _ in placed), default=-1) + 1
+def vtable_bytes(placed: Sequence[tuple[int, int]], size: int) -> bytes:
+    """Return the vtable of a table of `size` bytes with fields in these slots at these offsets."""
+    slots = max((slot for slot, _ in placed), default=-1) + 1
     vtable = np.zeros(2 + slots, "<u2")
     vtable[:2] = 4 + 2 * slots, size
-    for item, offset in placed:
-        vtable[2 + item.slot] = offset
+    for slot, offset in placed:
+        vtable[2 + slot] = offset
     return vtable.tobytes()

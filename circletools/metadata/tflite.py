@@ -10,18 +10,16 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-import flatbuffers
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import EditError, ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, Wire, unknown_slots, vectors_at
 from circletools.flatbuf.description import described
-from circletools.flatbuf.inert import Inert
-from circletools.flatbuf.overlay import NewTable, Overlay
-from circletools.flatbuf.prefix import write_prefix
 from circletools.flatbuf.schema import OFFSET, Field, TableType, load_schema
+from circletools.flatbuf.tables import NewTable, OldTables
 from circletools.flatbuf.verify import check_header, walk
+from circletools.flatbuf.writer import Writer
 from circletools.wording import suggestion
 
 _Version = tuple[int, int, int]
@@ -159,12 +157,6 @@ def decoded(data: bytes) -> dict[str, Any]:
 
 def encoded(root: NewTable) -> bytes:
     """Encode an entry with this root."""
-    builder = flatbuffers.Builder(32)
-    builder.StartObject(0)
-    builder.Finish(builder.EndObject(), b"M001")
-    data, schema = bytes(builder.Output()), load_schema("tflite_metadata")
-    wire = Wire(memoryview(data))
-    reachable = walk(wire, schema)
-    inert = Inert(wire, schema, lambda: reachable, 0)
-    overlay = Overlay(wire, schema, check_header(wire, schema), 0, {}, inert)
-    return write_prefix(overlay, root, reachable.end) + data
+    (data,) = Writer(OldTables(Wire(b""), load_schema("tflite_metadata"))).write(root)
+    assert isinstance(data, bytes)
+    return data

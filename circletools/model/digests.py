@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.compact import unknown_in
+from circletools.flatbuf.columns import Tables, unknown_slots
 from circletools.flatbuf.digest import Digests, digest
-from circletools.flatbuf.schema import Field
+from circletools.flatbuf.schema import Field, Schema
 from circletools.model.bundles import PACKED, archive_files
 from circletools.model.external import external_data
 from circletools.model.model import Model
@@ -62,7 +64,7 @@ class _Parts:
     def __init__(self, model: Model) -> None:
         self.model = model
         for name, tables in model.reachable.tables.items():
-            if what := unknown_in(model.schema, tables):
+            if what := _unknown_in(model.schema, tables):
                 message = f"a {name} has a {what} that the {model.format} schema does not know"
                 hint = "the file was written with a newer schema; a digest would omit the unknown data"
                 raise ModelFormatError(message, hint=hint)
@@ -145,6 +147,15 @@ class _Parts:
     def unread(self, buffer: int) -> list[bytes]:
         """Return a mark for data in buffer 0, since a runtime treats a tensor with buffer 0 as one without data."""
         return [b"0"] if buffer == 0 and self.value(0) not in (digest(), digest(b"")) else []
+
+
+def _unknown_in(schema: Schema, tables: Tables) -> str:
+    """Return "field" for a field outside the schema, or the name of a union field with an unknown member, or ""."""
+    found = ["field"] if unknown_slots(tables).any() else []
+    for item in (item for item in tables.type.fields if item.kind == "union"):
+        codes = np.unique(tables.union_codes(item)[tables.has(item.name)]).tolist()
+        found += [item.name for code in codes if code not in schema.unions[str(item.target)]]
+    return found[0] if found else ""
 
 
 def metadata_labels(model: Model) -> Iterator[tuple[str, Metadata]]:

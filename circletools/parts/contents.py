@@ -16,7 +16,7 @@ import numpy as np
 
 from circletools.flatbuf.columns import grouped
 from circletools.flatbuf.schema import Field, RoleKind, TableType
-from circletools.flatbuf.transplant import Altered, Value
+from circletools.flatbuf.tables import OldTables, Value
 from circletools.graph.graph import ModelGraph
 from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
@@ -101,11 +101,13 @@ class _Inner:
 class References:
     """The indices in all operators and tensors of a model, by row; rows are counted across all subgraphs.
 
-    `entries` holds the buffer of each metadata entry, `always` the buffers that every part of the model contains.
+    `old` reads tables; `entries` holds the buffer of each metadata entry, `always` the buffers that every part of the
+    model contains.
     """
 
     def __init__(self, model: Model) -> None:
         """Read all indices. Raises ModelFormatError for a broken structure."""
+        self.old = OldTables(model.wire, model.schema)
         self._splits: dict[Owner, list[int]] = {
             "Operator": model.operator_columns.splits.tolist(),
             "Tensor": model.tensor_columns.splits.tolist(),
@@ -148,29 +150,30 @@ class References:
                     found.update(inner.values)
         return found
 
-    def fields(self, owner: Owner, row: int, new: NewIndices) -> dict[str, Value]:
+    def fields(self, owner: Owner, row: int, new: NewIndices) -> dict[str, Value | None]:
         """Return the fields to replace in an operator or tensor, by name, with their new values."""
-        fields: dict[str, Value] = {
+        fields: dict[str, Value | None] = {
             item.name: _packed(item, lists[row], new[kind])
             for kind, item, lists in self._columns[owner]
             if kind in new and lists[row]
         }
         inner = [(one.way, one) for one in self._inner.get((owner, row), ()) if one.kind in new]
-        return fields | _altered(inner, new)
+        return fields | _altered(self.old, inner, new)
 
 
 def _by_row(indices: Indices) -> list[list[int]]:
     return grouped(len(indices.level.tables), indices.rows, indices.values.tolist())
 
 
-def _altered(inner: Sequence[tuple[Way, _Inner]], new: NewIndices) -> dict[str, Value]:
+def _altered(old: OldTables, inner: Sequence[tuple[Way, _Inner]], new: NewIndices) -> dict[str, Value | None]:
     """Return the changed tables that contain these indices, keyed by the field that leads to each."""
-    found: dict[str, Value] = {}
+    found: dict[str, Value | None] = {}
     for name, table_type, at in {way[0][0]: way[0] for way, _ in inner}.values():
         inside = [(way[1:], one) for way, one in inner if way[0][0] == name]
-        fields = _altered([(way, one) for way, one in inside if way], new)
+        fields = _altered(old, [(way, one) for way, one in inside if way], new)
         fields |= {one.field.name: _packed(one.field, one.values, new[one.kind]) for way, one in inside if not way}
-        found[name] = Altered(table_type, at, {table_type.by_name[key].slot: value for key, value in fields.items()})
+        table = found[name] = old.copy(table_type.name, at)
+        table.update(fields)
     return found
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from circletools.edit.editable import check_editable
 from circletools.findings import Finding
 from circletools.flatbuf.schema import RoleKind
-from circletools.flatbuf.transplant import Altered, Value, transplant
-from circletools.flatbuf.transplant import References as Tables
+from circletools.flatbuf.tables import NewTable, Value
+from circletools.flatbuf.tables import References as Tables
+from circletools.flatbuf.writer import Writer
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.graph.resources import Resources
@@ -54,16 +55,19 @@ class _Tables:
     contents: Contents
     moves: Moves
 
-    def altered(self, name: str, at: int, /, **fields: Value) -> Altered:
-        table_type = self.old.model.schema.tables[name]
-        return Altered(table_type, at, {table_type.by_name[field].slot: value for field, value in fields.items()})
+    def altered(self, name: str, at: int, /, **fields: Value | None) -> NewTable:
+        """Return the table of the old file at `at` (0: none) with some fields replaced; None removes a field."""
+        old = self.old.references.old
+        table = old.copy(name, at) if at else NewTable(old.schema.tables[name])
+        table.update(fields)
+        return table
 
-    def root(self) -> Altered:
+    def root(self) -> NewTable:
         """Return the Model table."""
         old, contents, root = self.old, self.contents, self.old.model.root
         further = root.vectors("metadata_buffer").row(0).tolist()  # an old form of metadata
         subgraphs: Tables = [*map(self.section, range(len(contents.tensors))), *map(self.callee, contents.called)]
-        fields: dict[str, Value] = {
+        fields: dict[str, Value | None] = {
             "subgraphs": subgraphs,
             "operator_codes": [old.tables["OperatorCode"][code] for code in contents.codes],
             "buffers": self.buffers(),
@@ -83,7 +87,7 @@ class _Tables:
         given = self.contents.values.get(entry)
         return self.contents.buffers[self.old.references.entries[entry]] if given is None else given
 
-    def section(self, index: int) -> Altered:
+    def section(self, index: int) -> NewTable:
         section, new = self.excerpt.sections[index], self.contents.tensors[index]
         rows = self.old.references.rows("Tensor", section.subgraph, new)
         tensors: Tables = [
@@ -94,31 +98,31 @@ class _Tables:
         inputs, outputs = (_i4s(new[tensor] for tensor in some) for some in (section.inputs, section.outputs))
         return self.subgraph(section.subgraph, tensors=tensors, operators=operators, inputs=inputs, outputs=outputs)
 
-    def callee(self, subgraph: int) -> Altered:
+    def callee(self, subgraph: int) -> NewTable:
         """Return a called subgraph: it keeps its tensors and their indices."""
         rows = self.old.references.rows
         tensors: Tables = [self.tensor(row, None) for row in rows("Tensor", subgraph)]
         operators: Tables = [self.operator(row, None) for row in rows("Operator", subgraph)]
         return self.subgraph(subgraph, tensors=tensors, operators=operators)
 
-    def subgraph(self, index: int, **fields: Value) -> Altered:
-        nameless: dict[str, Value] = {"name": None} if self.excerpt.anonymous else {}
+    def subgraph(self, index: int, **fields: Value | None) -> NewTable:
+        nameless: dict[str, Value | None] = {"name": None} if self.excerpt.anonymous else {}
         return self.altered("SubGraph", self.old.tables["SubGraph"][index], **fields, **nameless)
 
-    def fields(self, owner: Owner, row: int, tensors: NewIndex | None) -> dict[str, Value]:
+    def fields(self, owner: Owner, row: int, tensors: NewIndex | None) -> dict[str, Value | None]:
         contents = self.contents
         new: dict[RoleKind, NewIndex] = {
             "buffer": contents.buffers, "operator_code": contents.codes, "subgraph": contents.subgraphs
         }  # fmt: skip
         return self.old.references.fields(owner, row, new if tensors is None else {**new, "tensor": tensors})
 
-    def tensor(self, row: int, tensors: NewIndex | None, name: bytes | None = None, *, real: bool = False) -> Altered:
+    def tensor(self, row: int, tensors: NewIndex | None, name: bytes | None = None, *, real: bool = False) -> NewTable:
         name = b"%d" % row if self.excerpt.anonymous else name
         fields = self.fields("Tensor", row, tensors) | ({} if name is None else {"name": name})
         fields |= {"type": None, "quantization": None} if real else {}  # FLOAT32 is the default of the schema
         return self.altered("Tensor", self.old.tables["Tensor"][row], **fields)
 
-    def operator(self, row: int, tensors: NewIndex | None) -> Altered:
+    def operator(self, row: int, tensors: NewIndex | None) -> NewTable:
         fields = self.fields("Operator", row, tensors)
         for kind, name in _OFFSETS.items():
             if (kind, row) in self.moves:
@@ -139,7 +143,7 @@ class _Tables:
         values = (self.excerpt.metadata[entry] for entry in self.contents.values)
         return [*buffers, *(self.altered("Buffer", 0, data=value) for value in values)]
 
-    def signature(self, one: int | NewSignature) -> Altered:
+    def signature(self, one: int | NewSignature) -> NewTable:
         """Return a signature of a section; its tensors are all in the section."""
         if isinstance(one, NewSignature):
             new = self.section_of(one.subgraph)
@@ -148,7 +152,7 @@ class _Tables:
         schema = self.old.model.schema
         row = self.old.model.root.children("signature_defs", schema)[0].take(slice(one, one + 1))
         new = self.section_of(int(row.scalars("subgraph_index")[0]))
-        fields: dict[str, Value] = {"subgraph_index": _u4(new)}
+        fields: dict[str, Value | None] = {"subgraph_index": _u4(new)}
         for name in ("inputs", "outputs"):
             entries = row.children(name, schema)[0]
             fields[name] = [
@@ -260,7 +264,7 @@ class Whole:
 
     def _flatbuffer(self, excerpt: Excerpt, contents: Contents, moves: Moves) -> list[Part]:
         root = _Tables(self, excerpt, contents, moves).root()
-        return self.model.source.parts(transplant(self.model.wire, self.model.schema, root))
+        return self.model.source.parts(Writer(self.references.old).write(root))
 
     def entries(self, kept: SubgraphSelection, *, same_ends: bool) -> tuple[Entries, tuple[Finding, ...]]:
         """Return the metadata of a model with these subgraphs, and notes on dropped entries.

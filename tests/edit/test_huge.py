@@ -18,7 +18,7 @@ from benchmarks.huge_models import HUGE_BYTES, LOOKUPS, ROW_BYTES, TABLES, huge
 from circletools.edit.compact import compact
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, ModelFormatError
-from circletools.flatbuf import compact as flatbuf_compact
+from circletools.flatbuf import writer as flatbuf_writer
 from circletools.model.model import open_model
 from circletools.storage.platform import CAN_TELL_HOLES
 from tests.kit.build import Raw
@@ -160,9 +160,9 @@ def test_compact_cannot_cross_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """It can make a file longer: it aligns what was misaligned."""
     with open_model(bytes_of("tflite/cnn")) as model:
         size = compact(model, tmp_path / "out.tflite")
-        monkeypatch.setattr(flatbuf_compact, "MAX_FLATBUFFER_BYTES", size)
+        monkeypatch.setattr(flatbuf_writer, "MAX_FLATBUFFER_BYTES", size)
         assert compact(model, tmp_path / "out.tflite") == size
-        monkeypatch.setattr(flatbuf_compact, "MAX_FLATBUFFER_BYTES", size - 1)
+        monkeypatch.setattr(flatbuf_writer, "MAX_FLATBUFFER_BYTES", size - 1)
         with pytest.raises(EditError, match="2 GiB"):
             compact(model, tmp_path / "more.tflite")
     assert [path.name for path in tmp_path.iterdir()] == ["out.tflite"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from circletools.edit.edit import ModelEdit
+from circletools.flatbuf.layout import data_alignment
 from circletools.model.model import open_model
 from tests.kit.support import (
     EXTERNAL,
@@ -25,6 +26,7 @@ from tests.kit.support import (
     put,
     read,
     target,
+    u32,
     unpacked,
     value_of,
     with_entry,
@@ -106,7 +108,8 @@ def test_new_data_is_aligned(size: int) -> None:
     for index in range(len(read(data)["buffers"]), len(read(after)["buffers"])):
         buffer = locate(after, "buffers", index)
         if find_field(after, buffer, 0):
-            assert (target(after, field_at(after, buffer, 0)) + 4) % 16 == 0
+            at = target(after, field_at(after, buffer, 0))
+            assert (at + 4) % data_alignment(u32(after, at)) == 0
 
 
 @pytest.mark.parametrize(("size", "alignment"), [((16 << 20) - 1, 64), (16 << 20, 4096)])
@@ -177,7 +180,7 @@ def test_ten_edits_need_no_more_room_than_one(name: str) -> None:
     after = noted(after, "last", b"y" * 50)
     once = edited(data, note("entry 1", b"x"), note("last", b"y" * 50))
     assert by_content(read(after)) == by_content(read(once))
-    assert len(after) <= len(once)
+    assert len(after) <= len(once) + 64
 
 
 @pytest.mark.parametrize("name", SOME)

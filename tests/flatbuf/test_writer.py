@@ -1,4 +1,4 @@
-"""Objects of one flatbuffer copied into another: all that is named, once, aligned, with what is replaced."""
+"""Objects of one flatbuffer written into another: all that is named, once, aligned, with what is replaced."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise, product
 
+import numpy as np
 import pytest
 
 from circletools.errors import EditError, ModelFormatError
+from circletools.flatbuf import writer as module
 from circletools.flatbuf.columns import Tables
-from circletools.flatbuf.inert import Inert
-from circletools.flatbuf.transplant import Altered, Keep, Value, end_of, transplant
+from circletools.flatbuf.tables import FileOffsets, NewTable, OldTables, Value
 from circletools.flatbuf.verify import walk
+from circletools.flatbuf.writer import Chunk, Writer
+from circletools.model.external import FILE_OFFSETS
 from circletools.model.model import open_model
-from tests.kit.build import Raw, Shared, Table
+from tests.kit.build import Build, Raw, Shared, Table
 from tests.kit.every_field import SOME, difference, every_field
 from tests.kit.objects import file_of, objects, wire_of
 from tests.kit.support import bytes_of, entry_at, put, put_u32, u32
@@ -22,13 +25,27 @@ from tests.kit.support import bytes_of, entry_at, put, put_u32, u32
 every_field = cache(every_field)
 
 
-def copied(data: bytes, fields: Mapping[str, Value] | None = None, at: int | None = None) -> bytes:
-    """Return the file with fields of the root replaced, by name."""
+def chunks_of(
+    data: bytes, fields: Mapping[str, Value | None] | None = None, offsets: FileOffsets | None = None, moved: int = 0
+) -> list[Chunk]:
+    """Return the pieces of the file with fields of the root replaced; with `offsets`, equal data stands once."""
     wire, schema, root = wire_of(data)
-    root_type = schema.tables["Model"]
-    slots = {root_type.by_name[name].slot: value for name, value in (fields or {}).items()}
-    parts = transplant(wire, schema, Altered(root_type, root if at is None else at, slots))
+    old = OldTables(wire, schema)
+    table = old.copy("Model", root)
+    table.update(fields or {})
+    return Writer(old, offsets, moved, merges=offsets is not None).write(table)
+
+
+def joined(data: bytes, parts: list[Chunk]) -> bytes:
     return b"".join(part if isinstance(part, bytes) else data[slice(*part)] for part in parts)
+
+
+def copied(data: bytes, fields: Mapping[str, Value | None] | None = None) -> bytes:
+    return joined(data, chunks_of(data, fields))
+
+
+def compacted(data: bytes, offsets: FileOffsets | None = None, moved: int = 0) -> bytes:
+    return joined(data, chunks_of(data, None, offsets or {}, moved))
 
 
 def tables_of(data: bytes, name: str) -> Tables:
@@ -36,11 +53,13 @@ def tables_of(data: bytes, name: str) -> Tables:
     return walk(wire, schema).tables[name]
 
 
-def altered(data: bytes, name: str, row: int = 0, /, **fields: Value) -> Altered:
+def altered(data: bytes, name: str, row: int = 0, /, **fields: Value | None) -> NewTable:
     """Return a table of the file with fields replaced; row -1 is none of the file."""
-    found = wire_of(data)[1].tables[name]
+    wire, schema, _ = wire_of(data)
     at = int(tables_of(data, name).at[row]) if row >= 0 else 0
-    return Altered(found, at, {found.by_name[field].slot: value for field, value in fields.items()})
+    table = OldTables(wire, schema).copy(name, at) if at else NewTable(schema.tables[name])
+    table.update(fields)
+    return table
 
 
 def sound(data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -78,6 +97,10 @@ def test_a_copy_is_sound_says_the_same_and_is_copied_to_itself(name: str) -> Non
     assert len(set(small)) == len(small)
     assert {path for path in difference(data, after) if not path.endswith("offset")} == set()
     assert copied(after) == after
+    least = compacted(data)
+    once = [one for one in sound(least) if one[0] in ("vtable", "string", "bytes")]
+    assert len(set(once)) == len(once)
+    assert compacted(least) == compacted(after) == least
 
 
 def model() -> bytes:
@@ -132,17 +155,6 @@ def test_a_default_replaces_what_is_written() -> None:
     assert difference(model(), copied(model(), {"version": b"\0\0\0\0"})) == {"version": (3, 0)}
 
 
-def test_a_table_of_no_file() -> None:
-    data = model()
-    buffers: list[int | Altered] = [altered(data, "Buffer", -1), altered(data, "Buffer", -1, data=b"12345")]
-    after = copied(data, {"version": b"\x09\0\0\0", "buffers": buffers, "description": None}, 0)
-    assert list(sound(after))
-    found = {"version": (9,), "buffers": (2,)}
-    assert {path: (value[1],) for path, value in difference(file_of(Table("Model")), after).items()} == {
-        **found, "buffers[0]": ("Buffer",), "buffers[1]": ("Buffer",), "buffers[1].data": (list(b"12345"),)
-    }  # fmt: skip
-
-
 def test_an_operator_in_a_new_form_keeps_its_options() -> None:
     data = model()
     operator = altered(data, "Operator", 0, custom_options=b"options")
@@ -173,7 +185,7 @@ def test_equal_data_stands_once_while_it_is_small() -> None:
         values = [Table("Buffer", data=b"x" * size), Table("Buffer", data=b"x" * size)]
         data = file_of(Table("Model", buffers=[Table("Buffer"), *values]))
         assert [one.kind for one in objects(copied(data))].count("bytes") == times
-        new: list[int | Altered] = [altered(data, "Buffer", -1, data=b"y" * size) for _ in range(2)]
+        new: list[int | NewTable] = [altered(data, "Buffer", -1, data=b"y" * size) for _ in range(2)]
         assert [one.kind for one in objects(copied(data, {"buffers": new}))].count("bytes") == times
         long = [Table("Tensor", name="n" * (size - 1)) for _ in range(2)]
         data = file_of(Table("Model", subgraphs=[Table("SubGraph", tensors=long)]))
@@ -196,8 +208,7 @@ def test_long_data_is_a_range_of_the_old_file() -> None:
             value = b"\1\0\0\0" * (size // 4)
             root = Table("Model", metadata_buffer=[1] * (size // 4), description="te")
         data = file_of(root)
-        wire, schema, at = wire_of(data)
-        parts = transplant(wire, schema, Altered(schema.tables["Model"], at, {}))
+        parts = chunks_of(data)
         start = data.index(value)
         assert [part for part in parts if isinstance(part, tuple)] == [(start, start + size)] * streamed
         assert difference(data, copied(data)) == {}
@@ -255,18 +266,6 @@ def test_a_union_without_its_code_is_refused() -> None:
         copied(data)
 
 
-def test_fields_that_lie_over_each_other_are_refused() -> None:
-    raw = Raw()
-    data = bytearray(raw.finish(raw.table({0: ("u32", 3), 5: raw.ints([1])})))
-    vtable = objects(bytes(data))[0].start
-    data[vtable + 4 : vtable + 6] = data[vtable + 14 : vtable + 16]
-    with pytest.raises(EditError, match=r"overlaps another field"):
-        copied(bytes(data))
-    data[vtable + 4 : vtable + 6] = b"\2\0"
-    with pytest.raises(EditError, match=r"Model.version overlaps another field"):
-        copied(bytes(data))
-
-
 # --- deprecated fields, which the walk does not look at -----------------------------------------------------
 
 
@@ -302,44 +301,59 @@ def test_a_deprecated_field_outside_the_file_is_refused() -> None:
     table = next(one.start for one in objects(data) if one.kind == "SignatureDef")
     entry = entry_at(data, table, 3)
     for offset in (len(data) - table - 3, 60_000):
-        with pytest.raises(ModelFormatError, match="a SignatureDef ends outside the file"):
+        with pytest.raises(ModelFormatError, match=r"SignatureDef\.deprecated_tag lies outside the file"):
             copied(put(data, entry, offset.to_bytes(2, "little")))
 
 
-@pytest.mark.parametrize(
-    "root",
-    [
-        Table("Model", metadata_buffer=[1, 2, 3]),
-        Table("Model", description="five."),
-        Table("Model", buffers=[]),
-        Table("Model", buffers=[Table("Buffer", data=b"12345")]),
-        Table("Model", buffers=[Table("Buffer")]),
-        Table("Model", version=3),
-    ],
-    ids=["numbers", "text", "references", "bytes", "a table", "the root"],
-)
-def test_an_object_of_any_kind_may_be_the_last(root: Table) -> None:
-    data = file_of(root) + bytes(16)
-    wire, schema, at = wire_of(data)
-    keep = Keep(Inert(wire, schema, lambda: walk(wire, schema)), {}, 0)
-    assert end_of(wire, schema, Altered(schema.tables["Model"], at, {}), keep) == max(
-        one.end for one in objects(data)
-    )
+def test_more_than_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytes_of("circle/mlp")
+    monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(compacted(data)))
+    compacted(data)
+    monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(compacted(data)) - 1)
+    with pytest.raises(EditError, match="exceed 2 GiB"):
+        compacted(data)
 
 
-def layout(data: bytes) -> list[str]:
-    return [f"{one.kind} {one.start} {one.end - one.start}" for one in objects(data)]
+# --- equal data and positions in the file -------------------------------------------------------------------
 
 
-def test_where_everything_goes() -> None:
-    data = model()
-    assert layout(copied(data)) == [
-        *("Model 16 20", "vtable 38 14", "vector 52 8", "SubGraph 60 16", "vtable 76 12"),
-        *("vector 88 16", "Tensor 104 20", "vtable 124 16", "vector 140 16", "Tensor 156 12"),
-        *("string 168 13", "Tensor 184 12", "vtable 198 14", "string 212 8", "QuantizationParameters 220 12"),
-        *("vtable 232 12", "vector 244 8", "vector 252 12", "vector 264 8", "vector 272 8"),
-        *("Operator 280 20", "vtable 302 14", "vector 316 12", "vector 328 8", "SoftmaxOptions 336 8"),
-        *("string 344 11", "vector 356 24", "Buffer 380 4", "vtable 384 4", "Buffer 388 8"),
-        *("bytes 396 20", "Buffer 420 8", "bytes 428 13", "Buffer 444 8", "bytes 452 7"),
-        *("Buffer 460 8", "vtable 470 6", "bytes 476 24"),
-    ]  # fmt: skip
+def with_data(*values: bytes) -> bytes:
+    return file_of(Table("Model", buffers=[Table("Buffer"), *(Table("Buffer", data=value) for value in values)]))
+
+
+def test_equal_data_stands_once_and_other_data_for_itself() -> None:
+    for size in (1, 63, 64, 65, 66, 1000):
+        one, other = bytes(size), bytes(size - 1) + b"\1"
+        data = with_data(one, other, one, other)
+        small = compacted(data)
+        assert difference(data, small) == {}
+        assert [small[each.start + 4 : each.end] for each in objects(small) if each.kind == "bytes"] == [one, other]
+
+
+def test_positions_in_the_file_are_moved() -> None:
+    for moved in (0, 8, -16):
+        build = Build()
+        build.graph()
+        for offset in (0, 1, 1000, 2000):
+            build.buffer(offset=offset, size=5)
+        data = build.to_bytes("circle")
+        wire, schema, _ = wire_of(compacted(data, FILE_OFFSETS, moved))
+        buffers = walk(wire, schema).tables["Buffer"]
+        assert sorted(buffers.scalars("offset").tolist()) == [0, 0, 1, 1000 + moved, 2000 + moved]
+        assert np.count_nonzero(buffers.scalars("size")) == 4
+
+
+def test_positions_in_options_are_moved() -> None:
+    """The functions get the bytes of the field, and what they return is written."""
+    seen: list[tuple[bytes, int]] = []
+
+    def move(raw: bytes, by: int) -> bytes | None:
+        seen.append((raw, by))
+        return raw.upper() if raw.startswith(b"p") else None
+
+    operators = [Table("Operator", custom_options=value) for value in (b"plain", b"place", b"other", b"place")]
+    data = file_of(Table("Model", subgraphs=[Table("SubGraph", operators=operators)]))
+    wire, schema, _ = wire_of(compacted(data, {("Operator", "custom_options"): move}, 7))
+    found = walk(wire, schema).tables["Operator"].strings("custom_options")
+    assert sorted(found) == [b"PLACE", b"PLACE", b"PLAIN", b"other"]
+    assert sorted(seen) == [(b"other", 7), (b"place", 7), (b"place", 7), (b"plain", 7)]
