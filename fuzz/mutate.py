@@ -14,7 +14,7 @@ import numpy as np
 
 from circletools.errors import CircleToolsError
 from circletools.flatbuf.columns import Tables, Vectors
-from circletools.flatbuf.prefix import MARKER
+from circletools.flatbuf.overlay import MARKER
 from circletools.model.model import Model, open_model
 
 _INTERESTING = (

@@ -19,8 +19,7 @@ from circletools.edit.editable import original_start
 from circletools.errors import InvalidInputError, ModelFormatError, TableFormatError
 from circletools.findings import Finding
 from circletools.flatbuf.columns import Wire
-from circletools.flatbuf.comparison import Difference, Kind
-from circletools.flatbuf.leaves import same_bytes
+from circletools.flatbuf.comparison import Difference, Kind, same_bytes
 from circletools.flatbuf.verify import walk
 from circletools.metadata.stamp import Freshness
 from circletools.model.bundles import archive_files

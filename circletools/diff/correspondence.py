@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from circletools.diff.alignment import Alignment, Indices, Keys
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, places_in_rows
-from circletools.flatbuf.comparison import Comparison, Difference, Pairs
-from circletools.flatbuf.leaves import first_differing_byte, same_bytes
+from circletools.flatbuf.comparison import Comparison, Difference, Pairs, first_differing_byte, same_bytes
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.external import FILE_OFFSETS, external_data

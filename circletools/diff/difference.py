@@ -14,8 +14,7 @@ from circletools.diff.beside import affinity_differences, file_differences, meta
 from circletools.diff.comparison import ModelComparison
 from circletools.errors import CircleToolsError, UsageError
 from circletools.findings import Finding
-from circletools.flatbuf.comparison import Difference
-from circletools.flatbuf.leaves import first_differing_byte, same_bytes
+from circletools.flatbuf.comparison import Difference, first_differing_byte, same_bytes
 from circletools.model.model import Model
 from circletools.wording import Items, Tabular, counted, suggestion
 

@@ -12,7 +12,7 @@ import numpy as np
 from circletools.diff.alignment import Indices
 from circletools.diff.difference import ModelDifference
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.leaves import same_bytes
+from circletools.flatbuf.comparison import same_bytes
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
 from circletools.origin.modules import module_tree

@@ -32,8 +32,7 @@ from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Direction, Ends, Signatures
 from circletools.errors import UsageError
 from circletools.findings import Finding
-from circletools.flatbuf.overlay import Overlay
-from circletools.flatbuf.prefix import write_prefix
+from circletools.flatbuf.overlay import Overlay, write_prefix
 from circletools.flatbuf.tables import FieldValue, NewTable, References
 from circletools.model.external import FILE_OFFSETS
 from circletools.model.model import Model, open_model

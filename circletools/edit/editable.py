@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from circletools.errors import EditError, ModelFormatError
 from circletools.flatbuf.columns import Wire
-from circletools.flatbuf.prefix import find_base
+from circletools.flatbuf.overlay import find_base
 from circletools.flatbuf.verify import walk
 from circletools.model.external import external_data
 from circletools.model.model import Model, open_model

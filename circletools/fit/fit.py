@@ -35,7 +35,7 @@ from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
 from circletools.origin.source import NOTHING
 from circletools.soundness.refusals import refusals
-from circletools.soundness.signature_findings import end_findings
+from circletools.soundness.soundness import end_findings
 from circletools.soundness.windows import large_windows
 from circletools.wording import Items
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from struct import Struct, unpack_from
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -355,3 +356,14 @@ def unknown_slots(tables: Tables) -> NDArray[np.bool_]:
         some = np.logical_or.reduceat(beyond.flat() != 0, beyond.splits()[:-1])
         unknown[long] = some[which]
     return unknown
+
+
+_TABLE, _VTABLE = Struct("<i"), Struct("<H")
+
+
+def field_offsets(memory: memoryview, at: int) -> dict[int, int]:
+    """Return the offsets of the fields of the table at `at`, by slot; the whole vtable must lie in the file."""
+    vtable = at - _TABLE.unpack_from(memory, at)[0]
+    slots = _VTABLE.unpack_from(memory, vtable)[0] // 2 - 2
+    entries = unpack_from(f"<{slots}H", memory, vtable + 4) if slots > 0 else ()
+    return {slot: offset for slot, offset in enumerate(entries) if offset}

@@ -9,8 +9,7 @@ from struct import Struct
 
 import numpy as np
 
-from circletools.flatbuf.columns import Positions, Tables, Wire
-from circletools.flatbuf.layout import field_offsets
+from circletools.flatbuf.columns import Positions, Tables, Wire, field_offsets
 from circletools.flatbuf.schema import Field, Schema
 
 _U4 = Struct("<I")

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from circletools.errors import EditError, ModelFormatError, UsageError
-from circletools.flatbuf.columns import Positions, Wire, vectors_at
-from circletools.flatbuf.layout import field_offsets
+from circletools.flatbuf.columns import Positions, Wire, field_offsets, vectors_at
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 from circletools.flatbuf.verify import Reachable
 

@@ -14,13 +14,14 @@ from itertools import groupby
 from struct import Struct
 from typing import NamedTuple, cast
 
+import numpy as np
+
 from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, too_large
-from circletools.flatbuf.layout import data_alignment, place_fields, vtable_bytes
 from circletools.flatbuf.schema import OFFSET, Field
 from circletools.flatbuf.tables import FileOffsets, NewTable, OldTables
 
 _I4, _U4 = Struct("<i"), Struct("<I")
-_LARGEST_ALIGNMENT = 16
+DATA_ALIGNMENT = 16  # for byte vectors of at least this length; the schemas declare force_align: 16
 _STREAMED_BYTES = 1 << 16  # longer data is not copied into memory
 _SMALL_BYTES = 64  # equal data up to this length is written once
 
@@ -68,7 +69,7 @@ class Writer:
         self.vtables: dict[bytes, int] = {}
         self.layouts: dict[tuple[str, frozenset[int]], _Layout] = {}
 
-    def write(self, root: NewTable, header: bytes = b"", alignment: int = _LARGEST_ALIGNMENT) -> list[Chunk]:
+    def write(self, root: NewTable, header: bytes = b"", alignment: int = DATA_ALIGNMENT) -> list[Chunk]:
         """Return the flatbuffer: root offset, identifier, `header`, padding to a multiple of `alignment`, objects.
 
         Raises EditError if it would exceed 2 GiB, or an unknown field of a copied table could be a reference.
@@ -231,3 +232,43 @@ def _joined(chunks: list[Chunk]) -> list[Chunk]:
         some = list(group)
         result += some if is_range else [b"".join(cast(list[bytes], some))]
     return result
+
+
+# --- layout ---------------------------------------------------------------------------------------------------
+
+
+def align(position: int, alignment: int) -> int:
+    """Return the first multiple of `alignment` at or after `position`."""
+    return (position + alignment - 1) // alignment * alignment
+
+
+def data_alignment(length: int) -> int:
+    """Return the alignment for a byte vector of `length` bytes: 16, or less for a shorter vector."""
+    return next(alignment for alignment in (DATA_ALIGNMENT, 8, 4, 1) if length >= alignment or alignment == 1)
+
+
+def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int, int]:
+    """Place fields after a table's vtable offset with minimal padding.
+
+    Return the fields with their offsets, and the size and alignment of the table.
+    """
+    order = sorted(fields, key=lambda item: (-item.width, item.slot))
+    placed, end = [], 4
+    while order:
+        # Take the first field that needs no padding here, or else the widest one.
+        item = next((item for item in order if end % item.width == 0), order[0])
+        order.remove(item)
+        end = align(end, item.width)
+        placed.append((item, end))
+        end += item.width
+    return placed, end, max((4, *(item.width for item in fields)))
+
+
+def vtable_bytes(placed: Sequence[tuple[int, int]], size: int) -> bytes:
+    """Return the vtable of a table of `size` bytes with fields in these slots at these offsets."""
+    slots = max((slot for slot, _ in placed), default=-1) + 1
+    vtable = np.zeros(2 + slots, "<u2")
+    vtable[:2] = 4 + 2 * slots, size
+    for slot, offset in placed:
+        vtable[2 + slot] = offset
+    return vtable.tobytes()

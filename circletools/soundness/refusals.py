@@ -17,10 +17,9 @@ from circletools.errors import UsageError
 from circletools.findings import Finding, Findings
 from circletools.model.model import Model
 from circletools.model.verify import breaks_graph, check_model
-from circletools.soundness.name_findings import name_findings
 from circletools.soundness.operator_findings import unresolved_findings
 from circletools.soundness.shape_findings import shape_findings
-from circletools.soundness.soundness import operation_findings
+from circletools.soundness.soundness import name_findings, operation_findings
 from circletools.wording import suggestion
 
 _OPERANDS = r"\.(inputs\[\d+\]|outputs\[\d+\](?!: tensor -1 )|opcode_index)"

@@ -10,8 +10,8 @@ import pytest
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import REPEATED_BYTES, Vectors, Wire
-from circletools.flatbuf.layout import align, data_alignment, vtable_bytes
-from circletools.flatbuf.leaves import differing_vectors, first_difference, first_differing_byte, same_bytes
+from circletools.flatbuf.comparison import differing_vectors, first_difference, first_differing_byte, same_bytes
+from circletools.flatbuf.writer import align, data_alignment, vtable_bytes
 
 PIECE = 1 << 20
 

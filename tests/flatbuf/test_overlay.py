@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from circletools.edit.edit import ModelEdit
-from circletools.flatbuf.layout import data_alignment
+from circletools.flatbuf.writer import data_alignment
 from circletools.model.model import open_model
 from tests.kit.support import (
     EXTERNAL,

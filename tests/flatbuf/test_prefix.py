@@ -10,8 +10,7 @@ import pytest
 
 from circletools.errors import EditError, UsageError
 from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Wire
-from circletools.flatbuf.overlay import Overlay
-from circletools.flatbuf.prefix import MARKER, find_base, write_prefix
+from circletools.flatbuf.overlay import MARKER, Overlay, find_base, write_prefix
 from circletools.flatbuf.tables import FileOffsets, NewTable
 from circletools.flatbuf.verify import walk
 from circletools.model.external import FILE_OFFSETS
