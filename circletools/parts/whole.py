@@ -116,7 +116,9 @@ class _Tables:
         }  # fmt: skip
         return self.old.references.fields(owner, row, new if tensors is None else {**new, "tensor": tensors})
 
-    def tensor(self, row: int, tensors: NewIndex | None, name: bytes | None = None, *, real: bool = False) -> NewTable:
+    def tensor(
+        self, row: int, tensors: NewIndex | None, name: bytes | None = None, *, real: bool = False
+    ) -> NewTable:
         name = b"%d" % row if self.excerpt.anonymous else name
         fields = self.fields("Tensor", row, tensors) | ({} if name is None else {"name": name})
         fields |= {"type": None, "quantization": None} if real else {}  # FLOAT32 is the default of the schema
