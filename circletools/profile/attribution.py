@@ -204,7 +204,6 @@ def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace, origins:
     ignored = f"marks that are not operators of the model (ignored): {', '.join(found.ignored)}"
     for some, code, message in (
         (found.others, "OTHER_MODELS", f"executions of other models (left out): {found.others}"),
-        (found.incomplete, "INCOMPLETE_EVENTS", f"unmatched begin or end events (ignored): {found.incomplete}"),
         (found.ambiguous, "AMBIGUOUS_OPERATORS", even),
         (found.unchecked, "UNCHECKED_OPERATORS", f"{unchecked}: {found.unchecked}"),
         (found.ignored, "IGNORED_MARKS", ignored),
@@ -218,6 +217,13 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
     if len(threads) > 1:
         message = f"operators ran on threads {', '.join(map(str, threads[:8]))}; select one with `thread=`"
         yield Finding("SEVERAL_THREADS", "info", trace.name, message)
+    if trace.incomplete:
+        what = (
+            "the report is cut; tables without their end"
+            if trace.averaged
+            else "unmatched begin or end events (ignored)"
+        )
+        yield Finding("INCOMPLETE_EVENTS", "info", trace.name, f"{what}: {trace.incomplete}")
     if trace.skipped:
         message = f"executions at the beginning (left out): {trace.skipped}"
         yield Finding("SKIPPED_EXECUTIONS", "info", trace.name, message)

@@ -25,7 +25,14 @@ from circletools.profile.compare import (
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.timeline import APP_PHASES, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING
-from circletools.trace.operators.profile import NORMAL_QUARTILE, OperatorRun, OperatorTrace, Runtime, self_times
+from circletools.trace.operators.profile import (
+    NORMAL_QUARTILE,
+    OperatorRun,
+    OperatorTrace,
+    Runtime,
+    known_executions,
+    self_times,
+)
 from circletools.wording import Attributes, Tabular
 
 _NEW = 1 << 20  # the first number of an added row, above those of all earlier rows
@@ -43,10 +50,10 @@ _Times = dict[_Key | None, Samples]
 
 @dataclass(frozen=True, slots=True)
 class ComparedProfile(Attributes):
-    """A recording in a comparison."""
+    """A recording in a comparison; `executions` is None if its averages do not state their number."""
 
     runtime: Runtime
-    executions: int
+    executions: int | None
     averaged: bool
 
 
@@ -108,7 +115,12 @@ def compare_profiles(
     found = zip(series, _places(series), compared, strict=True)
     rows = [ComparedOperator(*place, _present(key, time, times)) for key, place, time in found]
     first, second = (
-        tuple(ComparedProfile(trace.runtime, trace.executions, trace.averaged) for trace in side)
+        tuple(
+            ComparedProfile(
+                trace.runtime, known_executions(trace.executions, trace.averaged, trace.whole), trace.averaged
+            )
+            for trace in side
+        )
         for side in sides[:2]
     )
     return ProfileComparison(first, second, threshold_percent, tuple(rows))

@@ -14,6 +14,7 @@ from circletools.profile.joining import Place, Time
 from circletools.render.executions import Rank, program_runs_text, ranks, whole_cells, whole_json, without_model
 from circletools.render.origins import with_line
 from circletools.render.table import places_json, shorter, table_csv, table_text
+from circletools.trace.operators.profile import known_executions
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
 
 EVERY = ("type", "operator", "source", "module")
@@ -41,7 +42,9 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
     """Return the JSON document."""
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
-        **{name: getattr(attribution, name) for name in ("runtime", "executions", "averaged")},
+        "runtime": attribution.runtime,
+        "executions": known_executions(attribution.executions, attribution.averaged, attribution.whole),
+        "averaged": attribution.averaged,
         "incomplete_events": attribution.incomplete,
         "unchecked_operators": attribution.unchecked,
         "ignored_marks": list(attribution.ignored),
@@ -179,12 +182,12 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
     several, executions = attribution.executions > 1, counted(attribution.executions, "execution")
     if attribution.averaged:
         runs = attribution.whole.runs if attribution.whole.runs != attribution.executions else None
-        known = several or attribution.whole.runs
+        known = known_executions(attribution.executions, True, attribution.whole)
         executions = f"averages of {counted(runs, 'run') if runs else executions}" if known else "averages"
     else:
         each = f", {microseconds(attribution.total_ns // attribution.executions)} us each" if several else ""
         executions += f", {microseconds(attribution.total_ns)} us in all{each}"
-    yield f"{attribution.runtime}: {executions}; {_coverage(attribution)}"
+    yield f"{attribution.whole.program or attribution.runtime}: {executions}; {_coverage(attribution)}"
     yield from table_text(list(whole_cells(attribution)))
     yield from program_runs_text(attribution, min(top, _FEW) if attribution.operators else top and max(top, _MANY))
     if "type" in by:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Time
 from circletools.render.table import table_text
-from circletools.trace.operators.profile import Whole
+from circletools.trace.operators.profile import Whole, known_executions
 from circletools.wording import counted, milliseconds
 
 _ADDED = (" peak", " more than at the start")
@@ -74,11 +74,12 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         ("memory", megabytes + ("" if initial is None else f", {initial / (1 << 20):.1f} after initialization")),
     ]
     if attribution.runtime == "benchmark_model":
-        lacking = [name for name, text in figures if not text and name != "options"]
+        known = ("options", "first run" if whole.first_operators_ns else "")
+        lacking = [name for name, text in figures if not text and name not in known]
         lacking += [*absent, *(["model's name"] if size and not whole.model else [])]
         lacking += ["spread"] * (not whole.range_ns) + ["percentiles"] * (len(whole.range_ns) == 3)
         lacking += ["times without the profiler"] * bool(attribution.operators)
-        lacking += ["number of runs"] * (attribution.executions == 1 and whole.runs is None)
+        lacking += ["number of runs"] * (known_executions(attribution.executions, True, whole) is None)
         lacking += ["times of single runs"] * (whole.runs != 1) + ["device", "energy"]
         figures.append(("not in the log", ", ".join(lacking)))
     for name, text in figures:

@@ -191,9 +191,9 @@ def test_the_notes_of_an_attribution() -> None:
     odd = OperatorRun(0, 0, "New", "", 0, 5, 0)
     trace = OperatorTrace("onert", (odd, odd._replace(operator=1), odd), 1, incomplete=3, name="t.json")
     assert told(with_origins, trace) == [
-        ("INCOMPLETE_EVENTS", "info", "t.json", "unmatched begin or end events (ignored): 3"),
         ("UNCHECKED_OPERATORS", "info", "t.json",
          "operators not checked against the model, because their names are unknown: 2"),
+        ("INCOMPLETE_EVENTS", "info", "t.json", "unmatched begin or end events (ignored): 3"),
     ]  # fmt: skip
     marks = OperatorTrace("litert", tuple(odd._replace(name=name) for name in ("z", "a", "z")), 1, name="t")
     assert told(with_origins, marks) == [

@@ -102,8 +102,10 @@ def test_text(name: str, lines: Callable[[], Iterator[str]]) -> None:
 def test_text_of_some_tables() -> None:
     by_delegate = replace(FOUND.operators[1], backends=("TfLiteGpuDelegateV2",))
     found = replace(FOUND, averaged=True, executions=1, added=(), operators=(by_delegate, *FOUND.operators[2:]))
+    found = replace(found, whole=replace(FOUND.whole, program="label_image"))
+    assert attribution_json(found, [])["executions"] is None
     lines = list(attribution_text(found, ["module"]))
-    assert (lines[0], lines[8]) == ("onert: averages; 1 of 4 operators timed, 2 more in 1 group", "modules")
+    assert (lines[0], lines[8]) == ("label_image: averages; 1 of 4 operators timed, 2 more in 1 group", "modules")
     assert list(attribution_text(found, ["type"]))[-3].endswith(
         "0.701  35.0%      4    0.175  3          -        in TfLiteGpuDelegateV2"
     )

@@ -56,6 +56,12 @@ def test_commas_in_types_and_names(text: bool, start: bool) -> None:
     ]
 
 
+def test_reports_that_are_cut() -> None:
+    report = as_report([AWKWARD, Row(0, "ADD", "[a]:4", [5, 7])], 2)
+    ends = (len(report), report.index(b"Timings"), report.index(b"ADD") + 9)
+    assert [read_profile(report[:end]).incomplete for end in ends] == [0, 1, 1]
+
+
 def test_names_without_an_index_are_in_the_model_s_order() -> None:
     report = as_report([Row(0, "ADD", "[a]:7", [9]), Row(0, "X", "X/0", [1]), Row(0, "MUL", "[b]:8", [5])], 1)
     found = read_profile(report.replace(b"]:7", b"]").replace(b"]:8", b"]"))

@@ -50,6 +50,7 @@ _BEGIN = re.compile(r"STARTING!$|(?:Log parameter values verbosely|Min num runs)
 _TIMINGS = re.compile(r"nference timings in us: .*|nference \(avg\): +\S+ ms.*")
 _NEXT = re.compile(r"[Cc]reated|applied|Replacing|Initialized |(?<!s\): )count=")  # of another run of the program
 
+_ALL = 99  # per cent; all shares of a table, allowing for rounding of its total
 _LONGEST = 1000  # of a line with figures; searching takes time quadratic in the length
 _INIT, _FIRST, _MEAN = "initialization_ns", "first_ns", "mean_ns"
 _NUMERAL = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
@@ -128,13 +129,14 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Section:
-    """The table of one subgraph or, if `delegates`, of what ran inside delegates."""
+    """The table of one subgraph or, if `delegates`, of what ran inside delegates; if `open`, its end is missing."""
 
     subgraph: int = 0
     delegates: bool = False
     rows: list[_Row] = field(default_factory=list)
     count: int = 0
     mean_us: Decimal = Decimal(0)
+    open: bool = False
 
 
 def parse(data: bytes) -> OperatorTrace:
@@ -191,7 +193,7 @@ def _sections(lines: Sequence[str], marks: Sequence[int]) -> tuple[list[_Section
         elif line.endswith("Delegate internal:"):
             section = _Section(delegates=True)
         elif match := _COUNT.search(line):
-            section.count, section.mean_us = int(match[1]), Decimal(match[2] or 0)
+            section.count, section.mean_us, section.open = int(match[1]), Decimal(match[2] or 0), False
         elif match := _TITLE.search(line):
             title = match[1]
             if title == _RUN_ORDER and not _HEADER.search(lines[at + 1] if at + 1 < len(lines) else ""):
@@ -199,11 +201,12 @@ def _sections(lines: Sequence[str], marks: Sequence[int]) -> tuple[list[_Section
         elif at >= end and (match := _HEADER.search(line)):
             rows, end = _rows(lines, at, match)
             # The operators are listed again, ordered by time; without titles, only the rows show it.
-            whole = not title or (title == "Top by Computation Time" and sum(row.percent for row in rows) > 99)
+            whole = not title or (title == "Top by Computation Time" and sum(row.percent for row in rows) > _ALL)
             if title == _RUN_ORDER or (whole and not {*section.rows} >= {*rows}):
                 if not sections or sections[-1] is not section:  # else a second table continues it
                     sections.append(section)
                 section.rows += rows
+                section.open = title == _RUN_ORDER or 0 < sum(row.percent for row in rows) < _ALL
             title = ""
     return initial, sections
 
@@ -239,7 +242,7 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
                 for name in ("share", "first")
             )
             rows.append(_Row(match["kind"], Decimal(mean), share, calls, match["name"], first))
-        elif own:  # else another program's line between those of a log
+        elif own and (not rows or number < len(lines) - 1):  # else another program's line in a log, or half a line
             raise InvalidInputError("the row does not match the table's columns", location=str(number + 1))
     return rows, len(lines)
 
@@ -266,7 +269,8 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
     if not runs and whole.mean_ns is None:
         raise nothing_found("the tables of the report list no operators")
     whole = replace(whole, parts=tuple(parts), others=tuple(others), first_operators_ns=first_ns or None)
-    return OperatorTrace("benchmark_model", tuple(runs), executions, averaged=True, inside=tuple(inside), whole=whole)
+    cut = sum(section.open for section in sections)
+    return OperatorTrace("benchmark_model", tuple(runs), executions, True, tuple(inside), cut, whole=whole)
 
 
 def _places(rows: Sequence[_Row]) -> list[int | None]:
@@ -287,6 +291,7 @@ def _figures(lines: Iterable[str]) -> Whole:
     words = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in _found(lines, _DELEGATED))
     options = {(match[1] or match[2]).replace("_", " ").lower(): match[3] for match in _found(lines, (_OPTION,))}
     values: dict[str, Any] = {"delegates": tuple(words), "options": tuple(options.items())}
+    values["program"] = "label_image" * any("average time: " in line for line in lines)
     values |= {"model": _named(models[-1]) if models else "", "warm_up_ns": tuple(means[-1:])}
     for pattern, names, unit in _FIGURES:
         for match in _found(lines, (pattern,)):

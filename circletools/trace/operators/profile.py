@@ -52,8 +52,9 @@ class Whole(Attributes):
     of parts of initialization, `model_bytes` the size of the file `model`, and `delegates` what a log states about
     delegates. `others` holds rows that are not operators: name, mean time, and calls per run (0 if not in every run).
     `warm_up_ns` holds the mean of the warm-up and, if known, its minimum and maximum; `first_operators_ns` is the
-    time of all operators in the first run; `options` are those that a log shows. If the program ran several times,
-    `sessions` has the figures of each run, and these are number `session` of them.
+    time of all operators in the first run; `options` are those that a log shows; `program` is the one that wrote the
+    log, if not benchmark_model. If it ran several times, `sessions` has the figures of each run, and these are number
+    `session` of them.
     """
 
     initialization_ns: int | None = None
@@ -75,6 +76,7 @@ class Whole(Attributes):
     warm_up_ns: tuple[int, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     first_operators_ns: int | None = None
+    program: str = ""
     session: int = 0
     sessions: tuple[Whole, ...] = ()
 
@@ -85,8 +87,9 @@ class OperatorTrace(Tabular):
 
     `averaged` means that only averages are known: there is one `OperatorRun` for each operator, with the total time
     of its `calls` in all executions. `inside` holds the parts that a delegate reports of its own run, whose time is
-    included in that run. `incomplete` counts unpaired begin and end events, `skipped` the omitted executions. `name`
-    is the name of the source. `own` means that the trace was recorded with the model to which it is compared.
+    included in that run. `incomplete` counts unpaired begin and end events or, in a report, tables without their end,
+    `skipped` the omitted executions. `name` is the name of the source. `own` means that the trace was recorded with
+    the model to which it is compared.
     """
 
     runtime: Runtime
@@ -103,6 +106,11 @@ class OperatorTrace(Tabular):
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each run of an operator."""
         return [run._asdict() for run in self.runs]
+
+
+def known_executions(executions: int, averaged: bool, whole: Whole) -> int | None:
+    """Return the number of executions of a trace, or None if its averages do not state it."""
+    return executions if executions > 1 or not averaged or whole.runs else None
 
 
 def without_first(trace: OperatorTrace, count: int | Literal["auto"]) -> OperatorTrace:
