@@ -149,9 +149,9 @@ def affinity_cases(m: str, e: str) -> list[str]:
     return [
         *(f"annotate-affinity {m} a-{mode}{e} {two} --rules two.json --mode {mode} --json" for mode in MODES),
         *(f"partition {m} {three} --rules three.json --mode {mode} --json" for mode in MODES),
-        *(f"~ partition {m} {two} --rules other.json --mode {mode} --json --what-if index:0=npu" for mode in MODES),
+        *(f"~ partition {m} {two} --rules other.json --mode {mode} --json" for mode in MODES),
         f"~ partition {m} {two} --rules two.json",
-        f"partition {m} {two} --rules two.json --costs costs.json --what-if op:*=npu --json",
+        f"partition {m} {two} --rules two.json --costs costs.json --json",
         f"~ partition {m} {tables} --explain --json",
         f"partition {m} {tables} --min-size 3 --set index:0=cpu --json",
         f"~ partition {m} --costs costs.json --explain --json",

@@ -15,7 +15,6 @@ from circletools.affinity.costs.table import (
     footprints,
 )
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning
-from circletools.graph.columns import Values
 from circletools.graph.graph import Graph
 from circletools.model.views import text
 
@@ -58,8 +57,15 @@ def transfers(facts: Graph, partitions: Sequence[int], devices: Sequence[int]) -
         if maker is not None and partitions[maker] != partitions[reader]:
             readers.setdefault(tensor, set()).add(reader)
     cuts = [
-        _cut(facts.values, tensor, producer[tensor], operators, (partitions, devices))
-        for tensor, operators in sorted(readers.items())
+        Cut(
+            tensor,
+            text(facts.values.names[tensor]),
+            partitions[producer[tensor]],
+            tuple(sorted({partitions[reader] for reader in found})),
+            len({devices[reader] for reader in found} - {devices[producer[tensor]]}),
+            facts.values.size_bytes(tensor),
+        )
+        for tensor, found in sorted(readers.items())
     ]
     return Transfers(
         len(set(partitions)),
@@ -68,17 +74,6 @@ def transfers(facts: Graph, partitions: Sequence[int], devices: Sequence[int]) -
         sum(cut.copies for cut in cuts if cut.size_bytes is None),
         tuple(cuts),
     )
-
-
-def _cut(
-    values: Values, tensor: int, producer: int, readers: set[int], homes: tuple[Sequence[int], Sequence[int]]
-) -> Cut:
-    """Return the cut of a tensor; `homes` holds the partition and the device of each operator."""
-    partitions, devices = homes
-    consumers = tuple(sorted({partitions[reader] for reader in readers}))
-    others = {devices[reader] for reader in readers} - {devices[producer]}
-    name, size = text(values.names[tensor]), values.size_bytes(tensor)
-    return Cut(tensor, name, partitions[producer], consumers, len(others), size)
 
 
 _EXACT = 1e-6

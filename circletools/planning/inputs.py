@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from circletools.affinity.assign.documents import read_words
-from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_default, parse_rules, parse_setting
+from circletools.affinity.assign.rules import Decision, RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.times import CostDocument, Costs, Defaults, parse_costs
@@ -60,7 +60,6 @@ class PlanInputs(Attributes):
     tables: Mapping[str, Capability]
     earlier: Earlier | None
     costs: CostInputs | None
-    what_if: tuple[Rule, ...]
     limits: tuple[Limit, ...]
     colocation: Colocation
 
@@ -72,7 +71,7 @@ class PlanInputs(Attributes):
     @property
     def by_origin(self) -> bool:
         """Whether operators are selected by their sources."""
-        named = any(rule.selector.kind == "origin" for rule in (*self.rules.rules, *self.what_if))
+        named = any(rule.selector.kind == "origin" for rule in self.rules.rules)
         return named or (self.costs is not None and self.costs.by_origin)
 
     def caps(self, devices: Sequence[str]) -> dict[int, int]:
@@ -105,32 +104,28 @@ def read_request(request: CostRequest) -> PlanInputs | CostInputs:
     earlier model without origins or affinity.
     """
     _check_costs(request)
-    return _plan_inputs(request) if isinstance(request, PlanRequest) else _cost_inputs(request)
-
-
-def _plan_inputs(request: PlanRequest) -> PlanInputs:
+    if not isinstance(request, PlanRequest):
+        return _cost_inputs(request)
     _check(request)
     with naming_files():
         given = tuple(map(parse_setting, request.rules))
         rules = RuleSet(given, None if request.default is None else make_default(request.default))
         if request.rules_file is not None:
             rules = parse_rules(read_words(request.rules_file), os.fspath(request.rules_file)).and_then(rules)
-        tables = _tables(request.capabilities)
-        if rules.default is None and len(request.devices) > 1 and not request.has_costs:
-            rules = _with_last(rules, request.devices[-1], tables)
+        tables, last = _tables(request.capabilities), request.devices[-1:]
+        if rules.default is None and len(request.devices) > 1 and not request.has_costs and last[0] not in tables:
+            default = Decision(last[0], "the last device takes the remaining operators", "`devices=`")
+            rules = replace(rules, default=default)
         earlier = None if request.reproject is None else _earlier(os.fspath(request.reproject))
-    costs = _cost_inputs(request) if request.has_costs else None
-    what_if = tuple(map(parse_setting, request.what_if))
-    limits = tuple(map(parse_limit, request.limits))
-    colocation = parse_colocation(request.keep_together)
-    return PlanInputs(request, rules, tables, earlier, costs, what_if, limits, colocation)
-
-
-def _with_last(rules: RuleSet, device: str, tables: Mapping[str, Capability]) -> RuleSet:
-    """Return rules that give the remaining operators to the last of several devices unless it has a table."""
-    if device in tables:
-        return rules
-    return replace(rules, default=Decision(device, "the last device takes the remaining operators", "`devices=`"))
+    return PlanInputs(
+        request,
+        rules,
+        tables,
+        earlier,
+        _cost_inputs(request) if request.has_costs else None,
+        tuple(map(parse_limit, request.limits)),
+        parse_colocation(request.keep_together),
+    )
 
 
 def _check(request: PlanRequest) -> None:
@@ -139,8 +134,6 @@ def _check(request: PlanRequest) -> None:
     if not all(devices) or len(set(devices)) < len(devices):
         named = ",".join(devices)
         raise UsageError(f"`devices={named}`: name each device only once", hint="write `devices=npu,gpu,cpu`")
-    if request.what_if and request.explain:
-        raise UsageError("`what_if=` and `explain=True` exclude each other")
     if request.join != "connected" and request.mode != "min":
         raise UsageError(f"`join={request.join}` requires `mode=min`")
     if request.mode == "seed" and (request.limits or request.memory or request.min_size > 1):
@@ -168,20 +161,16 @@ def _cost_inputs(request: CostRequest) -> CostInputs:
     with naming_files():
         path = request.costs
         document = CostDocument() if path is None else parse_costs(read_words(path), os.fspath(path))
-        defaults = Defaults(request.copy_rate, request.copy_overhead, request.launch)
-        return CostInputs(document, _traces(request.traces), defaults)
-
-
-def _traces(words: Sequence[str]) -> dict[str, tuple[str, OperatorTrace]]:
-    found: dict[str, tuple[str, OperatorTrace]] = {}
-    for word in words:
-        device, _, name = word.partition("=")
-        if not device or not name:
-            raise UsageError(f"`traces={word}` must name a device and a trace", hint="write `traces=npu=trace.json`")
-        if device in found:
-            raise UsageError(f"`traces={word}`: duplicate value for {device!r}")
-        found[device] = name, read_profile(name)
-    return found
+        traces: dict[str, tuple[str, OperatorTrace]] = {}
+        for words in request.traces:
+            device, _, name = words.partition("=")
+            if not device or not name:
+                hint = "write `traces=npu=trace.json`"
+                raise UsageError(f"`traces={words}` must name a device and a trace", hint=hint)
+            if device in traces:
+                raise UsageError(f"`traces={words}`: duplicate value for {device!r}")
+            traces[device] = name, read_profile(name)
+        return CostInputs(document, traces, Defaults(request.copy_rate, request.copy_overhead, request.launch))
 
 
 def _tables(wanted: Sequence[str]) -> dict[str, Capability]:
@@ -209,23 +198,19 @@ def _earlier(name: str) -> Earlier:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class TraceTimes:
-    """Operator times per inference in us, by subgraph and operator index: medians, or a trace's averages.
+Places = tuple[int, int]
 
-    `elsewhere` maps each operator that ran wholly or partly on other devices to these devices.
+
+def measured_times(
+    model: ModelGraph, trace: OperatorTrace, others: Collection[str] = ()
+) -> tuple[dict[Places, float], dict[Places, frozenset[str]]]:
+    """Return the times per inference in us, by subgraph and operator index: medians, or a trace's averages.
+
+    Operators that ran wholly or partly on one of the devices `others` are not timed; the second result maps them to
+    these devices. A backend counts as a device if it has the same name. Raises InvalidInputError for the trace of
+    another model.
     """
-
-    times_us: Mapping[tuple[int, int], float]
-    elsewhere: Mapping[tuple[int, int], frozenset[str]]
-
-
-def measured_times(model: ModelGraph, trace: OperatorTrace, others: Collection[str] = ()) -> TraceTimes:
-    """Return the times of the operators in a trace, except for operators that ran on one of the devices `others`.
-
-    A backend counts as a device if it has the same name. Raises InvalidInputError for the trace of another model.
-    """
-    times, elsewhere = {}, {}
+    times, elsewhere = dict[Places, float](), dict[Places, frozenset[str]]()
     for place, measured in Join(model, trace).operators.items():
         if foreign := measured.backends.intersection(others):
             elsewhere[place] = frozenset(foreign)
@@ -233,7 +218,7 @@ def measured_times(model: ModelGraph, trace: OperatorTrace, others: Collection[s
         time = time_of(measured, trace)
         median = time.median_ns if time.median_ns is not None else time.total_ns / max(trace.executions, 1)
         times[place] = median / 1000
-    return TraceTimes(times, elsewhere)
+    return times, elsewhere
 
 
 def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> tuple[Costs, list[Finding]]:
@@ -244,16 +229,16 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
     measured, notes, operators = {}, list[Finding](), sum(map(len, model.graphs))
     for device, (name, trace) in inputs.traces.items():
         try:
-            found = measured_times(model, trace, {*devices, *inputs.traces} - {device})
+            times, elsewhere = measured_times(model, trace, {*devices, *inputs.traces} - {device})
         except InvalidInputError as error:
             error.location = name if error.location is None else f"{name}: {error.location}"
             raise
-        measured[device] = found.times_us
-        if found.elsewhere:
-            where = ", ".join(sorted(frozenset().union(*found.elsewhere.values())))
-            message = f"{counted(len(found.elsewhere), 'operator')} ran on {where}; times on {device} are unknown"
+        measured[device] = times
+        if elsewhere:
+            where = ", ".join(sorted(frozenset().union(*elsewhere.values())))
+            message = f"{counted(len(elsewhere), 'operator')} ran on {where}; times on {device} are unknown"
             notes.append(Finding("RAN_ON_ANOTHER_DEVICE", "info", name, message))
-        absent = operators - len(found.times_us) - len(found.elsewhere)
+        absent = operators - len(times) - len(elsewhere)
         if absent:
             be = "is" if absent == 1 else "are"
             message = f"{counted(absent, 'operator')} {be} not in the trace of {device}"

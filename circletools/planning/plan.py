@@ -9,21 +9,17 @@ from typing import Any, Literal
 import numpy as np
 
 from circletools.affinity.assign.assign import Assignment, Refusals
-from circletools.affinity.assign.rules import Rule, by_precedence
 from circletools.affinity.capability.table import Refusal
-from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning, partitioned, to_affinity
-from circletools.affinity.problem import Sizing
+from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning, to_affinity
 from circletools.affinity.solvers.seed import Step
 from circletools.affinity.tables import Affinity
 from circletools.cost.macs import macs
-from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.fit.fit import computed_bytes
 from circletools.fit.remedies import remedy_of
 from circletools.graph.graph import Graph
-from circletools.graph.selectors import Chooser
 from circletools.planning.evaluate import Evaluation
-from circletools.wording import Attributes, Tabular, suggestion
+from circletools.wording import Tabular
 
 # --- summary of a plan: the operators of each device, and why the preferred devices do not run the rest -----
 
@@ -118,104 +114,13 @@ def _groups(
     return sorted(found, key=lambda one: (not one.measured, -len(one.operators), one.operators[0]))
 
 
-# --- compares a plan with the same plan after moving some operators to other devices --------------------------
-
-
-EvaluatedPlan = tuple[Partitioning, Sequence[Evaluation]]
-
-
-@dataclass(frozen=True, slots=True)
-class Move(Attributes):
-    """An operator, and its devices before and after a move."""
-
-    operator: int
-    source: str
-    target: str
-
-
-@dataclass(frozen=True, slots=True)
-class SubgraphWhatIf(Attributes):
-    """The effect of moving operators of a subgraph to other devices.
-
-    `impossible` lists, by device, the moved operators that the device refuses, before or after the move; without
-    their times, the move would look like a gain.
-    """
-
-    moves: tuple[Move, ...]
-    before: Evaluation
-    after: Evaluation
-    impossible: Mapping[str, tuple[int, ...]]
-
-    @property
-    def difference_us(self) -> float | None:
-        """The increase in time; None without costs, or if an operator cannot run before or after."""
-        if self.before.estimate is None or self.after.estimate is None or self.impossible:
-            return None
-        return self.after.estimate.total_us - self.before.estimate.total_us
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIf(Attributes):
-    """The comparison of every subgraph; `refused` holds notes about moves to a device that refuses the operator."""
-
-    subgraphs: tuple[SubgraphWhatIf, ...]
-    refused: tuple[Finding, ...]
-
-
-def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule], sizing: Sizing) -> Partitioning:
-    """Return the partitions after moving operators; all other operators keep their devices.
-
-    If several changes select an operator, the most specific one applies. Raises UsageError for a change that selects
-    nothing or names an unknown device, and EditError if the mode cannot partition the result.
-    """
-    devices = partitioning.devices
-    for change in changes:
-        if change.device not in devices:
-            hint = suggestion(change.device, devices)
-            raise UsageError(f"unknown device {change.device!r}", location=change.place, hint=hint)
-    subgraphs = []
-    for index, rules in enumerate(by_precedence(chooser, changes)):
-        planned = partitioning.subgraphs[index]
-        pairs = zip(rules, planned.numbers, strict=True)
-        numbers = [devices.index(rule.device) if rule else number for rule, number in pairs]
-        if numbers != planned.numbers:
-            planned = partitioned(sizing.units_of(chooser.model.graphs[index]), numbers, sizing.mode)
-        subgraphs.append(planned)
-    return Partitioning(devices, tuple(subgraphs))
-
-
-def compare(assignment: Assignment, before: EvaluatedPlan, after: EvaluatedPlan) -> WhatIf:
-    """Return the differences between the partitions before and after the move."""
-    subgraphs, refused = [], []
-    sides = zip(before[0].subgraphs, after[0].subgraphs, before[1], after[1], strict=True)
-    for index, (one, other, costs, later) in enumerate(sides):
-        pairs = list(enumerate(zip(one.numbers, other.numbers, strict=True)))
-        moves = [(operator, old, new) for operator, (old, new) in pairs if old != new]
-        impossible: dict[str, list[int]] = {}
-        for is_target in (True, False):
-            for operator, old, new in moves:
-                number = new if is_target else old
-                refusal = assignment.refusal(number, index, operator)
-                if refusal is not None:
-                    impossible.setdefault(assignment.devices[number], []).append(operator)
-                if refusal is not None and is_target:
-                    place = f"subgraphs[{index}].operators[{operator}]"
-                    message = f"the device does not support it: {refusal}"
-                    refused.append(Finding("REFUSED_OPERATOR", "warning", place, message))
-        names = assignment.devices
-        moved = tuple(Move(operator, names[old], names[new]) for operator, old, new in moves)
-        unable = {device: tuple(operators) for device, operators in impossible.items()}
-        subgraphs.append(SubgraphWhatIf(moved, costs, later, unable))
-    return WhatIf(tuple(subgraphs), tuple(refused))
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan(Tabular):
     """The device of every operator, the resulting partitions, and their evaluation, all by subgraph.
 
-    `code_names` are the operator codes. `caps` maps device numbers to their memory in bytes. `steps` holds the steps
-    by which partitions grew, each with its subgraph, `what_if` the effect of moves; both are None unless requested.
-    `notes` are remarks on the plan: operators on devices that refuse them, gaps in traces, defaults in use.
+    `code_names` are the operator codes. `caps` maps device numbers to their memory in bytes. `steps` holds the
+    steps by which partitions grew, each with its subgraph, or None unless requested. `notes` are remarks on the plan:
+    operators on devices that refuse them, gaps in traces, defaults in use.
     """
 
     model_format: Literal["circle", "tflite"]
@@ -225,7 +130,6 @@ class Plan(Tabular):
     evaluation: tuple[Evaluation, ...]
     caps: Mapping[int, int] = field(default_factory=dict)
     steps: tuple[tuple[int, Step], ...] | None = None
-    what_if: WhatIf | None = None
     summary: Summary = field(default_factory=Summary)
     notes: tuple[Finding, ...] = ()
 

@@ -3,25 +3,23 @@
 request -> inputs                     files read
 graph, inputs -> devices before       from the tables of the model or of an earlier one
 graph, inputs -> chooser, costs       operators that rules select; times from documents and traces
-these -> problem                      devices, rules, refusals, cost tables, sizes
-problem -> assignment -> partitions -> evaluation, summary, notes
+these -> assignment -> partitions -> evaluation, summary, notes
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.affinity.assign.assign import Assignment, Constraints, assign, colocated
-from circletools.affinity.capability.table import Refusal, why_not
+from circletools.affinity.assign.assign import Assignment, Constraints, Refusals, assign, colocated
+from circletools.affinity.capability.table import why_not
 from circletools.affinity.costs.table import CostTable
-from circletools.affinity.costs.times import Costs, cost_tables
+from circletools.affinity.costs.times import cost_tables
 from circletools.affinity.partitioning import Partitioning, assign_by_cost, assign_by_memory, make_partitioning
 from circletools.affinity.problem import Sizing, check_limits
 from circletools.affinity.solvers.seed import Step
-from circletools.affinity.units import make_units
+from circletools.affinity.units import Units, make_units
 from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
@@ -33,21 +31,10 @@ from circletools.parts.colocation import Placement
 from circletools.parts.colocation import colocated as colocated_state
 from circletools.planning.evaluate import evaluated
 from circletools.planning.inputs import PlanInputs, costs_of, read_request
-from circletools.planning.plan import Plan, compare, moved, summarize
-from circletools.planning.reproject import Reprojection, devices_before, source_names
+from circletools.planning.plan import Plan, summarize
+from circletools.planning.reproject import devices_before, source_names
 from circletools.planning.request import PlanRequest
 from circletools.wording import counted, numbered
-
-
-@dataclass(frozen=True, slots=True)
-class PlanProblem:
-    """The placement problem of one model; `costs` are the tables of its subgraphs, if costs are known."""
-
-    chooser: Chooser
-    given: Constraints
-    costs: Sequence[CostTable] | None
-    sizing: Sizing
-    notes: tuple[Finding, ...]
 
 
 def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
@@ -65,103 +52,91 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     ('npu', 'cpu')
     """
     inputs = read_request(request) if isinstance(request, PlanRequest) else request
-    graph = model_graph(model)
-    by_cost = inputs.costs is not None
-    chosen = not inputs.earlier and (inputs.devices or (by_cost and not inputs.request.keep))
+    request, graph, by_cost = inputs.request, model_graph(model), inputs.costs is not None
+    chosen = not inputs.earlier and (inputs.devices or (by_cost and not request.keep))
     before = None if chosen else devices_before(graph, inputs.earlier, needed=not by_cost)
-    sources = source_names(graph) if inputs.by_origin else ()
+    chooser = Chooser(graph, source_names(graph) if inputs.by_origin else ())
     devices = inputs.devices or (before.devices if before else ()) or (inputs.costs.devices if inputs.costs else ())
-    costs = None if inputs.costs is None else costs_of(graph, inputs.costs, devices)
-    chooser = Chooser(graph, sources)
-    problem = make_plan_problem(chooser, inputs, devices, before, costs)
-    return _planned(inputs, problem)
-
-
-def make_plan_problem(
-    chooser: Chooser,
-    inputs: PlanInputs,
-    devices: tuple[str, ...],
-    before: Reprojection | None,
-    costs: tuple[Costs, Sequence[Finding]] | None,
-) -> PlanProblem:
-    """Return the placement problem: operators, devices, rules, refusals and costs."""
-    request, facts = inputs.request, chooser.model.graphs
-    notes = [] if before is None else list(before.conflicts)
+    known = None if inputs.costs is None else costs_of(graph, inputs.costs, devices)
     rules = inputs.rules.matching(chooser, allow_unmatched=request.allow_unmatched)
-    notes += rules.notes
-    refused = {device: [why_not(table, each) for each in facts] for device, table in inputs.tables.items()}
-    notes += [note for device, found in refused.items() for note in _not_measured(device, found)]
+    refused = {device: [why_not(table, each) for each in graph.graphs] for device, table in inputs.tables.items()}
+    notes = [*(before.conflicts if before else ()), *rules.notes, *_not_measured(refused)]
     given = Constraints(devices, rules, refused, before.before if before else ())
     caps, tables = inputs.caps(devices), None
-    if costs is not None:
-        tables = cost_tables(chooser, devices, costs[0])
-        notes += costs[1]
+    if known is not None:
+        tables = cost_tables(chooser, devices, known[0])
+        notes += known[1]
     check_limits(inputs.limits, devices, has_costs=tables is not None)
-    brings = any(table.links.constant_us_per_byte is not None for table in tables or ())
+    sizing = Sizing(
+        request.mode,
+        request.min_size,
+        inputs.rules.default.device if inputs.rules.default else None,
+        inputs.limits,
+        _units(graph, inputs, tables or ()),
+        caps,
+        request.solve_time,
+    )
+    if tables is not None:
+        assignment = assign_by_cost(chooser, given, tables, sizing)
+    else:
+        assignment = assign_by_memory(chooser, given, sizing) if caps else assign(chooser, given)
+    return _planned(inputs, chooser, colocated(assignment, sizing.units), tables, sizing, notes)
+
+
+def _units(graph: ModelGraph, inputs: PlanInputs, tables: Sequence[CostTable]) -> list[Units]:
+    """Return the units of each subgraph."""
+    brings = any(table.links.constant_us_per_byte is not None for table in tables)
     # Two partitions that read the same constants may be merged if loading constants costs time.
-    join = "shared" if brings and request.join == "connected" else request.join
-    resources, together = Resources(chooser.model), inputs.colocation.state
-    users = [resources.state(each.index).users.values() if together else () for each in facts]
-    units = [make_units(each, join, inputs.colocation, used) for each, used in zip(facts, users, strict=True)]
-    fallback = inputs.rules.default.device if inputs.rules.default else None
-    sizing = Sizing(request.mode, request.min_size, fallback, inputs.limits, units, caps, request.solve_time)
-    return PlanProblem(chooser, given, tables, sizing, tuple(notes))
+    join = "shared" if brings and inputs.request.join == "connected" else inputs.request.join
+    resources, together = Resources(graph), inputs.colocation.state
+    users = [resources.state(each.index).users.values() if together else () for each in graph.graphs]
+    return [make_units(each, join, inputs.colocation, used) for each, used in zip(graph.graphs, users, strict=True)]
 
 
-def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> Iterator[Finding]:
-    """Yield a note about operators that count as refused only because a device's table does not cover them."""
-    places = [
-        f"subgraphs[{subgraph}].operators[{operator}]"
-        for subgraph, of_subgraph in enumerate(refused)
-        for operator, refusal in enumerate(of_subgraph)
-        if refusal is not None and not refusal.measured
-    ]
-    if places:
-        number = counted(len(places), "operator")
-        message = f"{device} was not tested with {number} (counted as refused); the first is {places[0]}"
-        yield Finding("NOT_MEASURED", "info", "", message)
+def _not_measured(refused: Refusals) -> Iterator[Finding]:
+    """Yield notes about operators that count as refused only because a device's table does not cover them."""
+    for device, found in refused.items():
+        places = [
+            f"subgraphs[{subgraph}].operators[{operator}]"
+            for subgraph, of_subgraph in enumerate(found)
+            for operator, refusal in enumerate(of_subgraph)
+            if refusal is not None and not refusal.measured
+        ]
+        if places:
+            number = counted(len(places), "operator")
+            message = f"{device} was not tested with {number} (counted as refused); the first is {places[0]}"
+            yield Finding("NOT_MEASURED", "info", "", message)
 
 
-def _planned(inputs: PlanInputs, problem: PlanProblem) -> Plan:
-    facts, request, sizing = problem.chooser.model.graphs, inputs.request, problem.sizing
-    assignment = _assignment(problem)
-    if inputs.colocation:
-        assignment = colocated(assignment, sizing.units)
+def _planned(
+    inputs: PlanInputs,
+    chooser: Chooser,
+    assignment: Assignment,
+    tables: Sequence[CostTable] | None,
+    sizing: Sizing,
+    notes: Sequence[Finding],
+) -> Plan:
+    """Return the plan that an assignment gives."""
+    facts, request = chooser.model.graphs, inputs.request
     steps: list[tuple[int, Step]] = []
     grown = request.explain and request.mode == "seed"
     on_step = (lambda number, step: steps.append((number, step))) if grown else None
     partitioning = make_partitioning(facts, assignment, sizing, on_step)
     has_caps, least_us = bool(sizing.caps), assignment.least_us
-    evaluation = evaluated(facts, partitioning, problem.costs, least_us, memory=has_caps)
-    notes = [*problem.notes, *_refused(assignment), *_left(partitioning, request.min_size)]
-    notes += _not_split(problem.chooser.model, partitioning)
-    what_if = None
-    if inputs.what_if:
-        changed = moved(problem.chooser, partitioning, inputs.what_if, sizing)
-        after = evaluated(facts, changed, problem.costs, least_us, memory=has_caps)
-        what_if = compare(assignment, (partitioning, evaluation), (changed, after))
-        notes += what_if.refused
+    evaluation = evaluated(facts, partitioning, tables, least_us, memory=has_caps)
+    notes = [*notes, *_refused(assignment), *_left(partitioning, request.min_size)]
+    notes += _not_split(chooser.model, partitioning)
     return Plan(
-        problem.chooser.model.format,
+        chooser.model.format,
         [subgraph.operators.code_names for subgraph in facts],
         assignment,
         partitioning,
         evaluation,
         sizing.caps,
         tuple(steps) if request.explain else None,
-        what_if,
         summarize(facts, partitioning, assignment.refused()),
         tuple(notes),
     )
-
-
-def _assignment(problem: PlanProblem) -> Assignment:
-    """Return the devices of all operators."""
-    if problem.costs is not None:
-        return assign_by_cost(problem.chooser, problem.given, problem.costs, problem.sizing)
-    if problem.sizing.caps:
-        return assign_by_memory(problem.chooser, problem.given, problem.sizing)
-    return assign(problem.chooser, problem.given)
 
 
 def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:

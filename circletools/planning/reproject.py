@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+
 from circletools.affinity.assign.rules import Decision
 from circletools.affinity.exports.pictures import current_affinity
 from circletools.affinity.tables import NONE, Affinity, check_freshness, read_affinity
@@ -100,9 +102,8 @@ def devices_before(model: ModelGraph, earlier: Earlier | None, *, needed: bool) 
         raise EditError("the affinity of the model is stale", hint="specify the devices and rules again")
     before: list[dict[int, Decision]] = [{} for _ in model.graphs]
     for index, subgraph in affinity.subgraphs.items():
-        for operator, device in enumerate(subgraph.devices.tolist()):
-            if device != NONE:
-                before[index][operator] = Decision(affinity.devices[device], "from the model")
+        known = np.flatnonzero(subgraph.devices != NONE).tolist()
+        before[index] = {at: Decision(affinity.devices[int(subgraph.devices[at])], "from the model") for at in known}
     return Reprojection(affinity.names, tuple(before), ())
 
 

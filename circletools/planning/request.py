@@ -58,7 +58,6 @@ class PlanRequest(CostRequest):
     `keep`: without `devices`, use the devices in the model, even if there are costs.
     `solve_time`: seconds, for all subgraphs, in which an integer program may improve devices or prove optimality.
     `memory`: `DEVICE=BYTES`, the memory of a device.
-    `what_if`: `SELECTOR=DEVICE`, operators to move; the result is compared with the plan.
     `explain`: also return the steps by which each partition grew, in mode `seed`.
 
     docs/affinity.md and docs/costs.md explain each field.
@@ -79,7 +78,6 @@ class PlanRequest(CostRequest):
     keep: bool = True
     solve_time: float = 10.0
     memory: tuple[str, ...] = ()
-    what_if: tuple[str, ...] = ()
     explain: bool = False
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 
 from circletools.affinity.costs.table import Estimate
 from circletools.planning.evaluate import Evaluation, Transfers
-from circletools.planning.plan import Plan, SubgraphWhatIf, Summary
+from circletools.planning.plan import Plan, Summary
 from circletools.render.fit import places_text, refusals_alike, refused_text
 from circletools.render.table import fields_json, places_json, table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
@@ -77,42 +77,33 @@ def transfers_text(sums: Transfers) -> str:
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """Return the JSON document of a plan: partitions and costs, or the comparison if operators were moved.
+    """Return the JSON document of a plan: partitions and costs.
 
     If steps were requested, the document also has the reason for each operator's device.
     """
     rows: dict[int, list[dict[str, Any]]] = {}
-    for one in plan.to_rows() if plan.what_if is None else ():
+    for one in plan.to_rows():
         rows.setdefault(one.pop("subgraph"), []).append(one)
     return {
         "schema_version": SCHEMA_VERSION,
         "format": plan.model_format,
         "devices": plan.devices,
         "summary": summary_json(plan.summary),
-        "subgraphs": [
-            _subgraph_json(plan, index, rows.get(index, [])) if plan.what_if is None else _what_if_json(plan, index)
-            for index in range(len(plan.subgraphs))
-        ],
+        "subgraphs": [_subgraph_json(plan, index, rows.get(index, [])) for index in range(len(plan.subgraphs))],
     }
 
 
 def plan_text(plan: Plan) -> Iterator[str]:
-    """Yield what each device runs and refuses, then the partitions of each subgraph in order, with their costs.
-
-    If operators were moved, yield the affected subgraphs before and after the moves.
-    """
-    yield from summary_text(plan.summary) if plan.what_if is None else ()
-    rows = _subgraph_text if plan.what_if is None else _what_if_text
+    """Yield what each device runs and refuses, then the partitions of each subgraph in order, with their costs."""
+    yield from summary_text(plan.summary)
     for index in range(len(plan.subgraphs)):
-        lines = iter(rows(plan, index))
+        lines = iter(_subgraph_text(plan, index))
         first = next(lines, None)
         if first is not None:
             if len(plan.subgraphs) > 1:
                 yield f"subgraph {index}"
             yield first
             yield from lines
-    if plan.what_if is not None and not any(subgraph.moves for subgraph in plan.what_if.subgraphs):
-        yield "  no operator moves: all are already on these devices"
 
 
 def summary_json(found: Summary) -> dict[str, Any]:
@@ -195,47 +186,3 @@ def _explained(plan: Plan, index: int) -> Iterator[str]:
     for number, step in plan.steps or ():
         if number == index:
             yield f"  {step.action} {step.operator}: partition {list(step.members)} rejected {list(step.rejected)}"
-
-
-def _what_if_json(plan: Plan, index: int) -> dict[str, Any]:
-    found = _what_if(plan, index)
-    return {
-        "index": index,
-        "moved": [{"operator_index": move.operator, "from": move.source, "to": move.target} for move in found.moves],
-        "before": _side_json(found.before),
-        "after": _side_json(found.after),
-        "difference_us": found.difference_us,
-    }
-
-
-def _side_json(side: Evaluation) -> dict[str, Any]:
-    entry: dict[str, Any] = {"transfers": fields_json(side.transfers)}
-    if side.estimate is not None:
-        entry["estimate"] = estimate_json(side.estimate)
-    return entry
-
-
-def _what_if_text(plan: Plan, index: int) -> Iterator[str]:
-    found = _what_if(plan, index)
-    if not found.moves:
-        return
-    for pair in sorted({(move.source, move.target) for move in found.moves}):
-        these = ranges(move.operator for move in found.moves if (move.source, move.target) == pair)
-        yield f"  {these}: {pair[0]} -> {pair[1]}"
-    for name, side in (("before", found.before), ("after", found.after)):
-        yield f"  {name}: {transfers_text(side.transfers)}"
-        if side.estimate is not None:
-            yield f"  {name}: {estimate_text(side.estimate)}"
-    if found.before.estimate is None:
-        return
-    difference = found.difference_us
-    if difference is None:
-        cannot = (f"{device} cannot run {ranges(operators)}" for device, operators in found.impossible.items())
-        yield f"  difference: unknown, since {'; '.join(cannot)}"
-        return
-    yield f"  difference: {difference:+.3f} us"
-
-
-def _what_if(plan: Plan, index: int) -> SubgraphWhatIf:
-    assert plan.what_if is not None
-    return plan.what_if.subgraphs[index]

@@ -13,7 +13,7 @@ import circletools as ct
 from ..console.reading import reading
 from ..console.terminal import print_notes, show_as
 from ..signature import option
-from .affinity_options import PLANNING, WHAT_IF, filling
+from .affinity_options import PLANNING, filling
 from .parameters import Form, InPlace, Input, Output, TableForm, refuse_mixing
 from .rewriting import rewrite
 
@@ -44,7 +44,7 @@ def annotate_affinity(
     rewrite(source, output, in_place, change, inputs=request.files)
 
 
-@filling(ct.PlanRequest, WHAT_IF)
+@filling(ct.PlanRequest, PLANNING)
 def partition(source: Input, request: ct.PlanRequest, by: By = "partition", form: TableForm = "text") -> None:
     """Show or plan the devices and partitions of a model.
 

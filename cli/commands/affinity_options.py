@@ -83,6 +83,3 @@ PLANNING = {
     ),
     "mode": _option(Mode, "--mode", "The partitioning algorithm; see docs/affinity.md."),
 }
-WHAT_IF = PLANNING | {
-    "what_if": _repeated("--what-if", "Compare with a plan in which these operators run on DEVICE", "SELECTOR=DEVICE")
-}

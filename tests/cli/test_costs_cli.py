@@ -100,40 +100,6 @@ def test_annotating_writes_what_partition_shows(costs: Path, tmp_path: Path) -> 
     assert affinity_of(again.read_bytes()) == affinity_of(target.read_bytes())
 
 
-def test_what_if(costs: Path) -> None:
-    ran = run("partition", DIAMOND, "--costs", costs, "--what-if", "index:0=cpu", "--what-if", "op:ADD=cpu", "--json")
-    (subgraph,) = json.loads(ran.stdout)["subgraphs"]
-    assert subgraph["moved"] == [
-        {"operator_index": 0, "from": "npu", "to": "cpu"},
-        {"operator_index": 5, "from": "npu", "to": "cpu"},
-    ]
-    assert subgraph["before"]["estimate"]["total_us"] == 19
-    assert subgraph["after"]["estimate"]["total_us"] == 3 * 1 + 3 * 10 + 2 * 2
-    assert (subgraph["before"]["transfers"]["launches"], subgraph["after"]["transfers"]["launches"]) == (3, 3)
-    text = run("partition", DIAMOND, "--costs", costs, "--what-if", "index:0=cpu", "--what-if", "op:ADD=cpu").stdout
-    assert "0,5: npu -> cpu" in text
-    assert "difference: +18.000 us" in text
-    rules = ("--devices", "npu,cpu", "--default", "cpu")
-    assert "estimated" not in run("partition", DIAMOND, *rules, "--what-if", "index:0=npu").stdout
-    assert "no operator moves" in run("partition", DIAMOND, *rules, "--what-if", "index:0=cpu").stdout
-    assert subgraph["difference_us"] == 18
-
-
-def test_a_move_that_cannot_be_is_no_gain(costs: Path) -> None:
-    words: tuple[str | Path, ...] = ("--costs", costs, "--what-if", "op:RELU=npu")
-    ran = run("partition", DIAMOND, *words)
-    assert "the device does not support it: no time is known for it" in ran.stderr
-    assert "1 operator without a time" in ran.stdout
-    assert ran.stdout.endswith("  difference: unknown, since npu cannot run 4\n")
-    (subgraph,) = json.loads(run("partition", DIAMOND, *words, "--json").stdout)["subgraphs"]
-    assert subgraph["difference_us"] is None
-    back = run("partition", DIAMOND, "--costs", costs, "--set", "op:RELU=npu", "--what-if", "op:RELU=cpu")
-    assert "difference: unknown, since npu cannot run 4" in back.stdout
-    # What does not move may well have no time.
-    other = run("partition", DIAMOND, "--costs", costs, "--set", "op:RELU=npu", "--what-if", "op:ADD=cpu")
-    assert "difference: +" in other.stdout
-
-
 def test_memory_is_kept_to_or_refused(costs: Path) -> None:
     used = {entry["device"]: entry for entry in partitioned("--costs", costs, "--memory", "npu=999999")["memory"]}
     assert used["npu"]["constants_bytes"] == (8 * 8 + 8) * 4
@@ -193,9 +159,6 @@ def test_times_of_another_device_are_not_taken(tmp_path: Path) -> None:
         (["--costs", "missing.json"], 3, "missing.json"),
         (["--costs", "-"], 2, "standard input"),
         (["--trace", "trace.json"], 2, "must name a device"),
-        (["--costs", "COSTS", "--what-if", "index:0=nqu"], 2, "did you mean 'npu'"),
-        (["--costs", "COSTS", "--what-if", "index:9=npu"], 2, "does not exist"),
-        (["--costs", "COSTS", "--what-if", "index:0=npu", "--by", "operator"], 2, "exclude each other"),
         (["--costs", "COSTS", "--devices", "npu"], 4, "no time is known for it"),
         (["--costs", "COSTS", "--copy-rate", "0"], 2, "--copy-rate"),
     ],
@@ -227,7 +190,7 @@ def test_costs_of_no_device_are_refused(command: str, words: str, tmp_path: Path
 def test_the_documentation_has_every_field(costs: Path) -> None:
     document = partitioned("--costs", costs, "--memory", "npu=9999")
     fields = {
-        *("estimate", "memory", "moved", "before", "after", "difference_us"),
+        *("estimate", "memory"),
         *document["estimate"],
         *document["memory"][0],
         *("devices", "transfers", "name", "launch_us", "operators", "select", "time_us", "bytes_per_us"),

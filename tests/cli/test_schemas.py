@@ -35,7 +35,6 @@ SEVERAL = {
         "--devices npu,cpu --set op:*=npu --by operator --mode seed",
         "--costs COSTS --memory npu=99999",
     ],
-    "partition --what-if": ["--devices npu,cpu --what-if op:*=npu", "--costs COSTS --what-if op:*=cpu"],
 }
 ALONE = {
     "fix-outputs": ["TWICE --dry-run"],
@@ -117,7 +116,7 @@ def test_every_command_with_json_has_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     with_json = {row.name for row in COMMANDS if any(one.name == "form" for one in parameters_of(row.function))}
     assert with_json - OWN_FORMATS == {*SEVERAL, *ALONE, "trace-stats"} - {
-        "inspect --digest", "diff --attest", "partition --what-if"
+        "inspect --digest", "diff --attest"
     }  # fmt: skip
     assert with_json - {"export-affinity"} < SCHEMA["$defs"].keys()
 
@@ -127,7 +126,7 @@ def test_one_file_and_three(name: str, words: str, places: dict[str, Path]) -> N
     command, _, more = name.partition(" --")
     options = [
         *command.split(),
-        *([f"--{more}"] if more and more != "what-if" else []),
+        *([f"--{more}"] if more else []),
         *filled(words, places),
         "--json",
     ]

@@ -31,7 +31,6 @@ WORDS = {
         "devices.circle",
         "devices.circle --by partition",
         f"in.circle {PLAN} --by operator",
-        f"in.circle {PLAN} --what-if op:CONV_2D=cpu",
     ],
     "export-affinity": ["devices.circle --to part -o model.part"],
     "split": ["devices.circle parts/"],

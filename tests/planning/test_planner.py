@@ -56,7 +56,6 @@ def costs(tmp_path: Path) -> Path:
         ("circle/while_loop", ["--mode", "min", "--by", "operator"], {"mode": "min", "explain": True}),
         ("circle/diamond", ["--mode", "seed", "--by", "operator"], {"mode": "seed", "explain": True}),
         ("tflite/cnn_int8", ["--capabilities", "npu=xnnpack"], {"capabilities": ("npu=xnnpack",)}),
-        ("tflite/if_cond", ["--what-if", "1/op:*=npu"], {"what_if": ("1/op:*=npu",)}),
     ],
 )
 def test_the_command_prints_the_plan(name: str, words: list[str], request_: dict[str, Any]) -> None:
@@ -136,11 +135,6 @@ def test_selectors_by_origin_read_the_sources(tmp_path: Path) -> None:
     path = written(tmp_path, "costs.json", by_origin)
     assert planned(source, costs=path).evaluation[0].estimate is not None
     assert devices_of(planned(source, devices=TWO, rules=("origin:*tanh=npu",), default="cpu"))[:2] == ["cpu", "npu"]
-    moved = planned(source, devices=TWO, default="cpu", what_if=("origin:*tanh=npu",)).what_if
-    assert moved is not None
-    assert [move.operator for move in moved.subgraphs[0].moves] == [1]
-    with pytest.raises(ct.EditError, match="the model has no origins"):
-        planned(devices=TWO, rules=("origin:*=npu",), default="cpu")
 
 
 @pytest.mark.parametrize("mode", ["seed", "min"])
@@ -173,36 +167,6 @@ def test_memory_is_told_by_device(costs: Path) -> None:
     assert planned(costs=costs, memory=("npu=" + "9" * 18,)).caps == {0: 10**18 - 1}
     with pytest.raises(ct.EditError, match="npu has 100 bytes, but would need"):
         planned(costs=costs, memory=("npu=100",), rules=("index:0=npu",))
-
-
-def test_what_moving_operators_makes_of_it(costs: Path) -> None:
-    plan = planned(costs=costs, what_if=("index:0=cpu", "op:ADD=cpu"))
-    assert plan.what_if is not None
-    (found,) = plan.what_if.subgraphs
-    assert [(move.operator, move.source, move.target) for move in found.moves] == [
-        (0, "npu", "cpu"),
-        (5, "npu", "cpu"),
-    ]
-    assert found.before == plan.evaluation[0]
-    assert found.after.estimate is not None
-    assert (found.after.estimate.total_us, found.difference_us, found.impossible) == (3 * 1 + 3 * 10 + 2 * 2, 18, {})
-    assert plan.notes == ()
-    bare = planned(devices=TWO, default="cpu", what_if=("index:0=npu",)).what_if
-    assert bare is not None
-    assert bare.subgraphs[0].difference_us is None
-
-
-def test_a_move_that_a_device_does_not_take_is_noted_and_no_gain(costs: Path) -> None:
-    plan = planned(costs=costs, what_if=("op:RELU=npu",))
-    assert plan.what_if is not None
-    assert plan.what_if.subgraphs[0].impossible == {"npu": (4,)}
-    assert plan.what_if.subgraphs[0].difference_us is None
-    (note,) = plan.notes
-    assert (note.code, note.severity, note.location) == ("REFUSED_OPERATOR", "warning", "subgraphs[0].operators[4]")
-    assert "no time is known for it" in note.message
-    back = planned(costs=costs, rules=("op:RELU=npu",), what_if=("op:RELU=cpu",)).what_if
-    assert back is not None
-    assert (back.subgraphs[0].impossible, back.refused) == ({"npu": (4,)}, ())
 
 
 # --- what is noted ------------------------------------------------------------------------------------------
@@ -301,10 +265,6 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
         ({"traces": ("=trace.json",)}, "must name a device and a trace"),
         ({"traces": ("cpu=",)}, "must name a device and a trace"),
         ({"traces": ("cpu=TRACE", "cpu=TRACE")}, "duplicate value for 'cpu'"),
-        ({"costs": "COSTS", "what_if": ("index:0=npu",), "explain": True}, "exclude each other"),
-        ({"costs": "COSTS", "what_if": ("index:0=nqu",)}, "did you mean 'npu'"),
-        ({"costs": "COSTS", "what_if": ("index:9=npu",)}, "does not exist"),
-        ({"costs": "COSTS", "what_if": ("index:9",)}, "the rule 'index:9' names no device"),
     ],
 )
 def test_a_request_that_makes_no_sense(request_: dict[str, Any], words: str, costs: Path, tmp_path: Path) -> None:

@@ -160,23 +160,6 @@ def test_a_plan_as_json(costs: Path) -> None:
     ]
 
 
-def test_moved_operators(costs: Path) -> None:
-    assert text_of(costs=costs, what_if=("index:1,5=cpu",)) == [
-        "  1,5: npu -> cpu",
-        "  before: 3 launches, 3 tensors cut, 2 copies between devices (64 bytes)",
-        "  before: 21.000 us (operators 15.000, copies 4.000, launches 2.000)",
-        "  after: 4 launches, 4 tensors cut, 3 copies between devices (96 bytes)",
-        "  after: 41.000 us (operators 33.000, copies 6.000, launches 2.000)",
-        "  difference: +20.000 us",
-    ]
-    assert text_of(costs=costs, what_if=("op:RELU=npu",))[-1] == "  difference: unknown, since npu cannot run 4"
-    assert text_of(costs=costs, what_if=("index:0=npu",)) == ["  no operator moves: all are already on these devices"]
-    assert text_of(**RULES, what_if=("index:1=npu",))[0] == "  1: cpu -> npu"
-    (subgraph,) = json_of(costs=costs, what_if=("index:5=cpu",))["subgraphs"]
-    assert subgraph["moved"] == [{"operator_index": 5, "from": "npu", "to": "cpu"}]
-    assert subgraph["difference_us"] == subgraph["after"]["estimate"]["total_us"] - 21
-
-
 def test_the_affinity_in_a_model() -> None:
     data = annotated(DIAMOND.read_bytes(), affinity(["npu", "cpu"], ([0, 0, 1, None, 1, 1], [0, 0, 1, None, 1, 1])))
     with ct.open(data) as model:

@@ -71,7 +71,7 @@ def seed_partitions(graph: Dag, devices: Sequence[int], on_step: OnStep = None) 
     return found
 
 
-_MEMORY_BYTES = 1 << 28
+_MEMORY_BYTES = 1 << 27
 _STEP, _WIDTH = 20, 3_000
 """The cost of a step, and the number of operators in a region for which it grows by 1; a unit is about 0.15 us."""
 _UNITS, _UNITS_PER_OPERATOR = 15_000_000, 2000
