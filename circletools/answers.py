@@ -15,7 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from circletools.arguments import declared, fits, kinds_of
 from circletools.calls import title_of
 from circletools.corrections import foreign, form_of, kept, meanings, plain_name, variable_of
-from circletools.wording import CHANGES, Attributes, Index, nearest
+from circletools.wording import CHANGES, Attributes, Index, nearest, suggestion
 
 _MOST_NAMES, _LISTED = 200, 8
 
@@ -24,14 +24,35 @@ def answer(fault: str, value: Any, key: object) -> str:
     """Return an error message about a missing attribute or item that shows what to write instead."""
     what = f"module {value.__name__!r}" if inspect.ismodule(value) else type(value).__name__
     hint = _instead_of(key, value) if isinstance(key, str) else _contents(value)
-    if fault == "is not a list" and isinstance(key, int) and (noted := _noted("unpack", value)):
-        hint = f"write {noted.replace('`', '')}"
-    elif fault == "is not a list" and (isinstance(key, int) or hint.startswith("it has ")):
+    if fault == "is not a list" and (isinstance(key, int) or hint.startswith("it has ")):
         lists = [way[:-3] for way, _, _ in _held(value) if way.endswith("[0]")]
         known = (one for one in foreign()["lists"].split() if re.split(r"[\[(]", one)[0][1:] in _public(value))
-        if best := next(known, "".join(lists[:1])):
+        noted = _noted("unpack" if isinstance(key, int) else "getitem", value).replace("name", repr(key))
+        if noted or (isinstance(key, str) and (noted := _named(value, key, lists))):
+            hint = f"write {noted.replace('`', '')}"
+        elif best := next(known, "".join(lists[:1])):
             hint = f"write {best}" + (f"; its lists are {', '.join(lists)}" if lists else "")
     return f"{what} {fault}" + (f" ({hint})" if hint else "")
+
+
+def no_key(values: Mapping[Any, Any], name: object) -> str:
+    """Return an error message about a name that is not in a dict of values by name, or of names by number."""
+    if noted := _noted(str(name), values):
+        return f"there is no {name!r} (write {noted})"
+    words, keys = [one for one in values.values() if isinstance(one, str)], [*islice(values, _MOST_NAMES)]
+    if isinstance(name, str) and keys and not isinstance(keys[0], str) and words:
+        near = next((one for one in words if name in one), nearest(name, words[:_MOST_NAMES])) or words[0]
+        found = f"[one for one, name in items.items() if {name if name in near else near!r} in name]"
+        return f"there is no {name!r}: items are numbered (write {found})"
+    return f"there is no {name!r} ({suggestion(str(name), map(str, keys))})"
+
+
+def _named(value: Any, name: str, lists: Sequence[str]) -> str:
+    """Return code that finds the item with a name in the lists of an object; empty if no items have names."""
+    held = [(getattr(value, one[1:]), f"{variable_of(type(value))}{one}") for one in lists]
+    held = [(items, place) for items, place in held if items and hasattr(items[0], "name")]
+    own = [one for one in held if any(item.name == name for item in one[0])]
+    return next((found_by_name(items, name, place)[1] for items, place in (*own, *held)), "")
 
 
 def _instead_of(name: str, value: Any) -> str:
@@ -76,7 +97,8 @@ def _noted(name: str, value: Any) -> str:
     """Return this library's counterpart of a name of another library; empty if there is none."""
     kinds, wanted = _kinds(value), meanings(name)
     rows = ((on, names, noted) for on, names, noted in foreign()["instead"] if kinds & {*on.split()})
-    noted = next((noted for _, names, noted in rows if wanted in map(meanings, names.split())), "")
+    alike = [(names.split(), noted) for _, names, noted in rows if wanted in map(meanings, names.split())]
+    noted = next((noted for names, noted in alike if name in names), next((noted for _, noted in alike), ""))
     first = value[0] if isinstance(value, Sequence) and value else None
     if first is not None and len(value) > 1 and name in _public(first):
         return f"[one.{name} for one in items]"
@@ -163,7 +185,8 @@ def _contents(value: Any, name: str | None = None) -> str:
     item = type(value[0])
     names = getattr(item, "_fields", None) or (_public(item) if issubclass(item, Attributes) else ())
     fields = f", each with {', '.join(names)}" if names else ""
-    return f"it is a list of {len(value)} {item.__name__}{fields}{by_name(value, name)}"
+    find = by_name(value, name)
+    return f"it is a list of {len(value)} {item.__name__}{fields}" + f"; {find}" * bool(find)
 
 
 def _held(value: Any) -> Iterator[tuple[str, type, float]]:
@@ -201,35 +224,37 @@ def change(value: Any, name: str) -> str:
 
 def wrong_index(items: Sequence[object], index: Any) -> str:
     """Return an error message about an index that is not a number."""
-    find = "; write its .index" if hasattr(type(index), "to_row") else ""
+    find = "write its .index" if hasattr(type(index), "to_row") else ""
     if isinstance(index, str):
         noted = _noted("getitem", items).replace("name", repr(index))
-        find = f"; write {noted}" if noted else by_name(items, index)
+        find = f"write {noted}" if noted else by_name(items, index)
     elif index is not None and not find:
-        find = "; for several items: [items[one] for one in indices]"
-    return f"an index must be a number or a slice, not {str(index)[:80]!r}{find}"
+        find = "for several items, write [items[one] for one in indices]"
+    return f"an index must be a number or a slice, not {str(index)[:80]!r}" + f" ({find})" * bool(find)
 
 
 def by_name(items: Sequence[object], name: str | None = None) -> str:
-    """Return code that finds an item by its name, or by the nearest one; empty if items have no names."""
-    first = items[0] if items else None
+    """Say how to find an item by its name, or by the nearest one; empty if items have no names."""
+    near, code, others = found_by_name(items, name)
+    fault = f"no item is named {name[:80]!r}: " if name is not None and near not in (None, name) else ""
+    return f"{fault}write {code}" + f", or another name: {others}" * bool(others) if code else ""
+
+
+def found_by_name(items: Sequence[object], name: str | None = None, place: str = "items") -> tuple[Any, str, str]:
+    """Return the name of an item, code that finds the item, and other names if none is similar to the wanted one."""
+    first, others = items[0] if items else None, ""
     key = next((key for key in ("name", "key", "code") if hasattr(first, key)), "")
-    shown, fault, others = "name", "by its", ""
+    near: Any = None if name is None else name[:80]
     if key and name is not None:
         held = (getattr(one, key) for one in (*getattr(items, "named_first", tuple)(), *islice(items, _MOST_NAMES)))
         known = [*dict.fromkeys(getattr(one, "name", one) for one in held)]  # the name of an operator's code
         near = name if name in known else nearest(name, known)
         if not near:
-            fault, others = f"no {key} is {name[:80]!r}; by another", ", ".join(known[1:_LISTED])
-            others = f", or {others}{', …' * (len(known) > _LISTED)}" * bool(others)
-        elif near != name:
-            fault = f"no {key} is {name[:80]!r}; did you mean this"
-        shown = repr(near or known[0])
-    elif name is not None:
-        shown = repr(name[:80])
+            near, others = known[0], ", ".join(known[1:_LISTED]) + ", …" * (len(known) > _LISTED)
+    shown = "name" if near is None else repr(near)
     if key:
-        return f"; {fault} {key}: next(one for one in items if one.{key} == {shown}){others}"
+        return near, f"next(one for one in {place} if one.{key} == {shown})", others
     if isinstance(first, Index):
-        return f"; by its name: next(one for one in items if {first.of}[one].name == {shown})"
+        return None, f"next(one for one in {place} if {first.of}[one].name == {shown})", ""
     is_pair = isinstance(first, tuple) and len(first) == 2
-    return f"; by its name: dict(items)[{shown}]" if is_pair else "; the list is empty" * (not items)
+    return None, f"dict({place})[{shown}]" if is_pair else "", ""

@@ -121,7 +121,7 @@ def _is_of(value: Any, kind: type, arguments: tuple[Any, ...]) -> bool:
     if kind in _HAVING:
         return hasattr(value, _HAVING[kind])
     if kind is bool:
-        return not isinstance(value, str | bytes)
+        return isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1))
     exact = kind in _EXACT or kind.__module__.startswith("circletools.")
     if exact or issubclass(kind, os.PathLike | Mapping):
         return isinstance(value, kind)

@@ -7,11 +7,11 @@ import json
 import os
 import re
 from ast import literal_eval
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import numpy as np
 
@@ -32,39 +32,59 @@ def corrected(
     if owner is not None and (not given or title.endswith(f".{owner.__name__}")):
         return f"write {maker_of(owner)}" if given else f"{maker_of(owner)} makes one"
     (signature, hints), name = declared(call), title.rpartition(".")[2]
+    if any(one is None for one in given) and (
+        other := getattr(owner, removing := name.replace("set_", "remove_"), None)
+    ):
+        return corrected(
+            title.replace(name, removing), other, tuple(one for one in given if one is not None), named, owner
+        )
     saved = next((one for one in (*given[1:], *named.values()) if "edit" in hints and _is_file(one, _MODEL)), _SURE)
     given, named = tuple(one for one in given if one is not saved), {k: v for k, v in named.items() if v is not saved}
     held, wrong, loose, unknown = _sorted_out(call, given["self" in signature.parameters :], named)
     held |= _placed(type(given[0]), loose) if title.endswith("Request") else {}
     place = f"{variable_of(owner)}.{name}" if owner else title
-    codes, by_name = list[str](), name[:1].isupper()
+    codes, by_name, series = list[str](), name[:1].isupper(), ""
     for one in (signature.parameters[parameter] for parameter in taken(call)):
         if not (code := _shown(in_range(one.name, held[one.name]), one.name) if one.name in held else ""):
             hint, values = hints.get(one.name, Any), [wrong[one.name]] if one.name in wrong else []
             is_needed = one.default is one.empty and one.kind is not one.VAR_POSITIONAL
             some = [*values, *loose] if values or is_needed or _request_of(hint) else []
-            if code := _meant(some, unknown, hint, f"{name}.{one.name}"):
+            if values and not by_name and _is_each(values[0], hint):
+                series, code = _shown(values[0], f"{one.name}s"), "one"
+            elif code := _meant(some, unknown, hint, f"{name}.{one.name}"):
                 loose, unknown = [], {} if _request_of(hint) else unknown
-            elif (code := _meant(values, {}, hint, f"{name}.{one.name}")) or is_needed:
-                code = code or _placeholder(one, hint)
+            elif values or is_needed:
+                code = _meant(values, {}, hint, f"{name}.{one.name}") or _placeholder(one, hint)
         if f"{place}(" in code:  # a whole statement
             return f"write {code}"
         if code:
             codes.append(f"{one.name}={code}" if by_name or one.kind is one.KEYWORD_ONLY else code)
         by_name = by_name or not code
-    form, opened = f"{place}({', '.join(codes)})", wrong.get("edit")
-    module, kind, other = foreign()["elsewhere"].get(title, ("", "", ""))
-    loose = loose or [wrong[one] for one in wrong if one == "target" and not isinstance(wrong[one], int)]
-    if module and (loose or unknown) and {*unknown} <= {*taken(kind := getattr(import_module(module), kind))}:
-        plan = next((variable_of(type(one)) for one in loose if type(one).__name__ in ("Plan", "Affinity")), "")
-        request = _request(kind, [] if plan else loose, unknown)
-        return f"write {other.format(request=request, plan=plan or f'ct.plan(model, {request})', form=form)}"
-    if any(type(one).__name__ == "ModelEdit" for one in (*given, *named.values())):
-        form += f"; edit.save({_shown(saved, 'target')})" * (saved is not _SURE)
-    else:
-        form = kept(form, _shown(opened, "path") * isinstance(opened, str | os.PathLike), _shown(saved, "target"))
+    form = f"{place}({', '.join(codes)})"
+    if elsewhere := _elsewhere(title, form, wrong, loose, unknown):
+        return f"write {elsewhere}"
+    form = f"[{form} for one in {series}]" if series else form
+    if len(unknown) == 1 and hasattr(_item_of(hints.get("return")), word := "".join(unknown)):
+        form, unknown = f"[one for one in {form} if one.{word} == {_shown(unknown[word], word)}]", {}
+    has_edit = any(type(one).__name__ == "ModelEdit" for one in (*given, *named.values()))
+    if has_edit and saved is not _SURE:
+        form += f"; edit.save({_shown(saved, 'target')})"
+    opened = _shown(wrong["edit"], "path") if isinstance(wrong.get("edit"), str | os.PathLike) else ""
+    form = form if has_edit else kept(form, opened, _shown(saved, "target"))
     form += next((f"; {note}" for part, note in foreign()["notes"].items() if part in form), "")
     return f"write {form}" + (f"; it takes {', '.join(taken(call)) or 'nothing'}" if unknown else "")
+
+
+def _elsewhere(title: str, form: str, wrong: _Named, loose: list[Any], unknown: _Named) -> str:
+    """Return code that uses surplus arguments for a request of another function; empty if there is none."""
+    module, kind, other = foreign()["elsewhere"].get(title, ("", "", ""))
+    loose = loose or [wrong[one] for one in wrong if one == "target" and not isinstance(wrong[one], int)]
+    if not module or not (loose or unknown) or {*unknown} - {*taken(kind := getattr(import_module(module), kind))}:
+        return ""
+    plan = next((one for one in loose if type(one).__name__ in ("Plan", "Affinity")), None)
+    request = _request(kind, [] if plan else loose, unknown)
+    made = variable_of(type(plan)) if plan else f"ct.plan(model, {request})"
+    return str(other.format(request=request, plan=made, form=form))
 
 
 def _sorted_out(
@@ -117,6 +137,17 @@ def _same(word: str, names: list[str]) -> str:
     return next(ways, "") or nearest(word, (one for one in names if len(one) < 2 * len(word)))
 
 
+def _item_of(hint: Any) -> Any:
+    """Return the class of the items of a list; None for another annotation."""
+    listed = [hint, *getattr(hint, "__orig_bases__", ())]
+    return next((get_args(one)[0] for one in listed if get_origin(one) in (list, Sequence)), None)
+
+
+def _is_each(value: Any, hint: Any) -> bool:
+    """Return whether a value is a list of values for a parameter that takes only one."""
+    return isinstance(value, list | tuple) and len(value) > 1 and all(fits(one, hint) for one in value)
+
+
 def _request_of(hint: Any) -> type | None:
     """Return the class in an annotation whose objects are made of plain values only; None if there is none."""
     endings = ("Request", "Description", "Selection")
@@ -132,9 +163,17 @@ def _meant(values: list[Any], unknown: _Named, hint: Any, place: str) -> str:
     if len(values) == 1 and fits(values[0], hint):
         return _shown(values[0], place.rpartition(".")[2])
     if len(values) > 1:
-        return next((_shown(one, "") for one in ([tuple(values)], tuple(values)) if fits(one, hint)), "")
+        return _paired(values, hint) or _shown(tuple(values), "") * fits(tuple(values), hint)
     ways = _ways(values[0], hint, place)
     return next((way for way, made in ways if made is _SURE or (made is not None and fits(made, hint))), "")
+
+
+def _paired(values: list[Any], hint: Any) -> str:
+    """Return code for a list with one pair of values; empty if this does not fit."""
+    if len(values) < 2:
+        return ""
+    pairs = [tuple(values)], [(str(values[0]), *values[1:])]
+    return next((_shown(one, "") for one in pairs if fits(one, hint)), "")
 
 
 def _request(kind: type, values: list[Any], unknown: _Named) -> str:
@@ -148,6 +187,9 @@ def _request(kind: type, values: list[Any], unknown: _Named) -> str:
         if name := _same(word, taken(kind)):
             found[name] = _meant([value], {}, hints[name], f"{kind.__name__}.{name}")
     values = values * all(_shown(one, "") for one in values)
+    for name in taken(kind):
+        if pair := _paired(values, hints[name]):
+            found[name], values = pair, []
     if len(values) > 1 and len(placed := _placed(kind, values)) == len(values):
         found, values = {name: repr(value) for name, value in placed.items()} | found, []
     for name in sorted(taken(kind), key=lambda one: f"{one}=" not in made):
@@ -159,12 +201,18 @@ def _request(kind: type, values: list[Any], unknown: _Named) -> str:
 
 def _placed(kind: type, values: list[Any]) -> _Named:
     """Assign each value to the next field of a class that it fits; path fields and inherited fields come last."""
-    hints = declared(kind)[1]
+    hints, forms = declared(kind)[1], foreign()["forms"]
     ordered = sorted(taken(kind), key=lambda one: (one not in kind.__annotations__, "Path" in str(hints[one])))
     if len(values) == 1 and fits([*values], hints[ordered[0]]):
         return {ordered[0]: [*values]}
-    fields = iter(ordered)
-    return {name: one for one in values if (name := next((own for own in fields if fits(one, hints[own])), ""))}
+    fields, found, is_wrapped = iter(ordered), _Named(), bool({*forms} & {*ordered})
+    for value in values:
+        for own in fields:
+            made = next((one for one in (value, [value])[: 1 + is_wrapped] if fits(one, hints[own])), None)
+            if made is not None and re.fullmatch(forms.get(own, ".*"), str(made), re.DOTALL):
+                found[own] = made
+                break
+    return found
 
 
 def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
@@ -173,8 +221,11 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     shown, is_file, is_model = _shown(value, name), isinstance(value, str | os.PathLike), _is_file(value, _MODEL)
     places = [place, *(one.__name__ for one in classes_in(hint))]
     for place_of, ending, code in foreign()["files"]:
-        if place_of in places and _is_file(value) and os.fspath(value).endswith(ending):
+        is_one = _is_file(value) and os.fspath(value).endswith(ending) if ending[:1] in "." else variable == ending
+        if place_of in places and is_one:
             yield code.format(shown), _SURE
+    if hasattr(value, "write") and isinstance(getattr(value, "name", None), str):
+        yield repr(value.name), value.name
     if isinstance(value, Mapping | list | tuple) and place == "PlanRequest.rules":
         yield repr(_placement(value).get("rules", [])), _SURE
     if "ct.PlanRequest(" in made and not _is_file(value):
@@ -182,13 +233,13 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
         requested = "request" if isinstance(value, kind) else _request(kind, [value], {})
         made = made.replace(foreign()["made"]["PlanRequest"], requested)
     if words := [word for one in kinds_of(hint) for word in words_of(one)]:
-        near = next((one for one in words if meanings(str(one)) == meanings(str(value))), None)
-        yield repr(near or nearest(str(value), map(str, words)) or words[0]), _SURE
+        yield repr(_known(value, words) or words[0]), _SURE
     if "ModelEdit" in places:
         yield "edit", _SURE
     names = [*value] if isinstance(value, list | tuple) else [value]
     is_index, is_named = "int" in str(hint), name in ("tensors", "every", "to", "from_")
-    find = foreign()["found"].get(name) if is_index else "model.subgraphs[0].tensors[{}].name" * is_named
+    found = foreign()["found"]
+    find = found.get(place, found.get(name)) if is_index else "model.subgraphs[0].tensors[{}].name" * is_named
     if find and names and isinstance(names[0], str if is_index else int):
         codes = ", ".join(find.format(repr(one)) for one in names)
         yield codes if hint is int else f"[{codes}]", _SURE
@@ -204,7 +255,7 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     yield "ct.open(edit.to_bytes())", value.model if variable == "edit" else None
     for attribute in ("index", "name", "model", "code"):
         yield f"{variable}.{attribute}", getattr(value, attribute, None)
-    yield "model.source.path", getattr(getattr(value, "source", None), "path", None) if name != "target" else None
+    yield "model.source.path", getattr(getattr(value, "source", None), "path", None) if name == "source" else None
     yield re.sub(r"\bmodel\b", lambda _: f"ct.open({shown})", made), _SURE if is_model and "model" in made else None
     yield made.replace("path", shown), _SURE if is_file and "(path)" in made else None
     yield made, _SURE if made else None
@@ -219,20 +270,29 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
 def _plain_ways(value: Any, items: list[Any], place: str, is_path: bool) -> Iterator[Any]:
     """Yield plain values that a value may mean."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    if isinstance(value, str) and re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", value):
-        yield literal_eval(value)
+    if isinstance(value, str) and (number := re.fullmatch(r"(-?(0|[1-9]\d*)(\.\d+)?) ?(s|sec|seconds|%)?", value)):
+        yield literal_eval(number[1])
     if isinstance(value, str | bytes | int | float | Path):
         yield from () if is_path else (text, text.encode("utf-8", "replace"))
         items = [] if is_path else [word.strip() for word in text.split(",")]
         yield [value] if isinstance(value, int | float) else None
     yield [*value.items()] if isinstance(value, Mapping) else items[0] if len(items) == 1 else None
     if (known := foreign()["known"].get(place)) and all(isinstance(one, str) for one in items):
-        shipped = getattr(import_module("circletools.affinity"), known)()
-        items = [one if one in shipped else nearest(one, shipped) or one for one in items]
+        words = getattr(import_module(known[0]), known[1])
+        items = [_known(one, words() if callable(words) else words) or one for one in items]
     yield from (items, [getattr(one, "index", None) for one in items], [getattr(one, "name", one) for one in items])
-    yield [*map(str, items)] if all(isinstance(one, int | float | Path) for one in items) else None
+    if all(isinstance(one, int | float | Path) for one in items):
+        yield from ([*map(str, items)], ",".join(map(str, items)))
     if isinstance(value, Mapping) and place.startswith("PlanRequest.") and not place.endswith("limits"):
         yield [*value] if place.endswith("devices") else [f"{key}={held}" for key, held in value.items()]
+    if isinstance(value, Mapping) and all(isinstance(held, Mapping) for held in value.values()):
+        yield [f"{key}:{kind}={number}" for key, held in value.items() for kind, number in held.items()]
+
+
+def _known(value: Any, words: Sequence[Any]) -> str:
+    """Return the word that is meant, by its letters or its meaning; empty if there is none."""
+    word, known = str(value), [*map(str, words)]
+    return word if word in known else _same(word, known) or nearest(word, known)
 
 
 def _shown(value: Any, name: str) -> str:

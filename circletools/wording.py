@@ -89,7 +89,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a hint: the known word that was probably meant, or a list of known words."""
     names = sorted(known)
-    if len(parts := [name for name in names if name.startswith(f"{word}_")]) > 1:
+    if len(parts := [name for name in names if name.startswith((f"{word}_", f"{word}-"))]) > 1:
         return f"write {', '.join(map(repr, parts[:_LISTED]))}"
     return did_you_mean(word, names) or f"available: {', '.join(names[:_LISTED])}{', …' * (len(names) > _LISTED)}"
 
@@ -206,9 +206,21 @@ class Attributes:
                 raise TypeError(_answers().answer("is not a list", self, index))
             try:
                 return inner(index)
-            except (IndexError, TypeError):
-                refuse_index(self, index)
-                raise
+            except (IndexError, TypeError) as error:
+                fault = error
+            refuse_index(self, index)
+            raise fault
+
+        def __lt__(self, other: Any) -> Any:
+            if (less := super().__lt__(other)) is not NotImplemented:
+                return less
+            key = next((one for one in ("index", "name", "code") if hasattr(self, one)), "_")
+            raise TypeError(f"{type(self).__name__} has no order (write sorted(items, key=lambda one: one.{key}))")
+
+        def __radd__(self, other: object) -> Any:
+            if not isinstance(other, str):
+                return NotImplemented
+            raise TypeError(f"{type(self).__name__} is not a str (write str(value))")
 
         def __setitem__(self, index: object, value: object) -> None:
             if inner := getattr(super(), "__setitem__", None):
@@ -259,7 +271,7 @@ class Named(dict[str, Any]):
             return type(self), (dict(self),)
 
     def __missing__(self, name: str) -> Any:
-        raise KeyError(f"there is no {name!r} ({suggestion(str(name), map(str, islice(self, _MOST_ROWS)))})")
+        raise KeyError(_answers().no_key(self, name))
 
     def __getattr__(self, name: str) -> Any:
         hint = f"write [{name!r}]" if name in self else suggestion(name, map(str, islice(self, _MOST_ROWS)))
@@ -271,7 +283,8 @@ def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(self: Sequence[object], value: object, *bounds: int) -> Any:
         if isinstance(value, str) and self and not isinstance(self[0], str):
-            raise TypeError(f"items are of type {type(self[0]).__name__}, not str{_answers().by_name(self, value)}")
+            find = _answers().by_name(self, value)
+            raise TypeError(f"items are of type {type(self[0]).__name__}, not str" + f" ({find})" * bool(find))
         return search(self, value, *bounds)
 
     return run
@@ -324,7 +337,10 @@ def refuse_index(items: Sequence[object], index: object, negative: str | None = 
     if hasattr(index, "__index__") and not getattr(index, "shape", ()):
         number = index.__index__()
         if not -len(items) <= number < len(items) or (number < 0 and negative is not None):
-            missing = f"there is no item {index}: {counted(len(items), 'item')}, numbered from 0"
+            count = (
+                f"{counted(len(items), 'item')}, numbered from 0" if items else "the list is empty (test this first)"
+            )
+            missing = f"there is no item {index}: {count}"
             raise IndexError(negative if negative and number < 0 else missing)
         return
     raise TypeError(_answers().wrong_index(items, index))

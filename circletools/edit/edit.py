@@ -313,11 +313,13 @@ class ModelEdit(Attributes):
     def set_constant(self, subgraph: int, tensor: int, data: bytes | NDArray[Any]) -> None:
         """Set a tensor's data; empty `data` removes it. Tensors and metadata that shared the old data keep it.
 
-        An array is written unchanged. Raises UsageError if the tensor does not exist or the array has another type
-        or shape, EditError if the tensor's data is in another file.
+        An array is written unchanged. Raises UsageError if the tensor does not exist or is computed, or the array has
+        another type or shape, EditError if the tensor's data is in another file.
         """
         table, before = self._tensor(subgraph, tensor), self._before(subgraph, tensor)
         raw = members.constant_bytes(self._overlay, table, data)
+        if len(raw) and before is not None and not self.model.subgraphs[subgraph].has_data(tensor):
+            members.check_constant(self.model.subgraphs[subgraph], tensor, self.ends(subgraph, "inputs"))
         buffer = None if before is None else members.number(before, "buffer")
         table.set("buffer", self._entries.pool.assign(members.number(table, "buffer"), raw, buffer) or None)
         if before is not None and members.number(table, "buffer") == buffer:

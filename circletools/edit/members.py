@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,8 @@ from circletools.model.arrays import DTYPES
 from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.options import OPTION_FIELDS, enum_of_field
-from circletools.wording import did_you_mean, suggestion
+from circletools.model.rows import Subgraph
+from circletools.wording import did_you_mean, numbered, suggestion
 
 
 def check_index(what: str, index: int, count: int) -> None:
@@ -50,7 +52,7 @@ def change_option(overlay: Overlay, operators: References, index: int, name: str
                 if isinstance(value, str) and known[name].kind == "scalar":
                     members = overlay.schema.enums.get(enum_of_field(member, name))
                     if members is None:
-                        raise UsageError(f"{member}.{name} is a number, not {value!r}")
+                        raise UsageError(f"{member}.{name} is a number, not {value!r}", hint="write, for example, 2")
                     value = member_number(members, value, f"{name} of {member}:")
                 table.set(name, value)
                 operator.set(field, table)
@@ -126,8 +128,22 @@ def constant_bytes(overlay: Overlay, table: NewTable, data: bytes | NDArray[Any]
         raise UsageError(f"the tensor is {kind}, not {data.dtype.name.upper()}", hint=hint)
     if list(data.shape) != (shape := np.frombuffer(overlay.text(table, "shape"), "<i4").tolist()):
         message = f"the tensor has the shape {shape}, the array {[*data.shape]}"
-        raise UsageError(message, hint="write array.reshape(tensor.shape)")
+        ways = "write array.reshape(tensor.shape)", f"give an array like numpy.zeros({shape}, {kind.lower()!r})"
+        raise UsageError(message, hint=ways[data.size != math.prod(shape)])
     return data.astype(data.dtype.newbyteorder("<")).tobytes()
+
+
+def check_constant(graph: Subgraph, tensor: int, inputs: Sequence[int]) -> None:
+    """Raise UsageError for an input of a subgraph, or a tensor that an operator computes."""
+    title, producer = f"tensor {tensor} ({graph.tensors[tensor].name!r})", graph.producer_of(tensor)
+    if tensor in inputs:
+        rest = [one for one in inputs if one != tensor]
+        hint = f"a run sets its value; first write edit.set_inputs({graph.index}, {rest})"
+        raise UsageError(f"{title} is an input of the subgraph, not a constant", hint=hint)
+    if producer is not None:
+        known = [one for one in map(int, producer.inputs) if one >= 0 and graph.tensors[one].is_constant]
+        hint = f"set the constants that this operator reads: {numbered(known, 'tensor') or 'none'}"
+        raise UsageError(f"{title} is computed by operator {producer.index}, not a constant", hint=hint)
 
 
 def open_file_offsets(model: Model, overlay: Overlay, root: NewTable, put_back: Iterable[int]) -> None:

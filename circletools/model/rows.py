@@ -42,6 +42,7 @@ _OMITTED = (
     "the last tensor is tensors[len(tensors) - 1]"
 )
 _SHOWN = 5
+_NOT_QUANTIZED = Quantization(Items(), Items(), 0)
 _RECENT = 256
 
 
@@ -181,7 +182,7 @@ class Subgraph(Attributes):
 
     def quantization_of(self, tensor: int) -> Quantization:
         """Return the quantization of a tensor."""
-        return self._quantizations.get(tensor, Quantization((), (), 0))
+        return self._quantizations.get(tensor, _NOT_QUANTIZED)
 
     def producer_of(self, tensor: int) -> Operator | None:
         """Return the operator that produces a tensor (the last one, if several do)."""
@@ -209,7 +210,7 @@ class Subgraph(Attributes):
             raise UsageError(
                 "the file has no values for this tensor",
                 location=location,
-                hint="the tensor is computed; only tensors with .is_constant have values",
+                hint="the tensor is computed; `expose` makes it an output, whose value a run returns",
             )
         return array_of(view, self._buffers()[view.buffer].data, self._tensor_table(tensor), self.columns.schema)
 

@@ -12,6 +12,7 @@ the numbers in the main subgraph are its operator indices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,7 +46,9 @@ def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origin
 
     Raises EditError if the model lacks the kind of names that `names` selects.
     """
-    return name_operators(model_graph(model), names)[0].origins(len(model.subgraphs))
+    graph = model_graph(model)
+    origins = name_operators(graph, names)[0].origins(len(model.subgraphs))
+    return replace(origins, counts=tuple(map(len, graph.graphs)))
 
 
 def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns, tuple[Finding, ...]]:

@@ -64,7 +64,9 @@ class Origins(Attributes):
         return UNKNOWN
 
     def details_of(self, source: int) -> SourceDetails:
-        """Return the details of a source."""
+        """Return the details of a source, given by its number. Raises KeyError if it does not exist."""
+        if source not in self.details:
+            _ = self.sources[source]  # whose error names the sources
         return self.details.get(source, NOTHING)
 
     def by_source(self) -> dict[int, list[tuple[int, int]]]:

@@ -148,7 +148,7 @@ def entries_json(found: Tabular) -> dict[str, Any]:
 def document_json(value: Any) -> dict[str, Any]:
     """Return the JSON document of a dataclass: the schema version, followed by its fields."""
     if not is_dataclass(value):
-        raise UsageError(f"{type(value).__name__} is not a result, such as that of `ct.cost`")
+        raise UsageError(f"{type(value).__name__} is not a result", hint="write ct.render.cost_json(ct.cost(model))")
     return {"schema_version": SCHEMA_VERSION} | fields_json(value)
 
 

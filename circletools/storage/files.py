@@ -102,6 +102,8 @@ def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview 
 
 def _near(name: str) -> str:
     """Return a hint about the file that was probably meant instead of one that cannot be read."""
+    if "://" in name:
+        return "download it first"
     try:
         if os.path.isdir(name):
             return f"name a file in it, such as {min(os.listdir(name), default='…')}"

@@ -78,7 +78,7 @@ def selector_from(words: str, place: str) -> Selector:
     try:
         return parse_selector(words)
     except UsageError as error:
-        raise UsageError(error.message, location=place, hint=error.hint) from error
+        raise UsageError(error.message, location=place, hint=error.hint) from None
 
 
 def _check_keys(entry: Object, known: set[str], place: str) -> None:

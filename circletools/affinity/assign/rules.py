@@ -90,8 +90,8 @@ def _choose(chooser: Chooser, entry: Entry, any_code: bool) -> dict[int, list[in
             if not selector.is_exact or selector.pattern in codes or selector.pattern.startswith("CUSTOM:"):
                 return {}
             message, hint = f"{selector}: unknown operator code", suggestion(selector.pattern, codes)
-            raise UsageError(message, location=entry.place, hint=hint) from error
-        raise UsageError(error.message, location=entry.place, hint=error.hint) from error
+            raise UsageError(message, location=entry.place, hint=hint) from None
+        raise UsageError(error.message, location=entry.place, hint=error.hint) from None
 
 
 _MOST_NOTES = 20
@@ -183,6 +183,8 @@ def parse_setting(words: str) -> Rule:
     selector, equals, device = words.rpartition("=")
     if not equals or not device:
         raise UsageError(f"the rule {words!r} names no device", hint="write, for example, op:CONV_2D=npu")
+    if ":" in device and ":" not in selector:
+        raise UsageError(f"the rule {words!r} names the device first", hint=f"write {device}={selector}")
     return Rule(selector_from(selector, words), device, words, from_command=True)
 
 

@@ -21,7 +21,7 @@ from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Win
 from circletools.trace.sources import Batch, FaultKind, Trace, open_trace
 from circletools.trace.sources.batch import NO_PROCESS, MachineUse, machine_in, merged
 from circletools.trace.sources.names import Numbers, distinct, sums
-from circletools.wording import Tabular
+from circletools.wording import Tabular, warn
 
 _MOST_REMEMBERED = 1 << 16
 WHOLE_TRACE = -1
@@ -97,7 +97,10 @@ def read_trace(source: str | os.PathLike[str] | bytes | BinaryIO, *, strict: boo
     Raises InvalidInputError if the input is broken or not a trace; if `strict`, also for the first diagnostic that is
     an error.
     """
-    return checked(analyse(open_trace(source)), strict=strict)
+    analysis = checked(analyse(open_trace(source)), strict=strict)
+    if any(one.code == "T001" for one in analysis.diagnostics):
+        warn("the trace has no NN marks; for the times of operators, write ct.read_profile(path)")
+    return analysis
 
 
 def checked(analysis: Analysis, *, strict: bool) -> Analysis:
