@@ -137,7 +137,8 @@ class ModelComparison:
     def _code_keys(self, model: Model) -> Keys:
         """Key each operator by the name of its code."""
         codes = self._names.keys([*(code.name for code in model.operator_codes), ""])
-        return codes[np.minimum(model.operator_columns.code_indices, len(codes) - 1)]
+        found: Keys = codes[np.minimum(model.operator_columns.code_indices, len(codes) - 1)]
+        return found
 
     def _matched(
         self, splits: tuple[Indices, Indices], levels: tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]

@@ -128,10 +128,7 @@ class ModelEdit(Attributes):
         self._end = tail_start(self.model)
 
     def add_buffer(self, data: bytes) -> int:
-        """Append a buffer and return its index; buffers freed by earlier edits are reused first.
-
-        The data is aligned to 16 bytes, or to 8, 4 or 1 if it is shorter.
-        """
+        """Append a buffer and return its index. Buffers freed by earlier edits are reused first."""
         return self._entries.pool.reserve(bytes(memoryview(data)))
 
     def drop_empty_data(self, buffer: int) -> bool:
@@ -272,15 +269,16 @@ class ModelEdit(Attributes):
 
     def set_inputs(self, subgraph: int, tensors: Sequence[int]) -> None:
         """Set the inputs of a subgraph. Raises UsageError for a tensor that does not exist."""
-        self._check_tensors(subgraph, tensors)
-        self._subgraph(subgraph).set("inputs", np.array(tensors, np.int32))
-        self._ends[subgraph, "inputs"] = list(tensors)
+        self._set_ends(subgraph, "inputs", tensors)
 
     def set_outputs(self, subgraph: int, tensors: Sequence[int]) -> None:
         """Set the outputs of a subgraph. Raises UsageError for a tensor that does not exist."""
+        self._set_ends(subgraph, "outputs", tensors)
+
+    def _set_ends(self, subgraph: int, side: Direction, tensors: Sequence[int]) -> None:
         self._check_tensors(subgraph, tensors)
-        self._subgraph(subgraph).set("outputs", np.array(tensors, np.int32))
-        self._ends[subgraph, "outputs"] = list(tensors)
+        self._subgraph(subgraph).set(side, np.array(tensors, np.int32))
+        self._ends[subgraph, side] = list(tensors)
 
     def ends(self, subgraph: int, side: Direction) -> list[int]:
         """Return the inputs or outputs of a subgraph, including changes by this edit."""
@@ -296,7 +294,6 @@ class ModelEdit(Attributes):
             self.renamed[subgraph, tensor] = self.new_names[subgraph, tensor] = self._tensor_name(subgraph, tensor)
 
     def _tensor(self, subgraph: int, index: int) -> NewTable:
-        """Return the table of a tensor, open for changes."""
         self._check_tensors(subgraph, [index])
         return self._overlay.own(self._list(subgraph, "tensors"), "Tensor", index)
 

@@ -38,7 +38,6 @@ class BufferPool:
         self._overlay, self._original, self._before, self._model = overlay, len(original.buffers), original, model
         self._buffers = overlay.references(overlay.root, "buffers")
         self._named = _names(model)
-        self._reserved: set[int] = set()  # added and counted as referenced, but not referenced yet
         self.put_back: set[int] = set()  # buffers of the original file that this edit restored
         # Only buffers that an edit wrote, in front of the original file, can be free.
         written = model.buffers.tables.at < overlay.base
@@ -114,16 +113,13 @@ class BufferPool:
     def reserve(self, data: bytes) -> int:
         """Store `data` for a future reference; return the buffer's index."""
         index = self.add(data)
-        self._reserved.add(index)
+        self._named[index] = 0
         return index
 
     def name(self, index: int) -> None:
         """Add a reference to a buffer. Raises UsageError if the buffer does not exist."""
         check_index("buffer", index, self.count)
-        if index in self._reserved:
-            self._reserved.remove(index)
-        else:
-            self._named[index] += 1
+        self._named[index] += 1
 
     def assign(self, index: int, data: bytes, original: int | None) -> int:
         """Store `data` for a tensor that refers to buffer `index`; return the buffer that it must refer to instead.

@@ -12,7 +12,7 @@ Positions are byte offsets from the start of the file (int64); 0, the position o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from struct import Struct, unpack_from
@@ -326,6 +326,20 @@ class Tables:
         at = vectors.element_positions()
         target = schema.tables[str(self.field(name).target)]
         return Tables(self.wire, target, at + self.wire.gather(at, OFFSET)), vectors
+
+    def members(self, name: str, schema: Schema) -> Iterator[tuple[NDArray[np.int64], Tables]]:
+        """Yield the tables of known types that a union field refers to, type by type, with the referring rows.
+
+        A format may lack the field.
+        """
+        if name in self.type.by_name:
+            field, targets = self.field(name), self.targets(name)
+            codes = self.union_codes(field)
+            for code in np.unique(codes[targets != 0]).tolist():
+                target = schema.tables.get(schema.unions[str(field.target)].get(code, ""))
+                if target is not None:
+                    rows = np.flatnonzero((codes == code) & (targets != 0))
+                    yield rows, Tables(self.wire, target, targets[rows])
 
     def child(self, name: str, schema: Schema) -> tuple[Tables, NDArray[np.int64]]:
         """Return the tables in a table field, and the rows that have the field."""

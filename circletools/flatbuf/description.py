@@ -54,14 +54,11 @@ def _column(tables: Tables, item: Field, schema: Schema, leaf: Leaf | None) -> l
 
 def _union(tables: Tables, item: Field, schema: Schema, leaf: Leaf | None) -> list[Any]:
     kinds, names = union_members(tables, item, schema)
-    targets, values = tables.targets(item.name), [{"type": names[kind]} if leaf is None else {} for kind in kinds]
-    for kind, name in enumerate(names):
-        rows = np.flatnonzero(kinds == kind)
-        if name in schema.tables:
-            members = described(Tables(tables.wire, schema.tables[name], targets[rows]), schema, leaf)
-            for row, member in zip(rows.tolist(), members, strict=True):
-                values[row] |= member
-    return list(values)
+    values: list[Any] = [{"type": names[kind]} if leaf is None else {} for kind in kinds]
+    for rows, members in tables.members(item.name, schema):
+        for row, member in zip(rows.tolist(), described(members, schema, leaf), strict=True):
+            values[row] |= member
+    return values
 
 
 def union_members(tables: Tables, item: Field, schema: Schema) -> tuple[NDArray[np.int64], list[str]]:

@@ -18,19 +18,8 @@ from circletools.errors import EditError
 SchemaName = Literal["circle", "tflite", "debug_metadata", "etdump", "tflite_metadata", "litertlm"]
 Kind = Literal["scalar", "string", "table", "vector", "union"]
 
-_DTYPES: Mapping[str, np.dtype[Any]] = {
-    "bool": np.dtype("u1"),  # one byte; anything but 0 is true
-    "int8": np.dtype("i1"),
-    "uint8": np.dtype("u1"),
-    "int16": np.dtype("<i2"),
-    "uint16": np.dtype("<u2"),
-    "int32": np.dtype("<i4"),
-    "uint32": np.dtype("<u4"),
-    "int64": np.dtype("<i8"),
-    "uint64": np.dtype("<u8"),
-    "float32": np.dtype("<f4"),
-    "float64": np.dtype("<f8"),
-}
+_NUMBERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64")
+_DTYPES = {"bool": np.dtype("u1"), **{name: np.dtype(name).newbyteorder("<") for name in _NUMBERS}}
 _NAMED_BY = {"vector": "element", "table": "type", "union": "union"}  # the kind of a field's value or target
 OFFSET = np.dtype("<u4")
 """The encoding of a reference in a table or vector."""

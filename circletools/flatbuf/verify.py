@@ -26,6 +26,10 @@ _I4 = np.dtype("<i4")
 _U2 = np.dtype("<u2")
 
 
+_Place = tuple[str, Positions | None, str]
+"""A table type, the rows of its tables (None: all), and a field."""
+
+
 class _Edges(NamedTuple):
     """References to tables of one type: their targets, their numbers of visits, and where the references are."""
 
@@ -61,8 +65,8 @@ def check_header(wire: Wire, schema: Schema, start: int = 0) -> int:
         raise ModelFormatError(f"the file identifier is not {schema.identifier.decode()}", offset=start + 4)
     offset = wire.one(start, OFFSET)
     if offset == 0 or start + offset >= wire.limit:
-        outside = _Outside("the root offset leads outside the file", np.array([offset + 1]))
-        raise ModelFormatError(outside.message, offset=start, hint=outside.hint(wire.limit - start))
+        hint = _truncated(np.array([offset + 1]), wire.limit - start)
+        raise ModelFormatError("the root offset leads outside the file", offset=start, hint=hint)
     return start + offset
 
 
@@ -75,16 +79,10 @@ def walk(wire: Wire, schema: Schema) -> Reachable:
     return _Walk(wire, schema).run(root)
 
 
-class _Outside(NamedTuple):
-    """Objects that end at `ends`; some may lie outside the file."""
-
-    message: str
-    ends: Positions
-
-    def hint(self, size: int) -> str | None:
-        """Return a hint about the original size if an object ends outside the file but below the 2 GiB limit."""
-        needed = int(self.ends.max())
-        return f"a truncated file? {size:,} of at least {needed:,} bytes" if size < needed < 1 << 31 else None
+def _truncated(ends: Positions, size: int) -> str | None:
+    """Return a hint about the original size if an object ends outside the file but below the 2 GiB limit."""
+    needed = int(ends.max())
+    return f"a truncated file? {size:,} of at least {needed:,} bytes" if size < needed < 1 << 31 else None
 
 
 class _Walk:
@@ -116,7 +114,9 @@ class _Walk:
         self.places[table_type.name] = float(visits.sum())
         self.visits += self.places[table_type.name]
         tables = self.start(table_type, at)
-        self.described[table_type.name] = float((tables.vtable_bytes + self.inline_bytes(tables)) @ visits)
+        inline = self.inline_bytes(tables)
+        self.described[table_type.name] = float((tables.vtable_bytes + inline) @ visits)
+        self.reach(np.minimum(at + inline, self.wire.limit))
         self.tables[table_type.name] = tables
         for field in table_type.fields:
             if not field.deprecated:
@@ -126,12 +126,13 @@ class _Walk:
         """Check the start of each table and its vtable, then read the vtables."""
         name, limit = table_type.name, self.wire.limit
         good = (at & 3 == 0) & (at <= limit - 4)
-        self.require(good, name, at, _Outside("a table is misaligned or outside the file", at + 4))
+        self.require(good, (name, None, ""), at, "a table is misaligned or outside the file", at + 4)
         vtable = at - self.wire.gather(at, _I4)
         good = (vtable & 1 == 0) & (vtable >= 0) & (vtable <= limit - 2)
-        self.require(good, name, vtable, _Outside("a vtable is misaligned or outside the file", vtable + 2))
+        self.require(good, (name, None, ""), vtable, "a vtable is misaligned or outside the file", vtable + 2)
         size = self.wire.gather(vtable, _U2).astype(np.int64)
-        self.require((size & 1 == 0) & (vtable + size <= limit), name, vtable, "a vtable's size is odd or too large")
+        good = (size & 1 == 0) & (vtable + size <= limit)
+        self.require(good, (name, None, ""), vtable, "a vtable's size is odd or too large")
         self.reach(at + 4)
         self.reach(vtable + np.maximum(size, 2))
         return Tables(self.wire, table_type, at)
@@ -148,27 +149,24 @@ class _Walk:
             return
         positions, width, owner = positions[rows], field.width, tables.type.name
         good = (positions & (width - 1) == 0) & (positions <= self.wire.limit - width)
-        outside = _Outside("a field is misaligned or outside the file", positions + width)
-        self.require(good, owner, positions, outside, rows, field.name)
+        place = (owner, rows, field.name)
+        self.require(good, place, positions, "a field is misaligned or outside the file", positions + width)
         self.reach(positions + width)
         if field.kind == "scalar":
             return
         offsets = self.wire.gather(positions, OFFSET).astype(np.int64)
         targets = positions + offsets
         good = (offsets > 0) & (targets < self.wire.limit)
-        outside = _Outside("a reference leads outside the file", targets + 1)
-        self.require(good, owner, positions, outside, rows, field.name)
+        self.require(good, place, positions, "a reference leads outside the file", targets + 1)
         edges = _Edges(targets, visits[rows], owner, rows, field.name, None)
         if field.kind == "table":
             self.queue(str(field.target), edges)
         elif field.kind == "union":
             self.queue_union(tables, field, edges)
         else:
-            vectors = self.check_vectors(owner, field, rows, targets)
+            vectors = self.check_vectors(place, field, targets)
             self.described[f"{owner}.{field.name}"] = float(vectors.count @ visits[rows]) * field.element.itemsize
-            if field.kind == "string":
-                self.check_terminators(owner, field, rows, vectors)
-            elif field.target is not None:
+            if field.target is not None:
                 self.queue_elements(field, edges)
 
     def queue(self, target: str, edges: _Edges) -> None:
@@ -185,28 +183,22 @@ class _Walk:
                 some = edges._replace(at=edges.at[here], visits=edges.visits[here], parent_rows=rows[here])
                 self.queue(members[code], some)
 
-    def check_vectors(self, owner: str, field: Field, rows: NDArray[np.int64], targets: Positions) -> Vectors:
-        """Check the headers and ends of the vectors at `targets`."""
+    def check_vectors(self, place: _Place, field: Field, targets: Positions) -> Vectors:
+        """Check the headers and ends of the vectors at `targets`, and the NUL after strings."""
         limit = self.wire.limit
         good = (targets & 3 == 0) & (targets <= limit - 4)
-        outside = _Outside("a vector is misaligned or outside the file", targets + 4)
-        self.require(good, owner, targets, outside, rows, field.name)
+        self.require(good, place, targets, "a vector is misaligned or outside the file", targets + 4)
         counts = self.wire.gather(targets, OFFSET).astype(np.int64)
         vectors = Vectors(self.wire, field.element, targets + 4, counts)
         ends = vectors.start + vectors.count * field.element.itemsize
-        outside = _Outside("a vector ends outside the file", ends)
-        self.require(ends <= limit, owner, targets, outside, rows, field.name)
+        self.require(ends <= limit, place, targets, "a vector ends outside the file", ends)
         self.reach(ends)
+        if field.kind == "string":
+            self.require(ends < limit, place, ends, "a string ends outside the file", ends + 1)
+            nul = self.wire.gather(ends, np.dtype("u1")) == 0
+            self.require(nul, place, ends, "a string has no NUL after it")
+            self.reach(ends + 1)
         return vectors
-
-    def check_terminators(self, owner: str, field: Field, rows: NDArray[np.int64], vectors: Vectors) -> None:
-        ends = vectors.start + vectors.count
-        inside = ends < self.wire.limit
-        outside = _Outside("a string ends outside the file", ends + 1)
-        self.require(inside, owner, ends, outside, rows, field.name)
-        nul = self.wire.gather(ends, np.dtype("u1")) == 0
-        self.require(nul, owner, ends, "a string has no NUL after it", rows, field.name)
-        self.reach(ends + 1)
 
     def queue_elements(self, field: Field, edges: _Edges) -> None:
         """Queue the tables in vectors; each distinct vector counts once, with the sum of its visits."""
@@ -229,21 +221,15 @@ class _Walk:
             self.end = max(self.end, int(ends.max()))
 
     def require(
-        self,
-        good: Mask,
-        owner: str,
-        where: Positions,
-        broken: str | _Outside,
-        rows: Positions | None = None,
-        field: str = "",
+        self, good: Mask, place: _Place, where: Positions, message: str, ends: Positions | None = None
     ) -> None:
-        """Raise ModelFormatError for the first row in which `good` is false."""
+        """Raise ModelFormatError for the first row in which `good` is false; objects end at `ends`."""
         if good.all():
             return
-        index = int(np.argmin(good))
-        path = self.path(owner, int(rows[index]) if rows is not None else index)
+        index, (owner, rows, field) = int(np.argmin(good)), place
+        path = self.path(owner, index if rows is None else int(rows[index]))
         location = ".".join(part for part in (path, field) if part) or None
-        message, hint = (broken, None) if isinstance(broken, str) else (broken.message, broken.hint(self.wire.limit))
+        hint = None if ends is None else _truncated(ends, self.wire.limit)
         raise ModelFormatError(message, offset=int(where[index]), location=location, hint=hint)
 
     def path(self, owner: str, row: int) -> str:

@@ -21,7 +21,6 @@ import numpy as np
 from circletools.errors import EditError, InvalidInputError, ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.schema import load_schema
-from circletools.model.options import union_tables
 from circletools.model.views import text
 from circletools.storage.files import Source, open_source
 from circletools.storage.zips import END, central_directory
@@ -157,7 +156,7 @@ def _sections(memory: memoryview) -> Iterator[Member]:
         raise ModelFormatError(f"the bundle has more than {_MOST} sections")
     items, vectors = objects.children("items", schema)
     values: dict[int, str] = {}
-    for rows, texts in union_tables(items, "value", schema):
+    for rows, texts in items.members("value", schema):
         values.update(zip(rows.tolist(), map(text, texts.strings("value")), strict=True))
     keys, splits = items.strings("key"), vectors.splits().tolist()
     begins, ends = (objects.scalars(name).tolist() for name in ("begin_offset", "end_offset"))

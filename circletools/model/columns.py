@@ -14,7 +14,7 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import OBJECT_BYTES, SUBGRAPH_BYTES, Tables, Vectors, Wire
 from circletools.flatbuf.schema import Schema, load_roles
 from circletools.flatbuf.verify import Reachable, walk
-from circletools.model.options import OPTION_FIELDS, enum_names, union_tables
+from circletools.model.options import OPTION_FIELDS, enum_names
 from circletools.model.views import OperatorCode, text
 from circletools.wording import Attributes, Items, one_of
 
@@ -28,6 +28,16 @@ _DIMENSION = 8  # bytes charged for each dimension of a tensor, every time the t
 _OPERAND_TIMES = 15  # more bytes charged for an operand, since it becomes Python objects in many lists
 
 
+def scalars_column(name: str) -> cached_property[NDArray[Any]]:
+    """Return a property: a scalar field of all tables, read on first use."""
+    return cached_property(lambda columns: columns.tables.scalars(name))
+
+
+def vectors_column(name: str) -> cached_property[Vectors]:
+    """Return a property: a vector field of all tables, read on first use."""
+    return cached_property(lambda columns: columns.tables.vectors(name))
+
+
 class _Columns:
     def __init__(self, tables: Tables, rows: Vectors) -> None:
         self.tables = tables
@@ -39,7 +49,17 @@ class _Columns:
 
 
 class TensorColumns(_Columns):
-    """The tensors of all subgraphs, one subgraph after the other; `splits[i]:splits[i + 1]` is subgraph i."""
+    """The tensors of all subgraphs, one subgraph after the other; `splits[i]:splits[i + 1]` is subgraph i.
+
+    `types` holds TensorType values; where `variable` is not 0, the runtime keeps the value between runs;
+    a tensor without a shape signature has an empty one.
+    """
+
+    buffers = scalars_column("buffer")
+    types = scalars_column("type")
+    variable = scalars_column("is_variable")
+    shapes = vectors_column("shape")
+    shape_signatures = vectors_column("shape_signature")
 
     def __init__(self, tables: Tables, rows: Vectors, mentions: Callable[[], Mentions]) -> None:
         super().__init__(tables, rows)
@@ -60,53 +80,20 @@ class TensorColumns(_Columns):
         return self.tables.strings("name")
 
     @cached_property
-    def buffers(self) -> NDArray[np.uint32]:
-        """The buffer index of each tensor."""
-        return self.tables.scalars("buffer")
-
-    @cached_property
-    def types(self) -> NDArray[np.int8]:
-        """The TensorType value of each tensor."""
-        return self.tables.scalars("type")
-
-    @cached_property
-    def variable(self) -> NDArray[np.uint8]:
-        """For each tensor, whether the runtime keeps its value between runs (0: no)."""
-        return self.tables.scalars("is_variable")
-
-    @cached_property
     def signed(self) -> NDArray[np.bool_]:
         """For each tensor, whether it has a shape signature."""
         return self.tables.has("shape_signature")
 
-    @cached_property
-    def shapes(self) -> Vectors:
-        """The shape of each tensor."""
-        return self.tables.vectors("shape")
-
-    @cached_property
-    def shape_signatures(self) -> Vectors:
-        """The shape signature of each tensor; empty if it has none."""
-        return self.tables.vectors("shape_signature")
-
 
 class OperatorColumns(_Columns):
-    """The operators of all subgraphs, one subgraph after the other; `splits` is as in TensorColumns."""
+    """The operators of all subgraphs, one subgraph after the other; `splits` is as in TensorColumns.
 
-    @cached_property
-    def code_indices(self) -> NDArray[np.uint32]:
-        """The index of each operator's code in the operator code list."""
-        return self.tables.scalars("opcode_index")
+    `code_indices` are indices into the list of operator codes, `inputs` and `outputs` of tensors in the subgraph.
+    """
 
-    @cached_property
-    def inputs(self) -> Vectors:
-        """The input tensor indices of each operator."""
-        return self.tables.vectors("inputs")
-
-    @cached_property
-    def outputs(self) -> Vectors:
-        """The output tensor indices of each operator."""
-        return self.tables.vectors("outputs")
+    code_indices = scalars_column("opcode_index")
+    inputs = vectors_column("inputs")
+    outputs = vectors_column("outputs")
 
     @cached_property
     def first_outputs(self) -> NDArray[np.int64]:
@@ -239,7 +226,7 @@ class ModelColumns(Attributes):
         patterns: set[int] = set()
         columns, roles = self.operator_columns, load_roles()
         for field in OPTION_FIELDS:
-            for rows, options in union_tables(columns.tables, field, self.schema):
+            for rows, options in columns.tables.members(field, self.schema):
                 owners = np.searchsorted(columns.splits, rows, "right") - 1
                 places = list(zip(owners.tolist(), (rows - columns.splits[owners]).tolist(), strict=True))
                 for item in options.type.fields:

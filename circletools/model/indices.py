@@ -149,17 +149,9 @@ def _children(model: Model, level: Level, item: Field, leading: frozenset[str]) 
         children, counts = _elements(model, level, item)
         yield Level(children, level, item.name, counts, None, _subgraphs(level, children, counts))
         return
-    targets = tables.targets(item.name)
-    present = np.flatnonzero(targets)
-    if item.kind == "table":
-        found = {str(item.target): present} if present.size else {}
-    else:
-        codes, members = tables.union_codes(item)[present], schema.unions[str(item.target)]
-        named = {code: members.get(code) for code in np.unique(codes).tolist()}
-        found = {name: present[codes == code] for code, name in named.items() if name is not None}
-    for name, rows in found.items():
-        if name in leading:
-            children = Tables(tables.wire, schema.tables[name], targets[rows])
+    child = tables.child(item.name, schema)[::-1] if item.kind == "table" else None
+    for rows, children in tables.members(item.name, schema) if child is None else [child]:
+        if children.type.name in leading:
             owners = None if level.subgraphs is None else level.subgraphs[rows]
             yield Level(children, level, item.name, None, rows, owners)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
 from hashlib import blake2b
 from typing import Any
@@ -67,7 +67,7 @@ def options_of(operators: Tables, name: str, schema: Schema) -> NDArray[np.float
     """Return an option of each operator; 0 if its options table has no field with this name."""
     values = np.zeros(len(operators))
     for field in OPTION_FIELDS:
-        for rows, chosen in union_tables(operators, field, schema):
+        for rows, chosen in operators.members(field, schema):
             option = chosen.type.by_name.get(name)
             if option is not None and option.kind in {"scalar", "string"}:
                 is_text = option.kind == "string"
@@ -75,23 +75,11 @@ def options_of(operators: Tables, name: str, schema: Schema) -> NDArray[np.float
     return values
 
 
-def union_tables(owners: Tables, field: str, schema: Schema) -> Iterator[tuple[NDArray[np.int64], Tables]]:
-    """Yield the tables of known types to which a union field refers, type by type, with the referring rows."""
-    if field not in owners.type.by_name:
-        return  # Circle has only one options union
-    members, targets = owners.union_codes(owners.field(field)), owners.targets(field)
-    for member in np.unique(members[targets != 0]).tolist():
-        table = schema.tables.get(schema.unions[str(owners.field(field).target)].get(member, ""))
-        if table is not None:
-            rows = np.flatnonzero((members == member) & (targets != 0))
-            yield rows, Tables(owners.wire, table, targets[rows])
-
-
 def named_options(operators: Tables, schema: Schema) -> list[dict[str, Any]]:
     """Return the options of each operator by name; see `named_fields`."""
     found: list[dict[str, Any]] = [{} for _ in range(len(operators))]
     for field in OPTION_FIELDS:
-        for rows, tables in union_tables(operators, field, schema):
+        for rows, tables in operators.members(field, schema):
             for row, values in zip(rows.tolist(), named_fields(tables, schema), strict=True):
                 found[row] |= values
     return [*map(Options, found)]
@@ -135,7 +123,7 @@ def quantizations(tensors: Tables, schema: Schema) -> dict[int, Quantization]:
     """Return the quantization of each quantized tensor, by its row in `tensors`."""
     tables, owners = tensors.child("quantization", schema)
     details: dict[int, tuple[str, dict[str, Any]]] = {}
-    for rows, some in union_tables(tables, "details", schema):
+    for rows, some in tables.members("details", schema):
         values = [(some.type.name, fields) for fields in named_fields(some, schema)]
         details |= dict(zip(rows.tolist(), values, strict=True))
     scales, zeros, lowest, highest = (tables.vectors(name) for name in ("scale", "zero_point", "min", "max"))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from circletools.calls import explained
 from circletools.errors import ModelFormatError, UsageError
-from circletools.flatbuf.columns import Tables, Vectors, grouped
+from circletools.flatbuf.columns import Tables, grouped
 from circletools.model.arrays import Ends, array_of
-from circletools.model.columns import Indices, ModelColumns
+from circletools.model.columns import Indices, ModelColumns, scalars_column, vectors_column
 from circletools.model.options import enum_names, named_options, quantizations
 from circletools.model.views import Buffer, Operator, Quantization, Tensor, attach, text
 from circletools.wording import (
@@ -251,32 +251,25 @@ class Subgraph(Attributes):
 
 
 class Buffers(Rows[Buffer]):
-    """The buffers of a model, and their columns; buffer 0 is always empty and stands for "no data"."""
+    """The buffers of a model, and their columns; buffer 0 is always empty and stands for "no data".
+
+    `data` is the data inside the flatbuffer; `offsets` are the positions in the file (0 and 1: none) and `sizes` the
+    sizes of data outside.
+    """
 
     def __init__(self, model: ModelColumns) -> None:
         self._memory = model.wire.memory
         self.tables: Tables = model.root.children("buffers", model.schema)[0]
         super().__init__(len(self.tables), self._buffer)
 
-    @cached_property
-    def data(self) -> Vectors:
-        """The data inside the flatbuffer."""
-        return self.tables.vectors("data")
-
-    @cached_property
-    def offsets(self) -> NDArray[np.uint64]:
-        """The file position of each buffer's data outside the flatbuffer; 0 and 1 mean none."""
-        return self.tables.scalars("offset")
+    data = vectors_column("data")
+    offsets = scalars_column("offset")
+    sizes = scalars_column("size")
 
     @cached_property
     def external(self) -> NDArray[np.bool_]:
         """For each buffer, whether its data is outside the flatbuffer."""
         return self.offsets > 1
-
-    @cached_property
-    def sizes(self) -> NDArray[np.uint64]:
-        """The number of bytes of each buffer outside the flatbuffer."""
-        return self.tables.scalars("size")
 
     @cached_property
     def filled(self) -> NDArray[np.bool_]:

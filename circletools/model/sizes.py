@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,14 +39,27 @@ def least_bytes(
 
     `kinds` holds the tensors' type numbers, `types` the names of the types.
     """
-    sizes = closed_sizes(shapes, signatures)
-    some_kinds, which = np.unique(kinds, return_inverse=True)
-    bits = np.array([element_bits(types.get(kind, "")) or 0 for kind in some_kinds.tolist()], np.float64)[which]
-    some = np.flatnonzero(shapes.count)
+    counts = element_counts(shapes, closed_sizes(shapes, signatures))
     with np.errstate(over="ignore", invalid="ignore"):  # infinity times 0 counts as 0
-        if some.size:
-            bits[some] *= np.multiply.reduceat(sizes, shapes.splits()[some])
-        return np.minimum(np.ceil(np.nan_to_num(bits, nan=0.0, posinf=np.inf) / 8), _LARGEST)
+        bits = np.nan_to_num(counts * bits_of(kinds, types), nan=0.0, posinf=np.inf)
+    return np.minimum(np.ceil(bits / 8), _LARGEST)
+
+
+def bits_of(kinds: NDArray[np.int8], types: Mapping[int, str]) -> NDArray[np.float64]:
+    """Return the number of bits of an element of each tensor, 0 if unknown; see `least_bytes`."""
+    numbers, which = np.unique(kinds, return_inverse=True)
+    bits = [element_bits(types.get(number, "")) or 0 for number in numbers.tolist()]
+    return np.array(bits, np.float64)[which]
+
+
+def element_counts(shapes: Vectors, sizes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the number of elements of each tensor, 1 for a scalar; `sizes` are the sizes of all dimensions."""
+    found = np.ones(len(shapes.count))
+    some = np.flatnonzero(shapes.count)
+    if some.size:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found[some] = np.multiply.reduceat(sizes.astype(np.float64), shapes.splits()[some])
+    return found
 
 
 def closed_sizes(shapes: Vectors, signatures: Vectors) -> NDArray[np.float64]:

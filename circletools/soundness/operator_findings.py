@@ -18,7 +18,7 @@ from circletools.errors import shortened
 from circletools.findings import Finding
 from circletools.flatbuf.schema import load_roles, schema_document
 from circletools.model.model import Model
-from circletools.model.options import OPTION_FIELDS, enum_of_field, union_tables
+from circletools.model.options import OPTION_FIELDS, enum_of_field
 from circletools.model.verify import findings_at
 from circletools.soundness.graph_findings import CORRECT
 from circletools.soundness.kernel_findings import kernel_findings
@@ -188,7 +188,7 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
 def _options(model: Model, whole: Whole) -> Iterator[Finding]:
     """Find option values that no runtime supports: enums, strides and dilations, unless the options are another's."""
     codes, tables = [code.name.replace("_", "") for code in model.operator_codes], whole.operators.tables
-    for rows, chosen in chain.from_iterable(union_tables(tables, field, model.schema) for field in OPTION_FIELDS):
+    for rows, chosen in chain.from_iterable(tables.members(field, model.schema) for field in OPTION_FIELDS):
         name = chosen.type.name
         own = np.array([name[: -len("Options")].upper() in code for code in codes], np.bool_)
         mine = np.flatnonzero(own[whole.operators.code_indices[rows]])

@@ -12,7 +12,7 @@ from circletools.findings import Finding
 from circletools.flatbuf.columns import Tables, Vectors
 from circletools.model.arrays import sparse_elements
 from circletools.model.model import Model
-from circletools.model.sizes import element_bits
+from circletools.model.sizes import bits_of, element_counts
 from circletools.model.verify import findings_at
 from circletools.soundness.graph_findings import CORRECT
 from circletools.soundness.whole import Whole
@@ -34,7 +34,7 @@ def tensor_findings(model: Model, whole: Whole) -> Iterator[Finding]:
     )
     sizes = columns.shapes.flat()
     yield from _shapes(whole, sizes)
-    yield from _data(model, whole, _elements(columns.shapes, sizes))
+    yield from _data(model, whole, element_counts(columns.shapes, sizes))
     yield from _variables(model, whole)
     yield from _quantization(model, whole)
 
@@ -58,29 +58,10 @@ def _shapes(whole: Whole, sizes: NDArray[Any]) -> Iterator[Finding]:
     )
 
 
-def _elements(shapes: Vectors, sizes: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the number of elements of each tensor, 1 for a scalar; `sizes` are the sizes of all dimensions."""
-    found = np.ones(len(shapes.count))
-    some = np.flatnonzero(shapes.count)
-    if some.size:
-        with np.errstate(over="ignore", invalid="ignore"):
-            found[some] = np.multiply.reduceat(sizes.astype(np.float64), shapes.splits()[some])
-    return found
-
-
-def _bits(model: Model) -> NDArray[np.float64]:
-    """Return the number of bits of an element of each tensor, or 0 if unknown."""
-    types, names = model.tensor_columns.types, model.schema.enums["TensorType"]
-    kinds, which = np.unique(types, return_inverse=True)
-    bits = np.array([element_bits(names.get(kind, "")) or 0 for kind in kinds.tolist()], np.float64)
-    found: NDArray[np.float64] = bits[which]
-    return found
-
-
 def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator[Finding]:
     """Compare the sizes of constants with their shapes."""
     columns, buffers = model.tensor_columns, model.buffers
-    bits = _bits(model)
+    bits = bits_of(columns.types, model.schema.enums["TensorType"])
     expected = np.ceil(elements * bits / 8)
     large, fixed = np.flatnonzero(expected >= _LARGEST_BYTES), whole.is_input | whole.graph.values.is_variable
     ends = ("; LiteRT computes the shape", "", "; LiteRT refuses the tensor")
@@ -186,7 +167,7 @@ def _blocks(model: Model, whole: Whole, tables: Tables, rows: NDArray[np.int64])
         size, index = int(details.scalars("block_size")[0]), int(details.scalars("scales")[0])
         first = int(columns.splits[np.searchsorted(columns.splits, row, "right") - 1])
         shapes = columns.shapes.take(np.array([row, first + index]))
-        counts = _elements(shapes, shapes.flat())
+        counts = element_counts(shapes, shapes.flat())
         if size <= 0 or counts[0] != counts[1] * size:
             message = f"{counts[0]:.15g} elements in blocks of {size} have {counts[1]:.15g} scales; {CORRECT}"
             yield Finding("INVALID_QUANTIZATION", "warning", whole.tensor(row), message)
