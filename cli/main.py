@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 import circletools as ct
 
 from . import moved
-from .console import bounds, signals
+from .console import bounds, process
 from .console.terminal import fail, print_diagnostic
 from .console.usage import HELP, AsGiven, command_of, typer_of
 from .signature import BETWEEN
@@ -112,12 +112,12 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader of a pipe goes away
-    signals.listen()
+    process.listen()
     bounds.enable()
     try:
         _run()
-    except signals.Stopped as stopped:
-        signals.end(stopped.number)
+    except process.Stopped as stopped:
+        process.end(stopped.number)
     finally:
         gc.freeze()  # nor look for cycles at exit, which would take a fifth of the time of `--help`
 

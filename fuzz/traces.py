@@ -14,8 +14,7 @@ from circletools.profile.comparisons import ProfileComparison, TraceComparison, 
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.render.comparison import comparison_json, comparison_text
 from circletools.render.table import rows_csv
-from circletools.render.trace_tables import trace_csv, trace_text
-from circletools.render.traces import trace_json
+from circletools.render.traces import trace_csv, trace_json, trace_text
 from circletools.trace.nnapi.analysis import Analysis, analyse
 from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
 from circletools.trace.operators.profile import OperatorTrace, without_first

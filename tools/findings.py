@@ -9,7 +9,7 @@ import re
 from itertools import groupby
 from pathlib import Path
 
-from circletools.codes import Explanation, explanations
+from circletools.findings import Explanation, explanations
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "findings.md"
 _HEADINGS = {

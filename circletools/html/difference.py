@@ -14,9 +14,19 @@ from circletools.diff.summary import summarize
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.html.document import origin_columns, origins_shown
-from circletools.html.graph import Columns, edges_of, fed, layout_json, module_groups, module_parts, short
+from circletools.html.graph import (
+    Columns,
+    Edges,
+    Layout,
+    edges_of,
+    fed,
+    lay_out,
+    layout_json,
+    module_groups,
+    module_parts,
+    short,
+)
 from circletools.html.html import NO_LINKS, page_html
-from circletools.html.layout import Edges, Layout, lay_out
 from circletools.html.report import title_of
 from circletools.inspection import inspect_model
 from circletools.model.external import buffer_sizes
@@ -55,8 +65,6 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> byte
     graphs = [graph for whole in wholes for graph in whole.graphs]
     first = Columns(buffer_sizes(before))
     columns = first, Columns(buffer_sizes(after), first)
-    parts = origin_columns([len(graph) for graph in graphs], origins, modules, NO_LINKS)
-    parts["origins"] |= state
     subgraphs: list[dict[str, Any]] = [
         {
             "operators": one | {"device": None, "code": [code + codes for code in one["code"]]},
@@ -68,8 +76,8 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> byte
         for graph in whole.graphs
         for one in [own.operators(graph)]
     ]
-    for one, origin in zip(subgraphs, parts.pop("of"), strict=True):
-        one["operators"]["origin"] = origin
+    parts = origin_columns(subgraphs, origins, modules, NO_LINKS)
+    parts["origins"] |= state
     _lay_out(subgraphs, wholes, _pairs(found.pairing, models), module_groups(graphs, origins, modules))
     names = [short(title_of(model)) for model in models]
     facts = [inspection_json(inspect_model(model)) for model in models]

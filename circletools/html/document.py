@@ -19,11 +19,10 @@ from circletools.graph.graph import Graph, ModelGraph
 from circletools.html.graph import (
     Columns,
     Interned,
-    layout_json,
     module_groups,
-    module_picture,
+    module_layout,
     or_none,
-    picture,
+    partition_layout,
     short,
 )
 from circletools.html.html import NO_LINKS, SourceLinks
@@ -90,10 +89,8 @@ def page_document(
     origins, origins_state = origins_shown(whole)
     columns, modules = Columns(buffer_sizes(model)), module_tree(origins)
     subgraphs = [_graph(graph, columns, affinity, origins, modules) for graph in whole.graphs]
-    parts = origin_columns([len(graph) for graph in whole.graphs], origins, modules, links)
+    parts = origin_columns(subgraphs, origins, modules, links)
     parts["origins"] |= origins_state
-    for one, origin in zip(subgraphs, parts.pop("of"), strict=True):
-        one["operators"]["origin"] = origin
     return {
         "schema_version": SCHEMA_VERSION,
         "circletools": version,
@@ -122,7 +119,7 @@ def _graph(
     """Return the document of a subgraph, with layouts by partition and by module."""
     given = _fitting(affinity, graph.index, len(graph))
     (groups,) = module_groups([graph], origins, modules)
-    layouts = [layout_json(*picture(graph, given)), layout_json(*module_picture(graph, groups))]
+    layouts = [partition_layout(graph, given), module_layout(graph, groups)]
     devices = None if given is None else [or_none(device) for device in given.devices.tolist()]
     return {
         "operators": columns.operators(graph) | {"device": devices},
@@ -133,16 +130,16 @@ def _graph(
 
 
 def origin_columns(
-    counts: Sequence[int], origins: Origins, modules: ModuleTree, links: SourceLinks
+    subgraphs: Sequence[dict[str, Any]], origins: Origins, modules: ModuleTree, links: SourceLinks
 ) -> dict[str, Any]:
-    """Return the sources, sets of sources, and modules; `of` holds the number of each operator's set, by subgraph."""
-    sets = Interned()
-    of = [[sets(origins.of(index, operator)) for operator in range(count)] for index, count in enumerate(counts)]
-    used = Counter(number for subgraph in of for number in subgraph)
+    """Return the sources, sets of sources, and modules; add the number of its set to each operator."""
+    sets, used = Interned(), Counter[int]()
+    for index, operators in enumerate(subgraph["operators"] for subgraph in subgraphs):
+        operators["origin"] = [sets(origins.of(index, operator)) for operator in range(len(operators["code"]))]
+        used.update(operators["origin"])
     ids = sorted(origins.sources)
     rows = {source: row for row, source in enumerate(ids)}
     return {
-        "of": of,
         "origins": {
             "source_ids": ids,
             "source_names": [short(origins.sources[source]) for source in ids],

@@ -22,44 +22,24 @@ from circletools.errors import CircleToolsError, UsageError
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import open_model
-from circletools.modelexplorer.node_data import (
-    NodeData,
-    affinity_data,
-    cost_data,
-    origin_data,
-    subgraph_of,
-    time_data,
-)
+from circletools.modelexplorer import node_data
 from circletools.trace.operators.read import read_profile
 
 _TRACE = "trace"
 _FORMATS = NodeDataProviderFilter(modelFileExts=["tflite", "circle"])
 
 
-def _time(model: ModelGraph, subgraph: int, values: Mapping[str, Any]) -> list[NodeData]:
-    trace = str(values.get(_TRACE) or "").strip()
+def _time_data(model: ModelGraph, subgraph: int, trace: str) -> list[node_data.NodeData]:
     if not trace:
         raise UsageError("no trace given")
-    return time_data(model, subgraph, read_profile(trace))
+    return node_data.time_data(model, subgraph, read_profile(trace))
 
 
-_VIEWS: Mapping[str, tuple[str, str, Callable[[ModelGraph, int, Mapping[str, Any]], list[NodeData]]]] = {
-    "circletools_origins": (
-        "Origins",
-        "The sources of each operator.",
-        lambda model, subgraph, _: origin_data(model, subgraph),
-    ),
-    "circletools_affinity": (
-        "Affinity",
-        "The device and partition of each operator.",
-        lambda model, subgraph, _: affinity_data(model, subgraph),
-    ),
-    "circletools_cost": (
-        "MACs",
-        "The number of multiply-accumulates of each operator.",
-        lambda model, subgraph, _: cost_data(model, subgraph),
-    ),
-    "circletools_time": ("Time", "The time of each operator in a trace.", _time),
+_VIEWS: Mapping[str, tuple[str, str, Callable[[ModelGraph, int, str], list[node_data.NodeData]]]] = {
+    "circletools_origins": ("Origins", "The sources of each operator.", node_data.origin_data),
+    "circletools_affinity": ("Affinity", "The device and partition of each operator.", node_data.affinity_data),
+    "circletools_cost": ("MACs", "The number of multiply-accumulates of each operator.", node_data.cost_data),
+    "circletools_time": ("Time", "The time of each operator in a trace.", _time_data),
 }
 
 
@@ -86,15 +66,16 @@ class CircletoolsProvider(NodeDataProvider):  # type: ignore[misc] # the package
         try:
             with open_model(model_path) as model:
                 whole = model_graph(model)
-                found = _VIEWS[provider_id][2](whole, subgraph_of(whole, graph_id), config_values)
+                trace = str(config_values.get(_TRACE) or "").strip()
+                found = _VIEWS[provider_id][2](whole, node_data.subgraph_of(whole, graph_id), trace)
         except CircleToolsError as error:
             return NodeDataProviderResult(error=str(error))
-        return NodeDataProviderResult(result=[_graph(data) for data in found])
-
-
-def _graph(data: NodeData) -> Any:
-    return GraphNodeData(
-        name=data["name"],
-        results={key: NodeDataResult(**result) for key, result in data["results"].items()},
-        gradient=[GradientItem(**item) for item in data.get("gradient", ())],
-    )
+        graphs = [
+            GraphNodeData(
+                name=data["name"],
+                results={key: NodeDataResult(**result) for key, result in data["results"].items()},
+                gradient=[GradientItem(**item) for item in data.get("gradient", ())],
+            )
+            for data in found
+        ]
+        return NodeDataProviderResult(result=graphs)

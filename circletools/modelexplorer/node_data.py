@@ -41,7 +41,7 @@ def subgraph_of(model: ModelGraph, graph_id: str) -> int:
     return known[graph_id]
 
 
-def origin_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
+def origin_data(model: ModelGraph, subgraph: int, _trace: str = "") -> list[NodeData]:
     """Return the names, modules and, if known, lines of each operator's sources.
 
     Raises EditError if origins are missing or stale.
@@ -65,7 +65,7 @@ def origin_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
     return found
 
 
-def affinity_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
+def affinity_data(model: ModelGraph, subgraph: int, _trace: str = "") -> list[NodeData]:
     """Return the device and partition of each operator. Raises EditError if affinity is missing or stale."""
     affinity = current_affinity(model)
     rows = enumerate(zip(*placement(model.graphs[subgraph], affinity), strict=True))
@@ -74,7 +74,7 @@ def affinity_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
     return [device_data(model.graphs[subgraph], affinity), _coloured(model.graphs[subgraph], "partition", in_order)]
 
 
-def cost_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
+def cost_data(model: ModelGraph, subgraph: int, _trace: str = "") -> list[NodeData]:
     """Return the MACs of each operator; operators with more MACs are redder."""
     graph = model.graphs[subgraph]
     results = {index: {"value": number} for index, number in enumerate(macs(graph).tolist()) if number > 0}

@@ -12,10 +12,10 @@ from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
 from circletools.render.executions import Rank, program_runs_text, ranks, whole_cells, whole_json, without_model
-from circletools.render.origins import with_line
-from circletools.render.table import places_json, shorter, table_csv, table_text
+from circletools.render.origins import operator_label, with_line
+from circletools.render.table import places_json, places_text, shorter, table_csv, table_text
 from circletools.trace.operators.profile import known_executions
-from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
+from circletools.wording import SCHEMA_VERSION, counted, microseconds
 
 EVERY = ("type", "operator", "source", "module")
 """All tables, in order."""
@@ -84,15 +84,10 @@ def _apart_json(attribution: Attribution) -> dict[str, Any]:
             for row in attribution.added
         ],
         "groups": [
-            {"name": row.name}
-            | {
-                "operators": [
-                    place | {"estimated_ns": time} for place, time in zip(places, row.estimates_ns, strict=True)
-                ]
-            }
+            {"name": row.name, "operators": [place | {"estimated_ns": time} for place, time in estimates]}
             | _time_json(row.time, attribution)
             for row in attribution.groups
-            for places in (places_json(row.operators),)
+            for estimates in [zip(places_json(row.operators), row.estimates_ns, strict=True)]
         ],
         "ambiguous": [
             {"names": list(row.names), "operators": places_json(row.operators), "total_ns": row.total_ns}
@@ -282,20 +277,22 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     names = {row.source: with_line(f"{row.source} {row.name}", row.details) for row in attribution.sources}
     place, bare = _places(attribution), without_model(attribution)
     measured = [(row, row.time) for row in attribution.operators if row.time is not None]
-    lines = [
-        (
-            time,
-            (place(row), row.code, " ".join(row.backends), _rate(macs, time, attribution))[: 3 if bare else 4],
-            _first(row.output, attribution)
-            if attribution.named
-            else ", ".join(names[source] for source in row.sources) or _NO_ORIGIN,
-        )
-        for row, time in measured
-        for macs in (row.macs and row.macs * time.runs // attribution.executions,)
-    ]
+    lines: list[tuple[Time, tuple[str, ...], str]] = []
+    for row, time in measured:
+        label = ", ".join(names[source] for source in row.sources) or _NO_ORIGIN
+        if attribution.named:  # a report gives the names of all outputs
+            label, *others = re.split(", |\t", row.output) if bare else [row.output]
+            label += f" and {len(others)} more" * bool(others)
+        rate = _rate(row.macs and row.macs * time.runs // attribution.executions, time, attribution)
+        of_row = place(row), row.code, " ".join(row.backends), rate
+        lines.append((time, of_row[: 3 if bare else 4], label))
     work = [row.operand_bytes for row, _ in measured]
     for group in attribution.groups:
-        many = (shorter(_several(group.operators), _INDICES), counted(len(group.operators), "operator"), group.name)
+        many = (
+            shorter(places_text(group.operators), _INDICES),
+            counted(len(group.operators), "operator"),
+            group.name,
+        )
         rate = _rate(_macs(group.operators, attribution, group.time.runs), group.time, attribution)
         lines.append((group.time, (*many, rate), ""))
         work.append(0)
@@ -312,23 +309,10 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
         yield from table_text([("estimated_us", "index", "code"), *cells], right=(0,))
     if attribution.ambiguous:
         rows_ = sorted(attribution.ambiguous, key=lambda row: -row.total_ns)[: top or None]
-        cells = [(microseconds(row.total_ns), _several(row.operators), ", ".join(row.names)) for row in rows_]
+        cells = [(microseconds(row.total_ns), places_text(row.operators), ", ".join(row.names)) for row in rows_]
         yield ""
         yield "rows that may belong to several operators; their time is shared evenly above"
         yield from table_text([("total_us", "index", "names"), *cells], right=(0,))
-
-
-def _first(outputs: str, attribution: Attribution) -> str:
-    """Return the first of the names of outputs, which a report gives for an operator, and the number of others."""
-    name, *others = re.split(", |\t", outputs) if without_model(attribution) else [outputs]
-    return f"{name} and {len(others)} more" if others else name
-
-
-def _several(places: Sequence[Place]) -> str:
-    """Return a label for a group of operators."""
-    if any(subgraph for subgraph, _ in places):
-        return ",".join(f"{subgraph}/{index}" for subgraph, index in places)
-    return ranges(index for _, index in places)
 
 
 def _groups_text(kind: str, attribution: Attribution, rows: Iterable[GroupTime], top: int) -> Iterator[str]:
@@ -389,8 +373,4 @@ def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
 def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:
     """Return the label of an operator: its index, preceded by the subgraph if there are several."""
     several = any(row.subgraph for row in attribution.operators)
-    return lambda row: f"{row.subgraph}/{_number(row)}" if several else _number(row)
-
-
-def _number(row: OperatorTime) -> str:
-    return "-" if row.index < 0 else str(row.index)
+    return lambda row: operator_label(row.subgraph, row.index, several)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -25,10 +24,10 @@ from circletools.fit.verdicts import (
 )
 from circletools.origin.exchange import details_json
 from circletools.planning.plan import RefusedOperators
+from circletools.render.findings import sarif_result, sarif_run
 from circletools.render.origins import operator_label, with_line
-from circletools.render.sarif import sarif_result, sarif_run
-from circletools.render.table import fields_json, places_json, table_text
-from circletools.wording import SCHEMA_VERSION, counted, ranges
+from circletools.render.table import fields_json, places_json, places_text, table_text
+from circletools.wording import SCHEMA_VERSION, counted
 
 _Refused = TypeVar("_Refused", Misfit, RefusedOperators)
 _MOST_ROWS, _MOST_REASONS, _FEW_ROWS = 30, 5, 4
@@ -198,7 +197,7 @@ def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
             counted(len(places), "operator"),
             counted(sum(one.size_bytes for one in groups[places]), "byte"),
             places_text(places),
-            _blamed_text(groups[places]),
+            _origin_of(groups[places]),
         ]
         for places in sorted(groups, key=len, reverse=True)[:most]
     ]
@@ -211,7 +210,7 @@ def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
     yield from _first_rows(rows, len(groups), "    ", right=(0, 1))
 
 
-def _blamed_text(group: Sequence[Blamed]) -> str:
+def _origin_of(group: Sequence[Blamed]) -> str:
     """Return the name of a source, or the line of code that several sources share."""
     first = group[0]
     if len(group) > 1:
@@ -226,36 +225,23 @@ def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: S
         yield f"{indent}and {counted(count - len(rows), 'other')} (--full or --json)"
 
 
-def places_text(operators: Iterable[tuple[int, int]]) -> str:
-    """Format operators (subgraph, index) as ranges, such as `0-3 1/2`."""
-    return " ".join(
-        (f"{subgraph}/" if subgraph else "") + ranges(index for _, index in group)
-        for subgraph, group in groupby(operators, lambda place: place[0])
-    )
-
-
 def fit_sarif(found: Fit) -> dict[str, Any]:
-    """Return the run of a SARIF log."""
-    results = [_result(found, target.name, misfit) for target in found.targets for misfit in target.misfits]
-    results += [_obstacle(found, target.name, one) for target in found.targets for one in target.obstacles]
-    results += [
-        _disagreement(found, target.name, asked, one)
-        for target in found.targets
-        for asked in target.asked
-        for one in asked.disagreements
-    ]
+    """Return the run of a SARIF log; with a baseline, it states which results are new."""
+    results = [_refusal(found, target.name, misfit) for target in found.targets for misfit in target.misfits]
+    for target in found.targets:
+        for obstacle in target.obstacles:
+            words = f"{target.name} does not load the model: {obstacle.finding.message}."
+            finding = Finding("REFUSED_MODEL", "error", obstacle.finding.location, words)
+            result = sarif_result(found.file, finding, target.name, fingerprint(obstacle.finding))
+            results.append(result | _state(found, obstacle))
+    for target in found.targets:
+        for asked in target.asked:
+            results += [_disagreement(found, target.name, asked, one) for one in asked.disagreements]
     return sarif_run("fit", found.file, _RULES, results)
 
 
-def _obstacle(found: Fit, target: str, one: Obstacle) -> dict[str, Any]:
-    words = f"{target} does not load the model: {one.finding.message}."
-    finding = Finding("REFUSED_MODEL", "error", one.finding.location, words)
-    return _with_state(sarif_result(found.file, finding, target, fingerprint(one.finding)), found, one)
-
-
-def _with_state(result: dict[str, Any], found: Fit, one: Misfit | Obstacle) -> dict[str, Any]:
-    """Return a SARIF result; with a baseline, it states whether the result is new."""
-    return result | ({"baselineState": "new" if one.is_new else "unchanged"} if found.has_baseline else {})
+def _state(found: Fit, one: Misfit | Obstacle) -> dict[str, str]:
+    return {"baselineState": "new" if one.is_new else "unchanged"} if found.has_baseline else {}
 
 
 def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> dict[str, Any]:
@@ -267,14 +253,13 @@ def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> d
     return sarif_result(found.file, Finding("TABLE_DISAGREES", "warning", place, text), target, place)
 
 
-def _result(found: Fit, target: str, misfit: Misfit) -> dict[str, Any]:
-    origin = _origin(misfit)
+def _refusal(found: Fit, target: str, misfit: Misfit) -> dict[str, Any]:
     verb = "does not support" if misfit.measured else "was not tested with"
     code, reason, names = key_of(misfit.code, misfit.reason, misfit.origin)
     finding = Finding(
         "REFUSED_OPERATOR" if misfit.measured else "NOT_MEASURED",
         "error" if misfit.measured else "info",
         f"subgraphs[{misfit.subgraph}].operators[{misfit.operator}]",
-        f"{target} {verb} {misfit.code} from {origin}: {misfit.reason}. To do: {misfit.remedy}.",
+        f"{target} {verb} {misfit.code} from {_origin(misfit)}: {misfit.reason}. To do: {misfit.remedy}.",
     )
-    return _with_state(sarif_result(found.file, finding, target, code, reason, *names), found, misfit)
+    return sarif_result(found.file, finding, target, code, reason, *names) | _state(found, misfit)

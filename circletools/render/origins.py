@@ -1,17 +1,20 @@
-"""Origins as text, JSON and CSV."""
+"""Origins as text, JSON, CSV and a tree of modules; tracked origins."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from circletools.metadata.stamp import Freshness
 from circletools.origin.describe import OperatorRow, OriginTable
 from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
+from circletools.origin.modules import ROOT, module_tree
 from circletools.origin.read import Origins
 from circletools.origin.source import UNKNOWN, SourceDetails
+from circletools.origin.tracking.tracker import Tracking
 from circletools.render.table import csv_text, places_json, table_text
-from circletools.wording import SCHEMA_VERSION
+from circletools.wording import SCHEMA_VERSION, counted
 
 _HEAD = ("operator", "code", "output", "sources")
 
@@ -90,10 +93,80 @@ def with_line(name: str, details: SourceDetails) -> str:
 
 
 def operator_label(subgraph: int, operator: int, several: bool) -> str:
-    """Return an operator's index, preceded by its subgraph if there are several."""
-    return f"{subgraph}/{operator}" if several else str(operator)
+    """Return an operator's index (`-` if it is negative), preceded by its subgraph if there are several."""
+    index = "-" if operator < 0 else str(operator)
+    return f"{subgraph}/{index}" if several else index
 
 
 def _cells(row: OperatorRow, origins: Origins, several: bool) -> tuple[str, str, str, str]:
     names = ", ".join(f"{source} {origins.sources[source]}" for source in sorted(row.origin))
     return operator_label(row.subgraph, row.index, several), row.code, row.output, f"<- {names or '(none)'}"
+
+
+def origins_tree(table: OriginTable, depth: int | None = None) -> Iterator[str]:
+    """Yield the modules and their numbers of operators, down to the sources or to `depth` parts of a path.
+
+    Yields nothing if there are no origins. Modules are shown with their class, sources with their line and operators.
+    """
+    shown = {source: table.origins.sources[source] for source in table.by_source}
+    tree = module_tree(replace(table.origins, sources=shown), depth)
+    sources: list[list[int]] = [[] for _ in tree.parents]
+    operators: list[set[tuple[int, int]]] = [set() for _ in tree.parents]
+    for source, places in table.by_source.items():
+        for module in tree.of_source[source]:
+            sources[module].append(source)
+        for module in tree.around([source]):
+            operators[module].update(places)
+    levels: dict[int, int] = {ROOT: -1}
+    rows = []
+    for module, parent in enumerate(tree.parents):
+        levels[module] = levels[parent] + 1
+        classes = [table.origins.details_of(source).class_name for source in sources[module]] if depth is None else []
+        label = "  " * levels[module] + tree.labels[module].lstrip("./:")
+        rows.append((label, counted(len(operators[module]), "operator"), next(filter(None, classes), "")))
+        rows += [_source(table, source, levels[module] + 1) for source in sources[module]] if depth is None else []
+    yield from table_text([("module", "operators", "class or line"), *rows]) if rows else ()
+
+
+def _source(table: OriginTable, source: int, level: int) -> tuple[str, str, str]:
+    labels = (operator_label(*one, table.subgraph_count > 1) for one in table.by_source[source])
+    called = table.origins.sources[source].rpartition("::")[2].rpartition("/")[2]
+    return "  " * level + called, " ".join(labels) or "(none)", table.origins.details_of(source).place
+
+
+def tracking_json(tracking: Tracking) -> dict[str, Any]:
+    """Return the JSON document; `embed-origins --origins` accepts it."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "format": tracking.format,
+        "sources": [{"id": source, "name": name} for source, name in sorted(tracking.origins.sources.items())],
+        "operators": [
+            {
+                **operator_json(row),
+                "grounds": [
+                    {"source": source, "evidence": grounds.evidence.value, "confidence": round(grounds.confidence, 4)}
+                    for source, grounds in tracking.grounds[row.subgraph].get(row.index, {}).items()
+                ],
+            }
+            for row in tracking.rows
+        ],
+        "without_origin": places_json(tracking.without_origin),
+    }
+
+
+def tracking_text(tracking: Tracking) -> Iterator[str]:
+    """Yield a table with a line for each operator and source."""
+    several = len(tracking.grounds) > 1
+    table = [line for row in tracking.rows for line in _lines(row, tracking, several)]
+    header = ("operator", "code", "output", "source", "evidence", "confidence")
+    yield from table_text([header, *table], indent="")
+
+
+def _lines(row: OperatorRow, tracking: Tracking, several: bool) -> Iterator[tuple[str, ...]]:
+    first = (operator_label(row.subgraph, row.index, several), row.code, row.output)
+    grounds = tracking.grounds[row.subgraph].get(row.index, {})
+    if not grounds:
+        yield (*first, "(none)", "", "")
+    for source, why in grounds.items():
+        yield (*first, f"{source} {tracking.origins.sources[source]}", why.evidence.value, f"{why.confidence:.2f}")
+        first = ("", "", "")

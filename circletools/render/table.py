@@ -6,11 +6,12 @@ import csv
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
+from itertools import groupby
 from types import SimpleNamespace
 from typing import Any
 
 from circletools.errors import UsageError
-from circletools.wording import SCHEMA_VERSION, Tabular
+from circletools.wording import SCHEMA_VERSION, Tabular, ranges
 
 Rows = Sequence[Sequence[str]]
 
@@ -160,6 +161,14 @@ def fields_json(value: Any) -> dict[str, Any]:
 def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
     """Return operators, given as (subgraph, index), as JSON objects; negative indices are unknown."""
     return [{"subgraph": subgraph, "operator_index": index if index >= 0 else None} for subgraph, index in operators]
+
+
+def places_text(operators: Iterable[tuple[int, int]]) -> str:
+    """Format operators (subgraph, index) as ranges, such as `0-3 1/2`."""
+    return " ".join(
+        (f"{subgraph}/" if subgraph else "") + ranges(index for _, index in group)
+        for subgraph, group in groupby(operators, lambda place: place[0])
+    )
 
 
 def _plain(value: Any) -> Any:

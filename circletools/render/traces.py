@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
+from circletools.render.table import number_columns, table_csv, table_text
 from circletools.trace.nnapi import summaries
 from circletools.trace.nnapi.analysis import Analysis
-from circletools.trace.nnapi.executions import Execution
+from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES, SUBPHASES
+from circletools.trace.nnapi.summaries import WHOLE
 from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Share
-from circletools.wording import SCHEMA_VERSION
+from circletools.wording import SCHEMA_VERSION, counted, milliseconds
 
 Document = dict[str, Any]
 By = Literal["bucket", "function"]
@@ -42,7 +46,7 @@ def trace_json(
         document["models"] = _models_json(analysis)
         found, alike = (
             summaries.summarise_executions(analysis.executions),
-            len({run.name for run in analysis.runs}) < 2,
+            len({one.name for one in analysis.runs}) < 2,
         )
         document["all_executions"] = {
             "by": sorted({one.kind for one in analysis.executions}),
@@ -55,7 +59,12 @@ def trace_json(
         document["driver_executions"] = [{"by": way, **asdict(summary)} for way, summary in pairs]
         if per_execution:
             each = enumerate(analysis.executions)
-            executions = (_execution_json(one, analysis.wall_clock.shares([place])) for place, one in each)
+            executions = (
+                dict(zip(("run", "app_phase"), run_of(one.segment), strict=True))
+                | {name: getattr(one, name) for name in ("process", "kind", "start_ns", "elapsed_ns")}
+                | {"wall_clock": _shares_json(analysis.wall_clock.shares([place]))}
+                for place, one in each
+            )
             document["executions"] = executions if stream else list(executions)
         if analysis.machine:
             document["machine"] = [asdict(one) for one in analysis.machine]
@@ -126,7 +135,245 @@ def _shares_json(shares: Iterable[Share]) -> list[Document]:
     ]
 
 
-def _execution_json(execution: Execution, shares: Iterable[Share]) -> Document:
-    own = {name: getattr(execution, name) for name in ("process", "kind", "start_ns", "elapsed_ns")}
-    place = dict(zip(("run", "app_phase"), run_of(execution.segment), strict=True))
-    return place | own | {"wall_clock": _shares_json(shares)}
+TOP_FUNCTIONS = 8
+_INCOMPLETE = {"T003", "T004", "T010", "T011"}
+TOP_RUNS = 10
+_OPEN = ", counting scopes without an end up to the end of the trace"
+
+_COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
+_EXECUTING = LAYERS[1:]
+"""All layers except the application, which does not run during an execution."""
+
+_FUNCTION_COLUMNS = ("layer", "phase", "name", "calls", "self_ns", "inclusive_ns")
+_BUCKET_COLUMNS = ("run", "name", "process", "app_phase", "layer", "phase", "self_ns", "inclusive_ns")
+_EXECUTION_COLUMNS = (
+    *("execution", "run", "app_phase", "process", "kind", "start_ns", "elapsed_ns"),
+    *("layer", "phase", "driver_process", "self_ns", "inclusive_ns"),
+)
+_FUNCTION_HEAD = ["layer", "phase", "calls", "self", "inclusive", "name"]
+_EXECUTION_HEAD = ["", "n", "total", "min", "median", "p90", "max", "first", "later median", "at once"]
+_MODEL_HEAD = ["runs", "min", "median", "max", "executions", "min", "median", "max", "name"]
+_RUN_HEAD = ["run", "process", "elapsed", "compilation", "executions", "first", "later median", "name"]
+_BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
+_Row = list[str]
+
+
+@lru_cache(1 << 16)  # most times occur more than once, in runs and in phases
+def _time(time_ns: int) -> str:
+    return milliseconds(time_ns) if time_ns else "-"
+
+
+_Block = tuple[str, list[_Row], Container[int]]
+"""A title, a table whose first row is the header, and the numeric columns."""
+
+
+def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
+    if by == "bucket" and "runs" in document:
+        for run in document["runs"]:
+            yield from _run_blocks(run)
+        if rows := _driver_rows(document):
+            yield "executions in the driver, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
+    elif "runs" in document:
+        yield from _summary_blocks(document)
+    if document.get("machine"):
+        rows = [[one["name"], f"{one['value']:.1f} {one['unit']}"] for one in document["machine"]]
+        yield "mean CPU frequency, and energy of power rails, during executions", [["", ""], *rows], (1,)
+    yield from _execution_block(document)
+    functions = document.get("functions", [])
+    shown = functions if by == "function" else functions[:TOP_FUNCTIONS]
+    if shown:
+        some = f", the {len(shown)} with the most self time of {len(functions)}"
+        title = "functions" + (some if len(shown) < len(functions) else "")
+        title += ", in ms" + _OPEN * any(one["code"] == "T011" for one in document["diagnostics"])
+        rows = [_FUNCTION_HEAD]
+        for one in shown:
+            numbers = [str(one["calls"]), milliseconds(one["self_ns"]), milliseconds(one["inclusive_ns"])]
+            rows.append([LAYER_NAMES[one["layer"]], PHASE_NAMES.get(one["phase"], "-"), *numbers, one["name"]])
+        yield title, rows, number_columns(rows)
+
+
+def _summary_blocks(document: Document) -> Iterator[_Block]:
+    """Yield tables of the runs, and of the layers and phases of all runs and all executions."""
+    runs, cut = document["all_runs"], document["all_runs"]["cut_short"]
+    count = sum(one["runs"]["count"] for one in document["models"])
+    if count > TOP_RUNS:
+        some = f", the first {TOP_RUNS} of {len(document['models'])} names" * (len(document["models"]) > TOP_RUNS)
+        rows = [_MODEL_HEAD]
+        for model in document["models"][:TOP_RUNS]:
+            sums = [
+                _summary_cells(one) if one["count"] else ["-"] * 6 for one in (model["runs"], model["executions"])
+            ]
+            numbers = [one[at] for one in sums for at in (0, 2, 3, 5)]
+            rows.append([*numbers, model["name"] + ", cut short" * model["partial"]])
+        yield f"runs by name{some}, in ms", rows, number_columns(rows)
+    elif count:
+        rows = [_RUN_HEAD, *(_run_cells(run) for run in document["runs"] if run["index"] >= 0)]
+        yield "runs, in ms", rows, number_columns(rows)
+    else:
+        for run in document["runs"]:
+            yield "thread time in ms", _bucket_rows(run["parts"][0]), _BEHIND_TWO
+    executions = document["all_executions"]
+    every = [["all", *_execution_cells(executions)]] if executions["count"] else []
+    if rows := every + _driver_rows(document):
+        yield "executions, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
+    if executions["count"]:
+        marks = {"application": " ([NN_LA_PE] marks)", "HAL call": " (HAL calls until the callback)"}
+        title = f"executions{marks.get(executions['by'][0], '')}, by wall-clock time, in ms"
+        yield title, _share_rows(executions, executions["total_ns"]), _BEHIND_TWO
+    if count:
+        some = f"complete runs ({runs['count']})" if 0 < cut < count else "all runs" + ", cut short" * bool(cut)
+        yield f"{some}, by wall-clock time, in ms", _share_rows(runs, runs["elapsed_ns"]), _BEHIND_TWO
+
+
+def _run_cells(run: Document) -> _Row:
+    executions = run["parts"][0]["executions"]
+    summary = _execution_cells(executions) if executions["count"] else []
+    times = [summary[at] for at in (0, 6, 7)] if summary else ["0", "-", "-"]
+    name = run["name"] + ", cut short" * run["partial"]
+    compiling = sum(row["self_ns"] for row in run["wall_clock"] if row["phase"] == "PC")
+    numbers = [str(run["index"]), str(run["process"]), milliseconds(run["elapsed_ns"]), _time(compiling)]
+    return [*numbers, *times, name]
+
+
+def _run_blocks(run: Document) -> Iterator[_Block]:
+    name = f"run {run['index']} {run['name']}".rstrip() if run["index"] >= 0 else "outside any run"
+    name += f" (process {run['process']})" + ", cut short" * run["partial"] if run["index"] >= 0 else ""
+    if run["wall_clock"]:
+        yield f"{name}, by wall-clock time, in ms", _share_rows(run, run["elapsed_ns"]), _BEHIND_TWO
+    for part in run["parts"]:
+        title = name if part["app_phase"] == WHOLE else f"run {run['index']}, {_phase_title(part['app_phase'])}"
+        if part["wall_clock"]:
+            rows = _share_rows(part["executions"] | part, part["executions"]["total_ns"])
+            yield f"{title}: executions, by wall-clock time, in ms", rows, _BEHIND_TWO
+        yield f"{title}: thread time in ms", _bucket_rows(part), _BEHIND_TWO
+    some = (part for part in run["parts"] if part["executions"]["count"])
+    rows = [[_phase_title(part["app_phase"]), *_execution_cells(part["executions"])] for part in some]
+    if rows:
+        yield "executions, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
+
+
+def _phase_title(phase: str) -> str:
+    return {"overall": "outside warm-up and benchmark", WHOLE: "all"}.get(phase, phase)
+
+
+def _summary_cells(summary: Document) -> _Row:
+    keys = ("total_ns", "min_ns", "median_ns", "p90_ns", "max_ns")
+    return [str(summary["count"]), *(milliseconds(summary[key]) for key in keys)]
+
+
+def _execution_cells(summary: Document) -> _Row:
+    one = summary.get("first_ns", summary["total_ns"] if summary["count"] == 1 else None)
+    rest = milliseconds(summary["rest_median_ns"]) if "rest_median_ns" in summary else "-"
+    return [*_summary_cells(summary), "-" if one is None else milliseconds(one), rest, str(summary["most_at_once"])]
+
+
+def _share_rows(whole: Document, elapsed: int) -> list[_Row]:
+    """Return a row for each layer and phase (and driver, if there are several), with means of several runs."""
+    shares, count = whole["wall_clock"], whole.get("count", 1)
+    drivers = {one["driver_process"] for one in shares if one["layer"] == "LD"}
+    rows = [["layer", "phase", "self", "inclusive", "share %", *["self, mean"] * (count > 1)]]
+    for one in sorted(shares, key=lambda one: (*LAYERS, "").index(one["layer"])):
+        process, self_ns = one["driver_process"], one["self_ns"]
+        layer = LAYER_NAMES.get(one["layer"], "several in flight, indistinguishable")
+        layer += "" if len(drivers) < 2 or process is None else f" {process}"
+        times = [
+            *map(_time, (self_ns, one["inclusive_ns"])),
+            _percent(self_ns, elapsed),
+            _time(round(self_ns / count)),
+        ]
+        rows.append([layer, PHASE_NAMES.get(one["phase"], ""), *times])
+    rows.append(["Sum", "", milliseconds(elapsed), "", _percent(elapsed, elapsed), milliseconds(elapsed // count)])
+    return [row[: len(rows[0])] for row in rows]
+
+
+def _percent(part_ns: int, whole_ns: int) -> str:
+    return f"{100 * part_ns / whole_ns:.1f}" if whole_ns else "-"
+
+
+def _bucket_rows(part: Document) -> list[_Row]:
+    """Return two rows for each layer: self time and inclusive time."""
+    layers: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
+    for one in part["buckets"]:
+        layers[one["layer"]][one["phase"]] = one["self_ns"], one["inclusive_ns"]
+    there = set().union(*layers.values())
+    columns = [phase for phase in _COLUMNS if phase in there]
+    rows = [["layer", "", *(PHASE_NAMES[phase] for phase in columns), "Sum"]]
+    own = []
+    for layer in LAYERS:
+        if layer not in layers:
+            continue
+        mine = [layers[layer].get(phase, (0, 0)) for phase in columns]
+        self_ns, inclusive_ns = zip(*mine, strict=True)
+        own.append(self_ns)
+        rows.append([LAYER_NAMES[layer], "self", *map(_time, (*self_ns, sum(self_ns)))])
+        rows.append(["", "inclusive", *map(_time, inclusive_ns), ""])
+    totals = [sum(column) for column in zip(*own, strict=True)]
+    return [*rows, ["Sum", "self", *map(_time, totals), milliseconds(part["covered_ns"])]]
+
+
+def _driver_rows(document: Document) -> list[_Row]:
+    return [
+        [f"driver, {one['by']}".replace("requests and", "until"), *_summary_cells(one), "-", "-", "-"]
+        for one in document["driver_executions"]
+    ]
+
+
+def _execution_block(document: Document) -> Iterator[_Block]:
+    executions = list(document.get("executions", ()))
+    if not executions:
+        return
+    start = min(one["start_ns"] for one in executions)
+    rows = []
+    for one in executions:
+        own = Counter[str]()
+        for share in one["wall_clock"]:
+            own[share["layer"]] += share["self_ns"]
+        cells = [_time(own[layer]) for layer in _EXECUTING]
+        times = [milliseconds(one["start_ns"] - start), milliseconds(one["elapsed_ns"])]
+        rows.append([str(one["run"]), one["app_phase"], str(one["process"]), one["kind"], *times, *cells])
+    head = ["run", "app phase", "process", "kind", "start", "elapsed", *(LAYER_NAMES[layer] for layer in _EXECUTING)]
+    rows.insert(0, head)
+    yield "each execution, in ms, with the share of each layer", rows, number_columns(rows)
+
+
+def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
+    """Yield the lines of text."""
+    trace = document["trace"]
+    drivers = ", ".join(f"{one['process']} {one['name']}".rstrip() for one in trace["drivers"])
+    events = f"{counted(trace['events'], 'event')} in {milliseconds(trace['elapsed_ns'])} ms"
+    signs = sorted(_INCOMPLETE & {one["code"] for one in document["diagnostics"]})
+    whole = (
+        f"{'' if {'T003', 'T004'} & {*signs} else 'no known losses, '}incomplete ({', '.join(signs)})"
+        if signs
+        else "no known losses"
+    )
+    yield f"{trace['name']}: {trace['encoding']}, {events}, {whole}"
+    if drivers:
+        yield f"driver processes: {drivers}"
+    if "all_runs" in document:
+        shares = (document["all_runs"]["wall_clock"], document["all_executions"]["wall_clock"])
+        found, phases = ({row[name] for some in shares for row in some} for name in ("layer", "phase"))
+        absent = [LAYER_NAMES[layer] for layer in LAYERS if layer not in found] + ["driver processes"] * (not drivers)
+        absent += ["compilation"] * ("PC" not in phases) + ["phases of executions"] * phases.isdisjoint(SUBPHASES)
+        absent += ["operators inside the driver"] * ("LD" in found)
+        marks = ["inferences ([NN_LA_PE] marks may include compilation)"]
+        absent += marks * (document["all_executions"]["by"] == ["application"])
+        absent += ["device"] + ["clock frequencies and energy"] * ("machine" not in document)
+        yield f"not in the trace: {', '.join(absent)}"
+    for title, rows, numbers in _blocks(document, by):
+        yield ""
+        yield title
+        yield from table_text(rows, right=numbers)
+
+
+def trace_csv(document: Document, by: By = "bucket", *, per_execution: bool = False) -> str:
+    """Return one table as CSV: buckets of runs, buckets of executions, or functions."""
+    if by == "function":
+        return table_csv(document["functions"], _FUNCTION_COLUMNS)
+    if per_execution:
+        each = enumerate(document["executions"])
+        pairs = ((number, one, bucket) for number, one in each for bucket in one["wall_clock"] or [{}])
+        return table_csv(({"execution": number} | one | bucket for number, one, bucket in pairs), _EXECUTION_COLUMNS)
+    parts = ((run, part) for run in document["runs"] for part in run["parts"])
+    rows = ({"run": run["index"]} | run | part | bucket for run, part in parts for bucket in part["buckets"])
+    return table_csv(rows, _BUCKET_COLUMNS)

@@ -11,12 +11,11 @@ from functools import partial
 from itertools import count
 
 from circletools.check import check
-from circletools.codes import explain, explanations
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import SIDES
 from circletools.errors import UsageError
-from circletools.findings import Finding
+from circletools.findings import Finding, explain, explanations
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
 from circletools.outputs.fixing import fix_outputs, judged

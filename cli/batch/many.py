@@ -16,22 +16,22 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from typer import Exit
+from typer import BadParameter, Exit
 
 import circletools as ct
 
 from ..console.terminal import bytes_shown, show_json
-from ..signature import Command, Declared, parameters_of, with_parameters
-from .options import ANNOTATIONS, BatchOptions
-from .sources import mirror, named, refuse_directories
+from ..signature import Command, Declared, option, parameters_of, with_parameters
 from .task import Heading, Task
 
-_Tasks = Callable[[list[str], dict[str, Any], BatchOptions, bool], Iterable[Task]]
-"""Makes the tasks for files or directories; the last argument is whether there are several files."""
+_Tasks = Callable[[list[str], dict[str, Any]], Iterable[Task]]
+"""Makes the tasks for files or directories and the other arguments of a command."""
 
 
 def many(
@@ -42,55 +42,59 @@ def many(
     `output` names the option for the output directory; if IN is a directory, each model gets its own path below it.
     """
 
-    def tasks(sources: list[str], given: dict[str, Any], batch: BatchOptions, several: bool) -> Iterable[Task]:
+    def tasks(sources: list[str], given: dict[str, Any]) -> Iterable[Task]:
         if not directories:
             refuse_directories(sources)
-        if several and output is not None and given.get(output) is not None:
+        if output is not None and given.get(output) is not None:
             if len(sources) > 1:
                 raise ct.UsageError(f"--{output} takes one model, or one directory of models")
             return mirror(command, sources[0], given, output)
-        return named(command, sources, given, batch, several=several, heading=heading)
+        return named(command, sources, given, heading)
 
     return _extended(command, tasks, several=True, directories=directories)
 
 
-def mirrored(command: Command, *, output: str = "output") -> Command:
+def mirrored(command: Command) -> Command:
     """Return a command that also takes a directory and writes a result for each model in it to `output`.
 
     Each result has the same relative path below `output` as its model below the input directory.
     """
+    return _extended(
+        command, lambda sources, given: mirror(command, sources[0], given, "output"), several=False, directories=True
+    )
 
-    def tasks(sources: list[str], given: dict[str, Any], batch: BatchOptions, several: bool) -> Iterable[Task]:
-        if several:
-            return mirror(command, sources[0], given, output)
-        return named(command, sources, given, batch, several=False)
 
-    return _extended(command, tasks, several=False, directories=True)
+def jobs_of(words: str | int) -> int:
+    """Return the number of processes that --jobs asks for. Raises BadParameter."""
+    number = str(words)  # the default needs no conversion
+    if number in ("0", "auto"):
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not number.isascii() or not number.isdigit():
+        raise BadParameter(f"{number!r} is neither a number of processes nor 'auto'.")
+    return int(number)
+
+
+_JOBS = option("Process several files in N processes; 0 or auto: one per core.", "N", parser=jobs_of)
 
 
 def _extended(command: Command, tasks: _Tasks, *, several: bool, directories: bool) -> Command:
-    """Return a command with the parameters of `command`, for one or several files, and those of `BatchOptions`."""
+    """Return a command with the parameters of `command`, for one or several files, and --jobs."""
     first, *others = parameters_of(command)
 
-    def run(**given: Any) -> None:
-        batch = BatchOptions(**{name: given.pop(name) for name in BatchOptions._fields})
+    def run(*, jobs: int, **given: Any) -> None:
         sources: list[str] = list(given.pop(first.name)) if several else [given.pop(first.name)]
-        is_batch = len(sources) > 1 or os.path.isdir(sources[0])
-        if not is_batch:
-            batch = batch._replace(jobs=1)
-            if batch == BatchOptions():
-                _alone(command, sources[0], given)
-                return
-        from .run import run as run_all  # noqa: PLC0415 - multiprocessing is slow to import
+        if len(sources) == 1 and not os.path.isdir(sources[0]):
+            _alone(command, sources[0], given)
+            return
+        if "-" in sources and jobs != 1:
+            raise ct.UsageError("standard input cannot be used with --jobs", hint="name a file, or leave out --jobs")
+        from .workers import run as run_all  # noqa: PLC0415 - multiprocessing is slow to import
 
-        raise Exit(run_all(tasks(sources, given, batch, is_batch), batch))
+        raise Exit(run_all(tasks(sources, given), jobs))
 
-    of_batch = (
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=ANNOTATIONS[name])
-        for name, default in BatchOptions._field_defaults.items()
-    )
     widened = first.replace(annotation=_argument(first.annotation, several, directories))
-    return with_parameters(run, command, [widened, *others, *of_batch])
+    jobs = inspect.Parameter("jobs", inspect.Parameter.KEYWORD_ONLY, default=1, annotation=Annotated[int, _JOBS])
+    return with_parameters(run, command, [widened, *others, jobs])
 
 
 def _alone(command: Command, source: str, given: dict[str, Any]) -> None:
@@ -113,3 +117,102 @@ def _argument(annotation: Any, several: bool, directories: bool) -> Any:
     if not several:
         return Annotated[str, argument]
     return Annotated[tuple[str, ...], replace(argument, metavar=f"{argument.metavar}...")]
+
+
+def named(
+    command: Command, sources: Sequence[str], given: dict[str, Any], heading: Heading = "name"
+) -> Iterator[Task]:
+    """Yield a task for each file in `sources`, and for each model below a directory in `sources`."""
+    for source in sources:
+        for file, path in _below(source) if os.path.isdir(source) else [(source, source)]:
+            yield Task(command if path else _no_model, file, given, heading=heading)
+
+
+def mirror(command: Command, source: str, given: dict[str, Any], output: str) -> Iterator[Task]:
+    """Yield a task for each model below a directory; its result has the same relative path below `output`.
+
+    Raises UsageError before the first task if a result would overwrite an input or another result.
+    """
+    target = given[output]
+    models: Iterable[tuple[str, str]] = _below(source)
+    if target is not None:
+        _check_mirror(source, os.fspath(target))
+        models = list(models)
+        read = [file for file, _ in models]
+        read += [os.fspath(value) for name, value in given.items() if isinstance(value, Path) and name != output]
+        _check_places(source, read, [os.path.join(target, path) for _, path in models if path])
+    for file, path in models:
+        if path == "":
+            yield Task(_no_model, file, given)
+        elif target is None:  # the command works in place, or writes nothing
+            yield Task(command, file, given)
+        else:
+            place = type(target)(os.path.join(target, path))
+            yield Task(command, file, {**given, output: place}, os.fspath(place))
+
+
+def identities(name: str | os.PathLike[str]) -> set[str | tuple[int, int]]:
+    """Return keys that identify a file under any name: the resolved path and, if it exists, device and inode."""
+    found: set[str | tuple[int, int]] = {os.path.realpath(name)}
+    with suppress(OSError):
+        status = os.stat(name)
+        found.add((status.st_dev, status.st_ino))
+    return found
+
+
+def refuse_directories(sources: Sequence[str]) -> None:
+    """Raise UsageError if a source is a directory, because traces cannot be recognized by their names."""
+    for source in sources:
+        if os.path.isdir(source):
+            raise ct.UsageError("this is a directory", location=source, hint="name the files in it")
+
+
+def _below(directory: str) -> Iterator[tuple[str, str]]:
+    """Yield the models below a directory and their relative paths, or the directory and "" if there are none."""
+    empty = True
+    for path in ct.files.models_below(directory):
+        empty = False
+        yield os.path.join(directory, path), path
+    if empty:
+        yield directory, ""
+
+
+def _no_model(file: str, **_: Any) -> None:
+    raise ct.InvalidInputError(f"no model in this directory ({', '.join(ct.files.SUFFIXES)})", location=file)
+
+
+def _check_mirror(source: str, target: str) -> None:
+    if target == "-":
+        raise ct.UsageError("the models of a directory cannot all go to standard output", hint="name a directory")
+    if os.path.exists(target) and not os.path.isdir(target):
+        raise ct.UsageError("an input directory needs an output directory", location=target, hint="name a directory")
+    if _lies_in(target, source):
+        hint = "name a directory next to it, or use --in-place"
+        raise ct.UsageError("the output directory is inside the input directory", location=target, hint=hint)
+
+
+def _check_places(source: str, read: Sequence[str], places: Sequence[str]) -> None:
+    inputs = set[str | tuple[int, int]]().union(*map(identities, read))
+    taken: dict[str | tuple[int, int], str] = {}
+    for place in places:
+        hint = "name another directory, or remove the link to this path"
+        for name in _written(place):
+            found = identities(name)
+            if not found.isdisjoint(inputs):
+                raise ct.UsageError("a result would overwrite an input", location=name, hint=hint)
+            if any(taken.setdefault(identity, place) != place for identity in found):
+                raise ct.UsageError("two results would be written to this file", location=name, hint=hint)
+        if _lies_in(place, source):
+            raise ct.UsageError("a result would be inside the input directory", location=place, hint=hint)
+
+
+def _written(place: str) -> list[str]:
+    """Return the path of a result and, if it is a directory, the files in it, any of which may be overwritten."""
+    with suppress(OSError):
+        return [place, *(os.path.join(place, name) for name in os.listdir(place))]
+    return [place]
+
+
+def _lies_in(name: str, directory: str) -> bool:
+    outer = os.path.realpath(directory)
+    return os.path.commonpath([os.path.realpath(name), outer]) == outer

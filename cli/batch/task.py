@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +21,12 @@ from ..signature import Command
 Heading = Literal["name", "own", "line"]
 """The heading above a file's text: the file's name, one that the text includes, or no heading and no empty line."""
 
+UNKNOWN = 5
+"""The exit status of `fit` if it is unknown whether a model runs."""
+
+_MERGED = ("json", "sarif", "junit", "gitlab")
+"""Formats in which a batch writes one document, or a line for each file."""
+
 Message = tuple[str | None, str]
 """The kind of a message (error, warning, note or None) and its text."""
 
@@ -30,16 +35,13 @@ Message = tuple[str | None, str]
 class Task:
     """The call `function(file, **options)`, where `function` is a command that other processes find by name.
 
-    `path` is the file's path below the given directory; `output` is the file to write, if any. `several` means that
-    there are other files, so all messages name the file.
+    `output` is the file to write, if any.
     """
 
     function: Command
     file: str
     options: dict[str, Any]
-    path: str
     output: str | None = None
-    several: bool = True
     heading: Heading = "name"
 
     @property
@@ -69,7 +71,7 @@ class Outcome:
 
 def apply(task: Task) -> Outcome:
     """Run a task. Errors become part of the outcome; none is raised."""
-    with capturing(Captured(task.several and task.form in _OF_ERRORS)) as captured:
+    with capturing(Captured(task.form in _MERGED)) as captured:
         fatal = False
         bounds.watch(task.words)
         try:
@@ -120,14 +122,18 @@ def _make_parent(output: str) -> None:
 
 
 def _finished(task: Task, outcome: Outcome) -> Outcome:
-    """Add the file's name to all messages if there are several files."""
+    """Add the file's name to all messages and to the output, unless an error concerns all files."""
     if outcome.fatal:
         return outcome
-    if not task.several:
-        is_left_out = task.form == "json" and not outcome.out and outcome.status > 2
-        return replace(outcome, out=_line_of_error(task.file, outcome)) if is_left_out else outcome
+    out = outcome.out or _of_error(task, outcome)
+    if out and task.form == "csv":
+        out = _with_column(task.file, out)
+    elif out and task.form not in _MERGED and task.heading == "name":
+        with capturing(Captured()) as captured:
+            show([f"{task.file}:"])
+        out = b"".join(captured.out) + out
     messages = tuple((kind, _naming(task.file, text)) for kind, text in outcome.messages)
-    return replace(outcome, out=_among_others(task, outcome), messages=messages)
+    return replace(outcome, out=out, messages=messages)
 
 
 def _naming(file: str, text: str) -> str:
@@ -135,43 +141,22 @@ def _naming(file: str, text: str) -> str:
     return text if text.startswith(name) else f"{name}: {text}"
 
 
-def _among_others(task: Task, outcome: Outcome) -> bytes:
-    if (of_error := _OF_ERRORS.get(task.form)) is not None:
-        return outcome.out or of_error(task.file, outcome)
-    if not outcome.out:
-        return b""
-    if task.form == "csv":
-        return _with_column(task.file, outcome.out)
-    if task.heading != "name":
-        return outcome.out
-    with capturing(Captured()) as captured:
-        show([f"{task.file}:"])
-    return b"".join(captured.out) + outcome.out
-
-
-def _line_of_error(file: str, outcome: Outcome) -> bytes:
-    return json.dumps({"file": file} | ct.render.error_json(outcome.status, _error(outcome))).encode() + b"\n"
-
-
-def _run_of_error(file: str, outcome: Outcome) -> bytes:
-    return json.dumps(ct.render.sarif_run("", file, (), (), _naming(file, _error(outcome)))).encode() + b"\n"
-
-
-def _judged(writer: Callable[..., str], file: str, outcome: Outcome) -> bytes:
-    return writer(file, ct.checks.Judgement((), (), None, frozenset()), _error(outcome)).encode()
-
-
-_OF_ERRORS = {
-    "json": _line_of_error,
-    "sarif": _run_of_error,
-    "junit": lambda *error: _judged(ct.render.junit_suite, *error),
-    "gitlab": lambda *error: _judged(ct.render.judgement_gitlab, *error),
-}
-"""Writers of the placeholder for a file without a result, for formats that merge the results of several files."""
-
-
-def _error(outcome: Outcome) -> str:
-    return outcome.error or "; ".join(text for _, text in outcome.messages)
+def _of_error(task: Task, outcome: Outcome) -> bytes:
+    """Return the placeholder for a file without a result; empty in formats that do not merge several results."""
+    error = outcome.error or "; ".join(text for _, text in outcome.messages)
+    nothing = ct.checks.Judgement((), (), None, frozenset())
+    match task.form:
+        case "json":
+            text = json.dumps({"file": task.file} | ct.render.error_json(outcome.status, error)) + "\n"
+        case "sarif":
+            text = json.dumps(ct.render.sarif_run("", task.file, (), (), _naming(task.file, error))) + "\n"
+        case "junit":
+            text = ct.render.junit_suite(task.file, nothing, error)
+        case "gitlab":
+            text = ct.render.judgement_gitlab(task.file, nothing, error)
+        case _:
+            text = ""
+    return text.encode()
 
 
 def _with_column(file: str, table: bytes) -> bytes:

@@ -1,76 +1,63 @@
-"""Workers that run tasks: this process, or several child processes.
-
-All kinds have the same interface: call `start` while `free`, and `wait` while `busy`. Tasks may finish in any order.
-"""
+"""Run one command on many files, in this process or in several others, and print the outcomes in order."""
 
 from __future__ import annotations
 
 import gc
+import json
 import signal
 import sys
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import connection, get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from typing import Any, Protocol
+from typing import Any
+
+import circletools as ct
 
 from ..console import bounds
-from ..console.memory import keep_freed
-from .task import Outcome, Task, apply, lost
+from ..console.process import keep_freed
+from ..console.progress import tell_progress
+from ..console.terminal import print_diagnostic, show_bytes, sum_up
+from .task import UNKNOWN, Outcome, Task, apply, lost
 
 _PATIENCE_SECONDS = 5.0
+_HELD_BYTES = 64 << 20
+"""The maximum number of bytes of finished output that may wait to be printed; beyond it, no new tasks start."""
 
 
-class Workers(Protocol):
-    """One or several workers that run tasks."""
-
-    @property
-    def free(self) -> bool:
-        """Return whether another task can be started."""
-
-    @property
-    def busy(self) -> bool:
-        """Return whether there is an outcome to wait for."""
-
-    def start(self, number: int, task: Task) -> None:
-        """Start a task."""
-
-    def wait(self) -> tuple[int, Outcome]:
-        """Return the number and outcome of a finished task."""
-
-    def close(self) -> None:
-        """End all workers, even in the middle of tasks."""
-
-
-class ThisProcess:
-    """Runs tasks in this process, one after another."""
-
-    def __init__(self) -> None:
-        self._next: deque[tuple[int, Task]] = deque()
-
-    @property
-    def free(self) -> bool:
-        return not self._next
-
-    @property
-    def busy(self) -> bool:
-        return bool(self._next)
-
-    def start(self, number: int, task: Task) -> None:
-        """Store a task; `wait` runs it."""
-        self._next.append((number, task))
-
-    def wait(self) -> tuple[int, Outcome]:
-        """Run the stored task and return its number and outcome."""
-        number, task = self._next.popleft()
-        outcome = apply(task)
+def outcomes(tasks: Iterable[Task], jobs: int) -> Generator[tuple[Task, Outcome]]:
+    """Yield each task with its outcome; with one job, tasks run in this process, otherwise in `jobs` others."""
+    if jobs != 1:
+        with closing(Processes(jobs)) as workers:
+            yield from in_order(tasks, workers)
+        return
+    for task in tasks:
+        yield task, apply(task)
         _tidy()
-        return number, outcome
 
-    def close(self) -> None:
-        """Do nothing."""
+
+def in_order(tasks: Iterable[Task], workers: Processes) -> Iterator[tuple[Task, Outcome]]:
+    """Yield each task with its outcome in the order of `tasks`, even if workers finish them in another order."""
+    rest = enumerate(tasks)
+    begun: dict[int, Task] = {}
+    done: dict[int, Outcome] = {}
+    due = held = 0
+    while True:
+        while workers.free and held < _HELD_BYTES and (following := next(rest, None)) is not None:
+            number, task = following
+            begun[number] = task
+            workers.start(number, task)
+        if not workers.busy:
+            return
+        number, outcome = workers.wait()
+        done[number] = outcome
+        held += len(outcome.out)
+        while due in done:
+            outcome = done.pop(due)
+            held -= len(outcome.out)
+            yield begun.pop(due), outcome
+            due += 1
 
 
 class _Process:
@@ -105,7 +92,10 @@ class _Process:
 
 
 class Processes:
-    """Workers in up to `count` processes. If one dies, only its current task is lost."""
+    """Up to `count` processes: call `start` while `free`, and `wait` while `busy`; tasks may finish in any order.
+
+    If a process dies, only its current task is lost.
+    """
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -114,10 +104,12 @@ class Processes:
 
     @property
     def free(self) -> bool:
+        """Whether another task can be started."""
         return len(self._busy) < self._count
 
     @property
     def busy(self) -> bool:
+        """Whether there is an outcome to wait for."""
         return bool(self._busy)
 
     def start(self, number: int, task: Task) -> None:
@@ -188,3 +180,76 @@ def _tidy() -> None:
     """Collect cyclic garbage, and exclude the remaining objects, such as modules, from later collections."""
     gc.collect()
     gc.freeze()
+
+
+def run(tasks: Iterable[Task], jobs: int) -> int:
+    """Run the tasks in `jobs` processes; return the highest exit status, where UNKNOWN ranks below 1."""
+    statuses: list[int] = []
+    with closing(outcomes(tasks, jobs)) as ended:
+        printer = _Printer()
+        for task, outcome in ended:
+            with without_interrupts():  # otherwise, a line could be cut off
+                printer.show(task, outcome)
+            if outcome.fatal:
+                printer.end()
+                return outcome.status
+            statuses.append(outcome.status)
+            tell_progress(f"{len(statuses)} done")
+        printer.end()
+    return max(statuses, key=lambda status: 0.5 if status == UNKNOWN else status, default=0)
+
+
+class _Printer:
+    """Prints outcomes: results under headings, separated by empty lines; tables with a single header line.
+
+    SARIF runs are merged into one run, JUnit suites and GitLab arrays into one document; findings are counted.
+    """
+
+    def __init__(self) -> None:
+        self._columns = self._end = b""
+        self._sarif: ct.render.SarifText | None = None
+        self._begun = False
+        self._counts: list[tuple[ct.render.Tally, bool]] = []
+        self._statistics = False
+        self._unmatched: frozenset[str] | None = None
+
+    def show(self, task: Task, outcome: Outcome) -> None:
+        out = outcome.out
+        if out:
+            if task.form == "csv":
+                columns, end, rows = out.partition(b"\n")
+                out = rows if columns == self._columns else columns + end + rows
+                self._columns = columns
+            elif task.form == "sarif":
+                self._sarif = self._sarif or ct.render.SarifText()
+                out = self._sarif.add(json.loads(out)).encode()
+            elif task.form == "junit":
+                self._end = ct.render.JUNIT_END.encode()
+                out = (b"" if self._begun else ct.render.JUNIT_BEGIN.encode()) + out
+            elif task.form == "gitlab":
+                issues = out.strip(b"[]\n")
+                out = (b",\n" if self._end == b"\n]\n" else b"[\n") * bool(issues) + issues
+                self._end = b"\n]\n" if issues else self._end or b"[]\n"
+            elif task.form != "json" and task.heading != "line" and self._begun:
+                out = b"\n" + out
+            self._begun = True
+        if out:
+            show_bytes(out)
+        for kind, text in outcome.messages:
+            print_diagnostic(kind, text)
+        if outcome.unmatched is not None:
+            self._unmatched = outcome.unmatched if self._unmatched is None else self._unmatched & outcome.unmatched
+        if outcome.counts is not None:
+            self._counts.append((outcome.counts, outcome.error is not None))
+            self._statistics = task.options["statistics"]
+
+    def end(self) -> None:
+        """Write the end of merged documents, and the summary."""
+        if self._sarif is not None:
+            self._end = self._sarif.end().encode()
+        if self._end:
+            show_bytes(self._end)
+        if self._counts:
+            sum_up(self._counts, statistics=self._statistics)
+        for pattern in sorted(self._unmatched or ()):
+            print_diagnostic("warning", f"per-file-ignores: {pattern!r} matches none of these models")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from typer import Exit
 
 import circletools as ct
 
-from ..console.captured import record
-from ..console.reading import reading
+from ..console.captured import reading, record
 from ..console.terminal import print_diagnostic, show_as, sum_up
 from ..signature import option
-from .parameters import FORMAT, Baseline, Input, Timeout, With, listed
+from .parameters import Baseline, Input, Timeout, With, listed
 
 
 def _explain(code: str, form: str) -> None:
@@ -46,30 +45,22 @@ def _show(form: str, source: str, judged: ct.checks.Judgement, broken: str | Non
 
 def check(
     source: Input,
-    structure_only: Annotated[
-        bool, option("--structure-only", "Check only that the file is well formed and every index is in range.")
-    ] = False,
-    for_: Annotated[
-        str | None, option("--for", "Rate findings by their effect on litert or onert.", "PROGRAM,...")
-    ] = None,
+    structure_only: bool = option("Check only that the file is well formed and every index is in range."),
+    for_: str | None = option("Rate findings by their effect on litert or onert.", "PROGRAM,..."),
     with_: With = None,
     seconds: Timeout = 600.0,
-    form: Annotated[Literal["text", "json", "sarif", "github", "gitlab", "junit"], FORMAT] = "text",
-    select: Annotated[str | None, option("--select", "Report only findings with these codes.", "CODE,...")] = None,
-    ignore: Annotated[str | None, option("--ignore", "Do not report findings with these codes.", "CODE,...")] = None,
-    fail_on: Annotated[
-        Literal["warning", "error", "never"] | None,
-        option("--fail-on", "Lowest severity for exit status 1; the default is that of the settings, or warning."),
-    ] = None,
+    form: Literal["text", "json", "sarif", "github", "gitlab", "junit"] = option("Output format.", default="text"),
+    select: str | None = option("Report only findings with these codes.", "CODE,..."),
+    ignore: str | None = option("Do not report findings with these codes.", "CODE,..."),
+    fail_on: Literal["warning", "error", "never"] | None = option(
+        "Lowest severity for exit status 1; the default is that of the settings, or warning."
+    ),
     baseline: Baseline = None,
-    config: Annotated[
-        Path | None,
-        option("--config", "Settings file; by default, the nearest circletools.toml or pyproject.toml.", "FILE"),
-    ] = None,
-    statistics: Annotated[bool, option("--statistics", "Show only the number of findings with each code.")] = False,
-    explain: Annotated[
-        str | None, option("--explain", "Show what a finding means and what to do about it.", "CODE", shows=_explain)
-    ] = None,
+    config: Path | None = option(
+        "Settings file; by default, the nearest circletools.toml or pyproject.toml.", "FILE"
+    ),
+    statistics: bool = option("Show only the number of findings with each code."),
+    explain: str | None = option("Show what a finding means and what to do about it.", "CODE", shows=_explain),
 ) -> None:
     """Find problems in models.
 

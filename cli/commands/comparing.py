@@ -1,43 +1,33 @@
-"""The diff command: show the differences between two models, or compare their digests."""
+"""The commands that compare values and models: diff, compare and reduce."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
 from typer import Exit
 
 import circletools as ct
 
-from ..console.reading import reading
-from ..console.terminal import print_notes, show, show_as, show_json
+from ..console.captured import reading
+from ..console.terminal import print_message, print_notes, show, show_as, show_json
 from ..signature import argument, option
-from .parameters import FORMAT, listed
-from .rewriting import refuse_inputs
+from .parameters import Form, Input, OutputFile, TableForm, listed
+from .rewriting import refuse_inputs, target
 
 
 def diff(
-    before: Annotated[str, argument("A", "The model to compare with, or - for standard input.")],
-    after: Annotated[str, argument("B", "The model to compare, or - for standard input.")],
-    only: Annotated[
-        str | None, option("--only", "Compare only these: structure,metadata,origins,affinity,file.", "SECTIONS")
-    ] = None,
-    ignore: Annotated[
-        tuple[str, ...], option("--ignore", "Ignore a path and everything below it; may be repeated.", "PATHGLOB")
-    ] = (),
-    full: Annotated[bool, option("--full", "Show every difference, with complete values.")] = False,
-    attest: Annotated[
-        bool, option("--attest", "Use digests to show which parts are identical; docs/attest.py checks the JSON.")
-    ] = False,
-    form: Annotated[Literal["text", "json", "markdown", "in-toto"], FORMAT] = "text",
-    on: Annotated[
-        str | None,
-        option("--on", "With --format markdown, show the refusals of these targets, as in fit --on.", "TARGETS"),
-    ] = None,
-    html: Annotated[
-        str | None, option("--html", "Also write a page with both graphs side by side and changes in colour.", "FILE")
-    ] = None,
+    before: str = argument("A", "The model to compare with, or - for standard input."),
+    after: str = argument("B", "The model to compare, or - for standard input."),
+    only: str | None = option("Compare only these: structure,metadata,origins,affinity,file.", "SECTIONS"),
+    ignore: tuple[str, ...] = option("Ignore a path and everything below it; may be repeated.", "PATHGLOB"),
+    full: bool = option("Show every difference, with complete values."),
+    attest: bool = option("Use digests to show which parts are identical; docs/attest.py checks the JSON."),
+    form: Literal["text", "json", "markdown", "in-toto"] = option("Output format.", default="text"),
+    on: str | None = option("With --format markdown, show the refusals of these targets, as in fit --on.", "TARGETS"),
+    html: str | None = option("Also write a page with both graphs side by side and changes in colour.", "FILE"),
 ) -> None:
     """Show what differs between two models.
 
@@ -91,3 +81,79 @@ def _attest(before: str, after: str, form: str) -> None:
             show_json(ct.render.attestation_statement(found, old, new))
         else:
             show_as(form, found, text=ct.render.attestation_text, json=ct.render.attestation_json)
+
+
+def compare(
+    source: str = argument("A", "The correct model, or the only one (- for standard input)."),
+    other: str | None = argument("B", "A model that should compute the same values.", default=None),
+    on: str = option(
+        "Programs to run, the reference first (docs/runtimes.md).",
+        "PROGRAM,...",
+        default="litert:reference,litert:xnnpack",
+    ),
+    inputs: tuple[str, ...] = option("An .npz file, or the bytes of a single input; one run per file.", "FILE"),
+    seed: int = option("Seed for the random inputs.", "N", default=0, min=0),
+    runs: int = option("Number of runs, each with different inputs.", "K", default=1, min=1),
+    by: Literal["operator", "module"] = option("What each row of the table represents.", default="operator"),
+    signature: str | None = option("The signature to run.", "KEY"),
+    min_snr: float | None = option("Report SNRs below this as faults.", "DB"),
+    max_abs: float | None = option("Report absolute errors above this as faults.", "X"),
+    max_steps: float | None = option("Report errors of more than this many quantization steps as faults.", "N"),
+    timeout: float = option("Time limit for each program run.", "SECONDS", default=600.0, min=0.1),
+    html: str | None = option("Also write a page with a graph of the errors.", "FILE"),
+    form: TableForm = "text",
+) -> None:
+    """Show which operators compute different values.
+
+    Compares the values of a model in two programs, or of two models. Runs each operator alone on the reference's
+    values: the remaining difference is its own error. The difference when the whole model runs is its inherited
+    error. Without thresholds, a fault is a difference that rounding cannot explain. Exits with status 1 if there is a
+    fault or a model does not run. See docs/compare.md.
+    """
+    request = ct.CompareRequest(listed(on), inputs, seed, runs, signature, min_snr, max_abs, max_steps, timeout)
+    with ExitStack() as stack:
+        first = stack.enter_context(reading(source))
+        second = None if other is None else stack.enter_context(reading(other))
+        if html is not None:
+            refuse_inputs(html, [source, other, *inputs])
+            ct.files.check_target(html)
+        found = ct.compare(first, request, other=second)
+        if html is not None:
+            ct.files.write(html, [ct.numbers_html(second or first, found)])
+    text = partial(ct.render.numbers_text, by=by)
+    show_as(form, found, text=text, json=ct.render.numbers_json, csv=ct.render.rows_csv)
+    print_notes(found.notes)
+    if found.has_faults or found.failed:
+        raise Exit(1)
+
+
+def reduce(
+    source: Input,
+    output: OutputFile = None,
+    while_: str | None = option(
+        "A command, with {} for the model; status 0 means that the model still fails.", "COMMAND"
+    ),
+    while_refused: str | None = option("A program that refuses the model, or crashes on it.", "PROGRAM"),
+    while_differs: str | None = option("Programs that disagree, the correct one first.", "PROGRAM,..."),
+    share_safe: bool = option("Replace weights with random values, and names with numbers."),
+    timeout: float = option("Time limit per trial.", "SECONDS", default=60.0, min=0.1),
+    log: str | None = option("Log results here, to resume an interrupted run.", "FILE"),
+    form: Form = "text",
+) -> None:
+    """Reduce a model to a small part that still fails.
+
+    Removes operators, outputs and constants as long as the failure stays the same. Exits with status 4 if the model
+    does not always fail; 1, with OUT written, if it no longer fails after --share-safe. See docs/reduce.md.
+    """
+    to = target(source, output, in_place=False)
+    refuse_inputs(to, [source])
+    ct.files.check_target(to)
+    request = ct.ReduceRequest(while_, while_refused, listed(while_differs), share_safe, timeout, log)
+    with reading(source) as model:
+        found = ct.reduce(model, to, request)
+    show_as(form, found, text=ct.render.reduction_text, json=ct.render.reduction_json, file=source)
+    if found.still_fails is False:
+        raise Exit(1)
+    command = (while_ or "").replace("{}", to)
+    command = f"circletool check {to} --with {while_refused}" if while_refused else command
+    print_message(f"to reproduce: {f'circletool compare {to} --on {while_differs}' if while_differs else command}")

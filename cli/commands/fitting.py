@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
 from typer import Exit
 
 import circletools as ct
 
-from ..batch.run import UNKNOWN
-from ..console.reading import reading
+from ..batch.task import UNKNOWN
+from ..console.captured import reading
 from ..console.terminal import print_notes, show_as
 from ..signature import option
-from .parameters import FORMAT, Baseline, Input, Timeout, With, listed
+from .parameters import Baseline, Input, Timeout, With, listed
 
 _TARGETS = f"Targets, separated by commas: capability files, or any of {', '.join(ct.affinity.shipped())}."
 
 
 def fit(
     source: Input,
-    on: Annotated[str, option("--on", _TARGETS, "TARGETS")],
-    form: Annotated[Literal["text", "json", "sarif"], FORMAT] = "text",
+    on: str = option(_TARGETS, "TARGETS"),
+    form: Literal["text", "json", "sarif"] = option("Output format.", default="text"),
     baseline: Baseline = None,
     with_: With = None,
-    full: Annotated[bool, option("--full", "Show all reasons and operators.")] = False,
-    strict: Annotated[bool, option("--strict", "Exit with status 1 if the answer is unknown.")] = False,
+    full: bool = option("Show all reasons and operators."),
+    strict: bool = option("Exit with status 1 if the answer is unknown."),
     seconds: Timeout = 600.0,
 ) -> None:
     """Show whether models run on targets, and if not, why.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from json import dumps
 from pathlib import Path
-from typing import Annotated
 
 import circletools as ct
 
-from ..console.reading import read_bytes, read_text, reading
-from ..console.terminal import show_as, show_bytes
-from ..signature import argument, option
+from ..console.captured import read_bytes, read_text, reading
+from ..console.terminal import show_as
+from ..signature import REQUIRED, argument, option
 from .parameters import Erase, InPlace, Input, Output, TableForm
-from .rewriting import refuse_inputs, rewrite
+from .rewriting import refuse_inputs, rewrite, write_or_show
 
 _WORDS = "The name of the metadata entry."
 
@@ -26,9 +25,9 @@ def list_entries(source: Input, form: TableForm = "text") -> None:
 
 def get_entry(
     source: Input,
-    name: Annotated[str, argument("NAME", _WORDS)],
-    output: Annotated[str | None, option("--output -o", "Write the value to this file instead.", "FILE")] = None,
-    as_json: Annotated[bool, option("--json", "Write TFLITE_METADATA as JSON.")] = False,
+    name: str = argument("NAME", _WORDS),
+    output: str | None = option("Write the value to this file instead.", "FILE", names="--output -o"),
+    as_json: bool = option("Write TFLITE_METADATA as JSON.", names="--json"),
 ) -> None:
     """Write the value of a metadata entry to standard output."""
     if output is not None:
@@ -39,19 +38,16 @@ def get_entry(
         value = ct.metadata.get(model, name)
         if as_json:
             value = f"{dumps(ct.metadata.document(model), indent=2)}\n".encode()
-    if output is None or output == "-":
-        show_bytes(value)
-    else:
-        ct.files.write(output, [value])
+    write_or_show(output, value)
 
 
 def set_entry(
     source: Input,
     output: Output = None,
     *,
-    name: Annotated[str, option("--name", _WORDS, "NAME")],
-    text: Annotated[str | None, option("--text", "The value as text.", "TEXT")] = None,
-    file: Annotated[str | None, option("--file", "The file with the value, or - for standard input.", "FILE")] = None,
+    name: str = option(_WORDS, "NAME"),
+    text: str | None = option("The value as text.", "TEXT"),
+    file: str | None = option("The file with the value, or - for standard input.", "FILE"),
     erase: Erase = False,
     in_place: InPlace = False,
 ) -> None:
@@ -70,10 +66,10 @@ def set_entry(
 def remove_entries(
     source: Input,
     output: Output = None,
-    name: Annotated[tuple[str, ...], option("--name", "A metadata entry to remove; may be repeated.", "NAME")] = (),
-    origins: Annotated[bool, option("--origins", "Remove the origin tables and their stamp.")] = False,
-    affinity: Annotated[bool, option("--affinity", "Remove the affinity tables and their stamp.")] = False,
-    files: Annotated[bool, option("--files", "Remove the archive of associated files, such as labels.")] = False,
+    name: tuple[str, ...] = option("A metadata entry to remove; may be repeated.", "NAME"),
+    origins: bool = option("Remove the origin tables and their stamp."),
+    affinity: bool = option("Remove the affinity tables and their stamp."),
+    files: bool = option("Remove the archive of associated files, such as labels."),
     erase: Erase = False,
     in_place: InPlace = False,
 ) -> None:
@@ -95,7 +91,9 @@ def rename_entries(
     source: Input,
     output: Output = None,
     *,
-    pairs: Annotated[tuple[str, ...], option("--name", "An entry and its new name; may be repeated.", "OLD=NEW")],
+    pairs: tuple[str, ...] = option(
+        "An entry and its new name; may be repeated.", "OLD=NEW", names="--name", default=REQUIRED
+    ),
     in_place: InPlace = False,
 ) -> None:
     """Rename one or more metadata entries."""
@@ -106,13 +104,11 @@ def labels(
     source: Input,
     output: Output = None,
     *,
-    file: Annotated[Path, option("--labels", "A text file with one label per line.", "FILE")],
-    of: Annotated[str, option("--output", "The output, by position or name.", "OUTPUT")] = "0",
-    name: Annotated[
-        str | None, option("--name", "The file's name in the archive; by default labels.txt.", "FILE")
-    ] = None,
-    locale: Annotated[str, option("--locale", "The language of the labels, such as en.", "LOCALE")] = "",
-    values: Annotated[bool, option("--values", "The labels name values in the output (for detectors).")] = False,
+    file: Path = option("A text file with one label per line.", "FILE", names="--labels"),
+    of: str = option("The output, by position or name.", "OUTPUT", default="0", names="--output"),
+    name: str | None = option("The file's name in the archive; by default labels.txt.", "FILE"),
+    locale: str = option("The language of the labels, such as en.", "LOCALE", default=""),
+    values: bool = option("The labels name values in the output (for detectors)."),
     in_place: InPlace = False,
 ) -> None:
     """Add labels for the classes of an output.
@@ -131,21 +127,17 @@ def labels(
 def describe(
     source: Input,
     output: Output = None,
-    name: Annotated[str | None, option("--name", "The name of the model.", "TEXT")] = None,
-    description: Annotated[str | None, option("--description", "A description of the model.", "TEXT")] = None,
-    version: Annotated[str | None, option("--model-version", "The version of the model.", "TEXT")] = None,
-    author: Annotated[str | None, option("--author", "The author of the model.", "TEXT")] = None,
-    license_: Annotated[str | None, option("--license", "The licence of the model.", "TEXT")] = None,
-    inputs: Annotated[tuple[str, ...], option("--input", "Describe an input; may be repeated.", "INPUT=TEXT")] = (),
-    outputs: Annotated[
-        tuple[str, ...], option("--output", "Describe an output; may be repeated.", "OUTPUT=TEXT")
-    ] = (),
-    mean: Annotated[str | None, option("--mean", "The mean of the first input, or one per channel.", "N,...")] = None,
-    std: Annotated[str | None, option("--std", "The standard deviation of the first input.", "N,...")] = None,
-    json: Annotated[
-        str | None, option("--json", "A complete description, in the form of `metadata get --json`.", "FILE")
-    ] = None,
-    files: Annotated[tuple[str, ...], option("--file", "A file named in the JSON; may be repeated.", "FILE")] = (),
+    name: str | None = option("The name of the model.", "TEXT"),
+    description: str | None = option("A description of the model.", "TEXT"),
+    version: str | None = option("The version of the model.", "TEXT", names="--model-version"),
+    author: str | None = option("The author of the model.", "TEXT"),
+    license_: str | None = option("The licence of the model.", "TEXT"),
+    inputs: tuple[str, ...] = option("Describe an input; may be repeated.", "INPUT=TEXT", names="--input"),
+    outputs: tuple[str, ...] = option("Describe an output; may be repeated.", "OUTPUT=TEXT", names="--output"),
+    mean: str | None = option("The mean of the first input, or one per channel.", "N,..."),
+    std: str | None = option("The standard deviation of the first input.", "N,..."),
+    json: str | None = option("A complete description, in the form of `metadata get --json`.", "FILE"),
+    files: tuple[str, ...] = option("A file named in the JSON; may be repeated.", "FILE", names="--file"),
     in_place: InPlace = False,
 ) -> None:
     """Describe a model, its inputs and its outputs.

@@ -1,8 +1,8 @@
-"""The origins commands: embed-origins and dump-origins."""
+"""The origins commands: embed-origins, dump-origins and track-origins."""
 
 from __future__ import annotations
 
-import json as json_module
+import json
 import os
 import re
 from functools import partial
@@ -14,32 +14,26 @@ from typer import Exit
 import circletools as ct
 
 from ..console import bounds
-from ..console.reading import read_text, reading
-from ..console.terminal import print_message, print_notes, show_as
-from ..signature import option
-from .parameters import FORMAT, Erase, InPlace, Input, Output, Stamp
+from ..console.captured import read_text, reading
+from ..console.terminal import print_message, print_notes, show, show_as, show_json
+from ..signature import argument, option
+from .parameters import DryRun, Erase, Form, InPlace, Input, Output, Stamp, refuse_mixing
 from .rewriting import rewrite
 
 
 def embed_origins(
     source: Input,
     output: Output = None,
-    origins: Annotated[Path | None, option("--origins", "A JSON or CSV file of sources and operators.")] = None,
-    names: Annotated[
-        Literal["auto", "tensor-names", "debug-metadata", "output"] | None,
-        option("--names", "Where to take source names from; by default auto, the best names in the model."),
-    ] = None,
-    exported_program: Annotated[
-        Path | None,
-        option("--exported-program", "The model's exported program (.pt2); runs the exporter again.", "FILE"),
-    ] = None,
-    onnx: Annotated[Path | None, option("--onnx", "The model's ONNX file, written by torch.onnx.", "FILE")] = None,
-    replace: Annotated[bool, option("--replace", "Replace existing origin tables.")] = False,
+    origins: Path | None = option("A JSON or CSV file of sources and operators."),
+    names: Literal["auto", "tensor-names", "debug-metadata", "output"] | None = option(
+        "Where to take source names from; by default auto, the best names in the model."
+    ),
+    exported_program: Path | None = option("The model's exported program (.pt2); runs the exporter again.", "FILE"),
+    onnx: Path | None = option("The model's ONNX file, written by torch.onnx.", "FILE"),
+    replace: bool = option("Replace existing origin tables."),
     erase: Erase = False,
     stamp: Stamp = True,
-    absolute_paths: Annotated[
-        bool, option("--absolute-paths", "Write absolute paths instead of paths relative to the working directory.")
-    ] = False,
+    absolute_paths: bool = option("Write absolute paths instead of paths relative to the working directory."),
     in_place: InPlace = False,
 ) -> None:
     """Write the source of each operator to the metadata.
@@ -75,16 +69,12 @@ def embed_origins(
 
 def dump_origins(
     source: Input,
-    form: Annotated[Literal["text", "json", "csv", "tree"], FORMAT] = "text",
-    depth: Annotated[
-        int | None, option("--depth", "In a tree, truncate module paths to their first N components.", "N", min=1)
-    ] = None,
-    operators: Annotated[str | None, option("--operators", "Operators to show: 0-10,15.", "RANGES")] = None,
-    source_name: Annotated[str | None, option("--source", "Show only sources whose names match.", "REGEX")] = None,
-    subgraph: Annotated[int | None, option("--subgraph", "Show only this subgraph.", "N", min=0)] = None,
-    tables: Annotated[
-        Path | None, option("--tables", "Write the tables to DIR instead, as .bin files and origins.json.", "DIR")
-    ] = None,
+    form: Literal["text", "json", "csv", "tree"] = option("Output format.", default="text"),
+    depth: int | None = option("In a tree, truncate module paths to their first N components.", "N", min=1),
+    operators: str | None = option("Operators to show: 0-10,15.", "RANGES"),
+    source_name: str | None = option("Show only sources whose names match.", "REGEX", names="--source"),
+    subgraph: int | None = option("Show only this subgraph.", "N", min=0),
+    tables: Path | None = option("Write the tables to DIR instead, as .bin files and origins.json.", "DIR"),
 ) -> None:
     """Show the sources of each operator and vice versa.
 
@@ -115,7 +105,7 @@ def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
     files = {f"{name}.bin": value for name, value in ct.origins.extract(model).items()}
     if not files:
         return table
-    files["origins.json"] = (json_module.dumps(ct.render.origins_json(table), indent=2) + "\n").encode()
+    files["origins.json"] = (json.dumps(ct.render.origins_json(table), indent=2) + "\n").encode()
     for name in files:
         if model.source.path is not None and ct.files.same_file(model.source.path, directory / name):
             path = str(directory / name)
@@ -131,3 +121,62 @@ def _is_dump(directory: Path) -> bool:
     """Return whether a directory contains only files from an earlier dump."""
     names = [path.name for path in directory.iterdir()]
     return all(re.fullmatch(r"origins\.json|(ONE|CIRCLETOOLS)_\w+\.bin", name) for name in names)
+
+
+Before = Annotated[str, argument("BEFORE", "The model that the tool read, or - for standard input.")]
+After = Annotated[str, argument("AFTER", "The model that the tool wrote, or -; with --tag, the file to write.")]
+
+
+def track_origins(
+    before: Before,
+    after: After,
+    output: str | None = argument("OUT", "The file to write, or - for standard output.", default=None),
+    min_confidence: float = option("Leave out origins with a lower confidence.", "X", default=0.25, min=0.0, max=1.0),
+    replace: bool = option("Replace origins in AFTER that differ from those in BEFORE."),
+    erase: Erase = False,
+    stamp: Stamp = True,
+    strict: bool = option("Exit with status 1 if an operator has no origin."),
+    tag: bool = option("Write BEFORE to AFTER with tags as tensor names, for a tool that keeps names."),
+    in_place: bool = option("Overwrite AFTER."),
+    dry_run: DryRun = False,
+    form: Form = "text",
+) -> None:
+    """Carry origins across a tool that drops them.
+
+    AFTER is the model that an optimizer, quantizer or converter made from BEFORE. Its operators get the origins of
+    BEFORE, and OUT is AFTER with these origins. Each origin is shown with its evidence and confidence;
+    docs/tracking.md explains both. If BEFORE has no origins, its operators are the sources.
+
+    With --tag, nothing is tracked: AFTER becomes a copy of BEFORE in which tensors are named after their operators.
+    Run the tool on this file, then track its result: origins are exact if the tool kept the names, and OUT has the
+    original names again.
+    """
+    if tag:
+        if output is not None or in_place or form == "json" or replace or strict:
+            raise ct.UsageError("--tag only copies BEFORE to AFTER", hint="leave out OUT and the other options")
+        rewrite(before, after, False, ct.origins.tag, dry=dry_run)
+        return
+    if before == after == "-":
+        raise ct.UsageError("BEFORE and AFTER cannot both come from standard input")
+    to_stdout = output == "-" and not dry_run
+    if form == "json" and not dry_run:
+        refuse_mixing("--json", output, "name a file, or leave out --json")
+    notes: list[ct.Finding] = []
+    with reading(before) as old:
+
+        def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
+            found = ct.track_origins(old, edit.model, min_confidence=min_confidence)
+            result = ct.origins.embed(edit, found.origins, replace=replace or found.carried, stamp=stamp)
+            names = ct.origins.untag(edit, old)
+            old.source.check_unchanged()
+            if form == "json":
+                show_json(ct.render.tracking_json(found), after)
+            elif not to_stdout:
+                show(ct.render.tracking_text(found))
+            notes.extend(found.notes)
+            return ct.types.RewriteResult((*result.changes, *names.changes), result.notes)
+
+        rewrite(after, output, in_place, change, inputs=[before], dry=dry_run, erase=erase)
+    print_notes(notes, after)
+    if any(strict or note.severity == "warning" for note in notes):
+        raise Exit(1)

@@ -13,18 +13,17 @@ Input = Annotated[str, argument("IN", "The model to read, or - for standard inpu
 OutputFile = Annotated[str | None, argument("OUT", "The file to write, or - for standard output.")]
 Output = Annotated[str | None, argument("OUT", "The file (a directory if IN is one), or - for standard output.")]
 Directory = Annotated[Path, argument("DIR", "The directory to write to.")]
-InPlace = Annotated[bool, option("--in-place", "Overwrite IN.")]
-DryRun = Annotated[bool, option("--dry-run", "Show the result, but write nothing.")]
-Erase = Annotated[bool, option("--erase", "Write a minimal file without old values.")]
-Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp that reveals stale tables.")]
-OneSubgraph = Annotated[int, option("--subgraph", "The subgraph to use.", "N", min=0)]
-With = Annotated[str | None, option("--with", "Also try these programs (docs/runtimes.md).", "PROGRAM,...")]
-Timeout = Annotated[float, option("--timeout", "Time limit for each program in --with.", "SECONDS", min=0.1)]
-Baseline = Annotated[Path | None, option("--baseline", "Omit findings that are in this earlier JSON output.", "FILE")]
+InPlace = Annotated[bool, option("Overwrite IN.")]
+DryRun = Annotated[bool, option("Show the result, but write nothing.")]
+Erase = Annotated[bool, option("Write a minimal file without old values.")]
+Stamp = Annotated[bool, option("Write a stamp that reveals stale tables.", names="--stamp/--no-stamp")]
+OneSubgraph = Annotated[int, option("The subgraph to use.", "N", min=0)]
+With = Annotated[str | None, option("Also try these programs (docs/runtimes.md).", "PROGRAM,...")]
+Timeout = Annotated[float, option("Time limit for each program in --with.", "SECONDS", names="--timeout", min=0.1)]
+Baseline = Annotated[Path | None, option("Omit findings that are in this earlier JSON output.", "FILE")]
 
-FORMAT = option("--format", "Output format.")
-Form = Annotated[Literal["text", "json"], FORMAT]
-TableForm = Annotated[Literal["text", "json", "csv"], FORMAT]
+Form = Annotated[Literal["text", "json"], option("Output format.")]
+TableForm = Annotated[Literal["text", "json", "csv"], option("Output format.")]
 
 
 def listed(words: str | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The compact command, and code shared by commands that write a changed model."""
+"""The commands fix-outputs, repair, set-shape and compact, and code shared by all that write a changed model."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Literal
 
 import circletools as ct
 
+from ..console.captured import reading
 from ..console.progress import of_bytes
-from ..console.reading import reading
-from ..console.terminal import print_message, print_notes
+from ..console.terminal import print_message, print_notes, show_bytes, show_json
 from ..signature import option
-from .parameters import InPlace, Input, Output
+from .parameters import DryRun, Form, InPlace, Input, OneSubgraph, Output, With, listed, refuse_mixing
 
 
 def target(source: str, output: str | None, in_place: bool) -> str:
@@ -50,6 +50,14 @@ def refuse_inputs(output: str, inputs: Iterable[str | Path | None]) -> None:
     for name in inputs:
         if name is not None and str(name) != "-" and ct.files.same_file(name, output):
             raise ct.UsageError("the output is also an input", location=output, hint="name another file")
+
+
+def write_or_show(output: str | None, data: bytes) -> None:
+    """Write data to a file or, without one, to standard output."""
+    if output is None or output == "-":
+        show_bytes(data)
+    else:
+        ct.files.write(output, [data])
 
 
 def rewrite(
@@ -124,13 +132,9 @@ def _without_names(model: ct.Model, to: str, in_place: bool) -> ct.Model:
 def compact(
     source: Input,
     output: Output = None,
-    prune: Annotated[
-        bool, option("--prune", "Also drop unused tensors, buffers, operator codes and subgraphs.")
-    ] = False,
-    outputs: Annotated[bool, option("--outputs", "With --prune, also drop operators that no output needs.")] = False,
-    strip_names: Annotated[
-        bool, option("--strip-names", "Also drop tensor names; signatures keep their names.")
-    ] = False,
+    prune: bool = option("Also drop unused tensors, buffers, operator codes and subgraphs."),
+    outputs: bool = option("With --prune, also drop operators that no output needs."),
+    strip_names: bool = option("Also drop tensor names; signatures keep their names."),
     in_place: InPlace = False,
 ) -> None:
     """Write a minimal file without unused bytes.
@@ -153,3 +157,93 @@ def compact(
             after = ct.compact(named, to, in_place=in_place, progress=of_bytes)
             result = ct.types.RewriteResult((f"{model.wire.size} -> {after} bytes",))
     print_result(result, source)
+
+
+def fix_outputs(
+    source: Input,
+    output: Output = None,
+    subgraph: str = option(
+        "Subgraphs to fix; entry: the main one and those with signatures.", "entry|all|N", default="entry"
+    ),
+    copy_operator: Literal["auto", "transpose", "reshape", "concatenation"] = option(
+        "The operator that copies.", default="auto"
+    ),
+    runtime: Literal["auto", "litert", "onert", "both", "vela"] = option(
+        "The runtime in which copies must be exact; auto means the format's runtime.", default="auto"
+    ),
+    keep_constants: bool = option("Copy a constant only if the outputs list it more than once."),
+    detach_taps: bool = option("Also copy outputs that an operator reads."),
+    with_: With = None,
+    in_place: InPlace = False,
+    dry_run: DryRun = False,
+    form: Form = "text",
+) -> None:
+    """Give every output of a model its own tensor.
+
+    Copies outputs that are constants, inputs or duplicates, with an operator that copies exactly in the format's
+    runtime: LiteRT for .tflite (also onert if possible), onert for .circle. Run this after all optimizers, since some
+    remove operators that only copy. With --with, programs that accepted the model must also accept the result.
+    docs/outputs.md gives the rules.
+    """
+    if form == "json" and not dry_run:
+        refuse_mixing("--json", output, "name a file, or leave out --json")
+
+    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
+        return ct.outputs.fix(
+            edit,
+            subgraph,
+            copy_operator=copy_operator,
+            runtime=runtime,
+            keep_constants=keep_constants,
+            detach_taps=detach_taps,
+            with_=listed(with_),
+        )
+
+    result = rewrite(source, output, in_place, change, dry=dry_run, rewires=True)
+    if form == "json":
+        show_json(ct.render.rewrite_json(result), source)
+
+
+def repair(
+    source: Input,
+    output: Output = None,
+    only: tuple[str, ...] = option("Fix findings with this code; may be repeated.", "CODE"),
+    with_: With = None,
+    in_place: InPlace = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Fix findings that have exactly one remedy.
+
+    Fixes only findings that make programs refuse a model; with --only, instead those with the given codes. With
+    --with, programs that accepted the model must also accept the result. docs/findings.md lists the codes.
+    """
+    rewrite(
+        source,
+        output,
+        in_place,
+        lambda edit: ct.surgery.repair(edit, only, with_=listed(with_)),
+        dry=dry_run,
+        rewires=True,
+    )
+
+
+def set_shape(
+    source: Input,
+    output: Output = None,
+    inputs: tuple[str, ...] = option(
+        "The shape of an input, such as image=1,224,224,3.", "NAME=DIMS", names="--input"
+    ),
+    batch: int | None = option("The first dimension of every input.", "N", min=1),
+    static: bool = option("Fix dynamic dimensions at their sizes in the file."),
+    dynamic_batch: bool = option("Make the first dimension dynamic."),
+    mend: bool = option("Also change constants that contain the batch size."),
+    subgraph: OneSubgraph = 0,
+    in_place: InPlace = False,
+) -> None:
+    """Change the shapes or the batch size of inputs.
+
+    Computes all other shapes as LiteRT's resize_tensor_input does; if an operator cannot be resized, the error names
+    it. NAME is a name in a signature, a tensor name or a position. docs/surgery.md gives the rules.
+    """
+    request = ct.surgery.ShapeRequest(inputs, batch, static, dynamic_batch, mend, subgraph)
+    rewrite(source, output, in_place, lambda edit: ct.surgery.set_shape(edit, request), rewires=True)

@@ -1,16 +1,16 @@
-"""Commands for the parts of a model: split and verify-split."""
+"""The commands for the parts of a model: split, verify-split and measure."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from typer import Exit
 
 import circletools as ct
 
-from ..console.reading import reading
-from ..console.terminal import print_message, print_notes, show, show_json
+from ..console.captured import reading
+from ..console.terminal import print_message, print_notes, show, show_as, show_json
 from ..signature import argument, option
 from .parameters import Directory, Form, Input, OneSubgraph
 
@@ -19,7 +19,7 @@ def split(
     source: Input,
     directory: Directory,
     subgraph: OneSubgraph = 0,
-    force: Annotated[bool, option("--force", "Overwrite an earlier split in DIR.")] = False,
+    force: bool = option("Overwrite an earlier split in DIR."),
     form: Form = "text",
 ) -> None:
     """Write a model for each partition of an annotated model.
@@ -38,17 +38,16 @@ def split(
 
 
 def verify_split(
-    directory: Annotated[Path, argument("DIR", "The directory that `split` wrote.")],
-    source: Annotated[
-        Path | None, option("--source", "The model that was split; by default the one in or next to DIR.", "MODEL")
-    ] = None,
-    runtime: Annotated[
-        Literal["litert", "onert", "none"] | None,
-        option("--runtime", "The runtime; by default litert for .tflite, onert for .circle."),
-    ] = None,
+    directory: Path = argument("DIR", "The directory that `split` wrote."),
+    source: Path | None = option("The model that was split; by default the one in or next to DIR.", "MODEL"),
+    runtime: Literal["litert", "onert", "none"] | None = option(
+        "The runtime; by default litert for .tflite, onert for .circle."
+    ),
     subgraph: OneSubgraph = 0,
-    seed: Annotated[int, option("--seed", "Seed for the random inputs.", "N", min=0)] = 0,
-    seconds: Annotated[float, option("--timeout", "Time limit for running one model.", "SECONDS", min=0.1)] = 600.0,
+    seed: int = option("Seed for the random inputs.", "N", default=0, min=0),
+    seconds: float = option(
+        "Time limit for running one model.", "SECONDS", default=600.0, names="--timeout", min=0.1
+    ),
     form: Form = "text",
 ) -> None:
     """Check that the parts of a split match the whole model.
@@ -66,3 +65,35 @@ def verify_split(
     else:
         show(ct.render.findings_text(str(directory), found.findings))
     raise Exit(int(ct.render.verdict(found.findings) != "ok"))
+
+
+def measure(
+    directory: Path = argument("DIR", "The directory that `split` wrote."),
+    on: tuple[str, ...] = option(
+        "The program for a device, such as npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"
+    ),
+    source: Path | None = option("The model that was split; by default the one in or next to DIR.", "MODEL"),
+    output: str | None = option("Save the JSON document to this file.", "FILE", names="--output -o"),
+    seconds: float = option("How long to run each plan.", "SECONDS", default=2.0, min=0.01),
+    seed: int = option("Seed for the random inputs.", "N", default=0, min=0),
+    timeout: float = option("Time limit for measuring one model.", "SECONDS", default=600.0, min=0.1),
+    form: Form = "text",
+) -> None:
+    """Time a model in parts, and as a whole on each device.
+
+    Programs are litert, onert and openvino, optionally with a colon and a variant; each uses one thread. Alternates
+    between the whole model on each device and the chain of parts. Exits with status 1 if the parts do not run.
+    """
+    if output == "-" and form == "json":
+        raise ct.UsageError("--json and the output file would both go to standard output")
+    if output is not None:
+        ct.files.check_target(output)
+    request = ct.planning.MeasureRequest(on=on, seconds=seconds, seed=seed, timeout_s=timeout)
+    found = ct.planning.measure(directory, request, source=source)
+    if output is not None:
+        ct.files.write(output, [ct.render.measurement_file(found).encode()])
+    if output != "-":
+        show_as(form, found, text=ct.render.measurement_text, json=ct.render.measurement_json, file=str(directory))
+    print_notes(found.notes)
+    if found.plans[-1].failure:
+        raise Exit(1)

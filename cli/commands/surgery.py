@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import circletools as ct
 
+from ..console.captured import reading
 from ..console.progress import of_bytes
-from ..console.reading import reading
 from ..console.terminal import print_notes
 from ..signature import argument, option
 from .parameters import InPlace, Input, OneSubgraph, OutputFile
@@ -19,13 +17,11 @@ Pairs = tuple[str, ...]
 def extract(
     source: Input,
     output: OutputFile = None,
-    from_: Annotated[Pairs, option("--from", "A tensor to turn into an input; may be repeated.", "TENSOR")] = (),
-    to: Annotated[Pairs, option("--to", "A tensor to turn into an output; may be repeated.", "TENSOR")] = (),
-    operators: Annotated[
-        str | None, option("--operators", "Take these operators instead, such as 0-10.", "RANGES")
-    ] = None,
-    origin: Annotated[str | None, option("--origin", "Take a source's operators instead.", "GLOB")] = None,
-    signature: Annotated[str | None, option("--signature", "Take a signature's operators instead.", "KEY")] = None,
+    from_: Pairs = option("A tensor to turn into an input; may be repeated.", "TENSOR"),
+    to: Pairs = option("A tensor to turn into an output; may be repeated.", "TENSOR"),
+    operators: str | None = option("Take these operators instead, such as 0-10.", "RANGES"),
+    origin: str | None = option("Take a source's operators instead.", "GLOB"),
+    signature: str | None = option("Take a signature's operators instead.", "KEY"),
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
@@ -51,20 +47,14 @@ def extract(
 def rename(
     source: Input,
     output: OutputFile = None,
-    tensor: Annotated[Pairs, option("--tensor", "Rename tensors by name or glob; may be repeated.", "OLD=NEW")] = (),
-    input_: Annotated[Pairs, option("--input", "Name an input, such as 0=image; may be repeated.", "N=NEW")] = (),
-    output_: Annotated[Pairs, option("--output", "Name an output, such as 0=boxes; may be repeated.", "N=NEW")] = (),
-    signature: Annotated[Pairs, option("--signature", "Rename a signature; may be repeated.", "OLD=NEW")] = (),
-    signature_input: Annotated[
-        Pairs, option("--signature-input", "Rename an input in all signatures, or in one: KEY/OLD.", "OLD=NEW")
-    ] = (),
-    signature_output: Annotated[
-        Pairs, option("--signature-output", "Rename an output in all signatures, or in one: KEY/OLD.", "OLD=NEW")
-    ] = (),
-    regex: Annotated[bool, option("--regex", "Treat OLD in --tensor as a regular expression.")] = False,
-    subgraph: Annotated[
-        int | None, option("--subgraph", "Rename in this subgraph (default for inputs and outputs: 0).", "N", min=0)
-    ] = None,
+    tensor: Pairs = option("Rename tensors by name or glob; may be repeated.", "OLD=NEW"),
+    input_: Pairs = option("Name an input, such as 0=image; may be repeated.", "N=NEW"),
+    output_: Pairs = option("Name an output, such as 0=boxes; may be repeated.", "N=NEW"),
+    signature: Pairs = option("Rename a signature; may be repeated.", "OLD=NEW"),
+    signature_input: Pairs = option("Rename an input in all signatures, or in one: KEY/OLD.", "OLD=NEW"),
+    signature_output: Pairs = option("Rename an output in all signatures, or in one: KEY/OLD.", "OLD=NEW"),
+    regex: bool = option("Treat OLD in --tensor as a regular expression."),
+    subgraph: int | None = option("Rename in this subgraph (default for inputs and outputs: 0).", "N", min=0),
     in_place: InPlace = False,
 ) -> None:
     """Rename tensors, inputs, outputs and signatures.
@@ -73,16 +63,8 @@ def rename(
     --input and --output rename a tensor, also in signatures. All names change at once, so names can be swapped.
     Renaming back restores the file, since its bytes are never rewritten. docs/surgery.md gives the rules.
     """
-    request = ct.surgery.RenameRequest(
-        tensors=tensor,
-        inputs=input_,
-        outputs=output_,
-        signatures=signature,
-        signature_inputs=signature_input,
-        signature_outputs=signature_output,
-        regex=regex,
-        subgraph=subgraph,
-    )
+    names = tensor, input_, output_, signature, signature_input, signature_output
+    request = ct.surgery.RenameRequest(*names, regex=regex, subgraph=subgraph)
     if request == ct.surgery.RenameRequest(regex=regex, subgraph=subgraph):
         raise ct.UsageError("nothing to rename", hint="use --tensor, --input, --output or --signature")
     rewrite(source, output, in_place, lambda edit: ct.surgery.rename(edit, request))
@@ -91,14 +73,14 @@ def rename(
 def signature(
     source: Input,
     output: OutputFile = None,
-    add: Annotated[str | None, option("--add", "The key of a signature to add.", "KEY")] = None,
-    inputs: Annotated[
-        Pairs, option("--input", "An input of the signature (default: all, by tensor name).", "NAME=TENSOR")
-    ] = (),
-    outputs: Annotated[
-        Pairs, option("--output", "An output of the signature (default: all, by tensor name).", "NAME=TENSOR")
-    ] = (),
-    remove: Annotated[Pairs, option("--remove", "The key of a signature to remove; may be repeated.", "KEY")] = (),
+    add: str | None = option("The key of a signature to add.", "KEY"),
+    inputs: Pairs = option(
+        "An input of the signature (default: all, by tensor name).", "NAME=TENSOR", names="--input"
+    ),
+    outputs: Pairs = option(
+        "An output of the signature (default: all, by tensor name).", "NAME=TENSOR", names="--output"
+    ),
+    remove: Pairs = option("The key of a signature to remove; may be repeated.", "KEY"),
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
@@ -117,12 +99,8 @@ def signature(
 def reorder(
     source: Input,
     output: OutputFile = None,
-    inputs: Annotated[
-        str | None, option("--inputs", "The old positions in their new order, such as 2,0,1.", "N,...")
-    ] = None,
-    outputs: Annotated[
-        str | None, option("--outputs", "The old positions in their new order, such as 1,0.", "N,...")
-    ] = None,
+    inputs: str | None = option("The old positions in their new order, such as 2,0,1.", "N,..."),
+    outputs: str | None = option("The old positions in their new order, such as 1,0.", "N,..."),
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
@@ -147,10 +125,8 @@ def _positions(words: str) -> tuple[int, ...]:
 def expose(
     source: Input,
     output: OutputFile = None,
-    tensor: Annotated[Pairs, option("--tensor", "A tensor to turn into an output; may be repeated.", "TENSOR")] = (),
-    every: Annotated[
-        Pairs, option("--every", "Add outputs of operators whose code matches this glob; may be repeated.", "CODE")
-    ] = (),
+    tensor: Pairs = option("A tensor to turn into an output; may be repeated.", "TENSOR"),
+    every: Pairs = option("Add outputs of operators whose code matches this glob; may be repeated.", "CODE"),
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
@@ -168,8 +144,8 @@ def expose(
 
 
 def replace(
-    member: Annotated[str, argument("MEMBER", "The model in a bundle, such as face.task!face.tflite.")],
-    model: Annotated[str, argument("MODEL", "The replacement model.")],
+    member: str = argument("MEMBER", "The model in a bundle, such as face.task!face.tflite."),
+    model: str = argument("MODEL", "The replacement model."),
     output: OutputFile = None,
 ) -> None:
     """Replace a model in a bundle.

@@ -1,8 +1,11 @@
-"""Commands for traces: trace-stats, trace-compare and trace-export."""
+"""The commands that show times: trace-stats, trace-compare, trace-export, attribute and profile."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,24 +13,30 @@ from typer import Exit
 
 import circletools as ct
 
-from ..console.terminal import print_diagnostic, print_message, show_as, show_json
+from ..console.captured import reading
+from ..console.terminal import print_diagnostic, print_message, print_notes, show_as, show_json
 from ..signature import BETWEEN, argument, option
-from .parameters import TableForm
+from .parameters import TableForm, first_executions, listed, refuse_mixing
 from .rewriting import refuse_inputs
 
-_TRACE = argument("TRACE", "The trace to read, or - for standard input.")
 _MOST_SHOWN = 20
+_TABLES = ("type", "operator", "source", "module")
 
-
-By = Literal["bucket", "function"]
-Strict = Annotated[bool, option("--strict", "Exit with status 3 if a diagnostic is an error.")]
+Trace = Annotated[str, argument("TRACE", "The trace to read, or - for standard input.")]
+Strict = Annotated[bool, option("Exit with status 3 if a diagnostic is an error.")]
+Tables = Annotated[
+    tuple[Literal["type", "operator", "source", "module"], ...],
+    option("Show only this table; may be repeated. Default: all (text without origins: type and operator)."),
+]
+Top = Annotated[int, option("Number of rows in each table, slowest first; 0 for all.", "N", min=0)]
+Depth = Annotated[int | None, option("Truncate module paths to their first N components.", "N", min=1)]
 
 
 def trace_stats(
-    source: Annotated[str, _TRACE],
+    source: Trace,
     form: TableForm = "text",
-    per_execution: Annotated[bool, option("--per-execution", "List every execution.")] = False,
-    by: Annotated[By | None, option("--by", "Show only layers and phases, or only functions.")] = None,
+    per_execution: bool = option("List every execution."),
+    by: Literal["bucket", "function"] | None = option("Show only layers and phases, or only functions."),
     strict: Strict = False,
 ) -> None:
     """Show where the time went in an NNAPI trace.
@@ -61,19 +70,15 @@ def _show_diagnostics(*analyses: ct.types.Analysis) -> bool:
 
 
 def trace_compare(
-    traces: Annotated[
-        tuple[str, ...], argument("A... B...", "Traces of both sides; if one has several, put -- between the sides.")
-    ],
-    threshold: Annotated[
-        float, option("--threshold", "Report changes of more than this percentage.", "PCT", min=0)
-    ] = 10.0,
+    traces: tuple[str, ...] = argument(
+        "A... B...", "Traces of both sides; if one has several, put -- between the sides."
+    ),
+    threshold: float = option("Report changes of more than this percentage.", "PCT", default=10.0, min=0),
     form: TableForm = "text",
     strict: Strict = False,
-    operators: Annotated[bool, option("--operators", "Compare the operators in operator traces.")] = False,
-    history: Annotated[
-        tuple[str, ...], option("--history", "An earlier recording, or a directory of them; may be repeated.", "PATH")
-    ] = (),
-    paired: Annotated[bool, option("--paired", "Compare in pairs; for two sides recorded alternately.")] = False,
+    operators: bool = option("Compare the operators in operator traces."),
+    history: tuple[str, ...] = option("An earlier recording, or a directory of them; may be repeated.", "PATH"),
+    paired: bool = option("Compare in pairs; for two sides recorded alternately."),
 ) -> None:
     """Show statistically significant changes between traces.
 
@@ -133,9 +138,9 @@ def _sides(traces: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def trace_export(
-    source: Annotated[str, _TRACE],
-    output: Annotated[str, argument("OUT", "The file to write, or - for standard output.")],
-    to: Annotated[Literal["chrome", "perfetto"], option("--to", "The format to write.", show_default=False)],
+    source: Trace,
+    output: str = argument("OUT", "The file to write, or - for standard output."),
+    to: Literal["chrome", "perfetto"] = option("The format to write.", show_default=False),
     strict: Strict = False,
 ) -> None:
     """Write the marks of a trace as nested slices.
@@ -148,3 +153,119 @@ def trace_export(
     ct.files.write(output, exported.pieces)
     if _show_diagnostics(exported.analysis):
         raise Exit(1)
+
+
+def attribute(
+    traces: tuple[str, ...] = argument("TRACE...", "Operator traces of one model, or - for standard input."),
+    model: str | None = option("The model; without it, rows are operators.", "M"),
+    form: Literal["text", "json", "csv", "collapsed", "speedscope"] = option("Output format.", default="text"),
+    by: Tables = (),
+    top: Top = 10,
+    skip: str = option("Skip the first N executions of each trace; auto detects the warm-up.", "N|auto", default="0"),
+    process: int | None = option("The process to read in a system trace.", "PID", min=0),
+    thread: int | None = option("The thread to read in a system trace.", "TID", min=0),
+    depth: Depth = None,
+) -> None:
+    """Show where the time went, by operator and source.
+
+    TRACE is onert's trace.chrome.json, a system trace with LiteRT's marks, the events of LiteRT's profiler, a report
+    of benchmark_model, or OpenVINO's detailed counters. Exits with status 1 if the origins no longer describe the
+    model's operators.
+    """
+    if [*traces, model].count("-") > 1:
+        raise ct.UsageError("the trace and the model cannot both come from standard input")
+    if form == "csv" and len(by) > 1:
+        raise ct.UsageError("CSV holds only one table", hint="choose one with --by")
+    first = first_executions(skip)
+    times = [ct.read_profile(trace, skip=first, process=process, thread=thread) for trace in traces]
+    with reading(model) if model else nullcontext() as opened:
+        result = ct.attribute(opened, times, depth=depth)
+    tables = _shown(form, by, result.named)
+    show_as(
+        form,
+        result,
+        file=model or traces[0],
+        text=lambda one: ct.render.attribution_text(one, tables, top),
+        json=lambda one: ct.render.attribution_json(one, tables),
+        csv=lambda one: ct.render.attribution_csv(one, by[0] if by else "operator"),
+        collapsed=ct.render.collapsed_text,
+        speedscope=ct.render.speedscope_text,
+    )
+    _print_notes(result.notes)
+
+
+def _print_notes(notes: Collection[ct.Finding]) -> None:
+    """Show the notes; exit with status 1 if origins are stale."""
+    print_notes(notes)
+    if any(note.code == "STALE_ORIGIN" for note in notes):
+        raise Exit(1)
+
+
+def _shown(form: str, by: tuple[str, ...], named: bool) -> tuple[str, ...]:
+    """Return the tables to show. Without origins, the text omits sources, which would repeat the operators."""
+    return by or (_TABLES[:2] if named and form != "json" else _TABLES)
+
+
+def profile(
+    model: str = argument("MODEL", "The model to run, or - for standard input."),
+    on: str = option("The runtimes, such as litert:xnnpack,onert,openvino.", "PROGRAM,...", show_default=False),
+    runs: int = option("Number of executions to record.", "N", default=50, min=1),
+    inputs: str | None = option("An .npz file with the inputs in order; by default, random inputs.", "F"),
+    against: str | None = option("Compare with this model, alternating between both on one runtime.", "OLD"),
+    recordings: int = option("Number of recordings of each model with --against.", "N", default=6, min=2),
+    output: str | None = option(
+        "Write the runtime's trace to this file, in its own format.", "TRACE", names="--output -o"
+    ),
+    form: Literal["text", "json", "collapsed", "speedscope"] = option("Output format.", default="text"),
+    by: Tables = (),
+    top: Top = 10,
+    depth: Depth = None,
+    seed: int = option("Seed for the random inputs.", "N", default=0, min=0),
+    timeout: float = option("Time limit for each runtime.", "SECONDS", default=600.0, min=0.1),
+) -> None:
+    """Run a model, and show where the time goes.
+
+    Runs the model with the runtime's own profiler, on one thread of a separate process, and shows the trace as
+    `attribute` does. With --against, alternates between two models and compares their operators. Exits with status 1
+    if origins are stale or an operator became slower, 3 if a runtime does not run the model.
+    """
+    programs = listed(on)
+    if form == "speedscope" and len(programs) > 1:
+        raise ct.UsageError("--format speedscope takes only one runtime")
+    if against is not None:
+        if len(programs) != 1 or output is not None or by or form in ("collapsed", "speedscope"):
+            raise ct.UsageError("--against takes one runtime, and no -o, --by or stack format")
+        record = partial(ct.profile, on=on, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout)
+        _against(against, model, recordings, record, form)
+    if output is not None:
+        if len(programs) > 1:
+            raise ct.UsageError("-o writes the trace of only one runtime", hint="run the command once for each")
+        ct.files.check_target(output)
+        refuse_mixing("the tables", output, "name a file for the trace")
+    with reading(model) as opened:
+        found = [
+            ct.profile(opened, program, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout, depth=depth)
+            for program in programs
+        ]
+    if output is not None:
+        ct.files.write(output, [found[0].data])
+    tables = _shown(form, by, all(one.attribution.named for one in found))
+    show_as(
+        form,
+        found,
+        file=model,
+        text=lambda each: ct.render.profile_text(each, tables, top),
+        json=lambda each: ct.render.profile_json(each, tables),
+        collapsed=lambda each: chain.from_iterable(ct.render.collapsed_text(one.attribution) for one in each),
+        speedscope=lambda each: ct.render.speedscope_text(each[0].attribution),
+    )
+    _print_notes(dict.fromkeys(note for one in found for note in one.attribution.notes))
+
+
+def _against(old: str, new: str, recordings: int, record: Callable[[ct.Model], ct.types.Profile], form: str) -> None:
+    """Record two models alternately and show which operators became slower; exit with status 1 if one did."""
+    with reading(old) as before, reading(new) as after:
+        traces = [record(one).trace for _ in range(recordings) for one in (before, after)]
+    comparison = ct.compare_profiles(traces[::2], traces[1::2], paired=True)
+    show_as(form, comparison, text=ct.render.comparison_text, json=ct.render.comparison_json)
+    raise Exit(int(comparison.regressed))

@@ -9,15 +9,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from shutil import get_terminal_size
 from typing import Any
 
 import circletools as ct
 
+from ..signature import as_options
 from . import captured, progress
-from .indented import indented
-from .options import as_options
 
 _COLORS = {"error": "31", "warning": "33"}
 _LINES_AT_ONCE = 256
@@ -182,3 +181,33 @@ def _encoded(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # JSON can contain surrogates that are not escaped bytes
         return text.encode("utf-8", "backslashreplace")
+
+
+_BREAK = "\0"  # characters that JSON escapes
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_flat = json.JSONEncoder(separators=("," + _BREAK, ": ")).encode
+
+
+def indented(value: Any, line: str = "\n") -> str:
+    """Return a value as JSON, indented by two spaces per level; `line` is its parent's line break and indentation."""
+    if not isinstance(value, dict | list | tuple) or not value:
+        return json.dumps(value)
+    deeper = line + "  "
+    if not isinstance(value, dict):
+        if all(type(one) is dict and one for one in value) and not _holds_more(chain(*map(dict.values, value))):
+            deepest = deeper + "  "
+            parts = _flat(value)[2:-2].replace(f"}},{_BREAK}{{", f"{deeper}}},{deeper}{{{deepest}")
+            return f"[{deeper}{{{deepest}{parts.replace(_BREAK, deepest)}{deeper}}}{line}]"
+        if _holds_more(value):
+            return f"[{deeper}{f',{deeper}'.join([indented(one, deeper) for one in value])}{line}]"
+    elif not all(isinstance(key, str) for key in value):
+        return json.dumps(value, indent=2).replace("\n", line)
+    elif _holds_more(value.values()):
+        parts = f",{deeper}".join([f"{json.dumps(key)}: {indented(one, deeper)}" for key, one in value.items()])
+        return f"{{{deeper}{parts}{line}}}"
+    text = _flat(value)
+    return f"{text[0]}{deeper}{text[1:-1].replace(_BREAK, deeper)}{line}{text[-1]}"
+
+
+def _holds_more(values: Iterable[Any]) -> bool:
+    return not _PLAIN.issuperset(map(type, values))

@@ -1,9 +1,9 @@
-"""Make typer commands with custom help and usage errors from annotated functions."""
+"""Make typer commands with custom help, completion and usage errors from annotated functions."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import isfinite
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -16,8 +16,7 @@ import circletools as ct
 from .. import moved
 from ..signature import Command as Function
 from ..signature import Declared, parameters_of, with_parameters
-from .completing import completion_of
-from .memory import keep_freed
+from .process import keep_freed
 from .progress import working
 
 HELP = {"help_option_names": ["--help", "-h"]}
@@ -123,19 +122,15 @@ def command_of(name: str, function: Function, epilog: str) -> Any:
 def _annotated(function: Function) -> Function:
     """Return the function with its parameters declared for typer."""
     parameters = []
-    several = set()
     for one in parameters_of(function):
-        kind, declared = get_args(one.annotation)[:2]
-        if get_origin(kind) is tuple:
-            several.add(one.name)
-        parameters.append(_parameter(one, kind, declared))
-        if "--format" in declared.names:
+        parameters.append(_parameter(one, *get_args(one.annotation)))
+        if one.name == "form":
             flag = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
             parameters.append(inspect.Parameter("json_", one.KEYWORD_ONLY, default=False, annotation=flag))
 
     def run(**given: Any) -> None:
         given.pop("json_", None)
-        function(**{name: tuple(value or ()) if name in several else value for name, value in given.items()})
+        function(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
     return with_parameters(run, function, [one.replace(kind=one.KEYWORD_ONLY) for one in parameters])
 
@@ -144,7 +139,7 @@ def _parameter(one: inspect.Parameter, kind: Any, declared: Declared) -> inspect
     several = get_origin(kind) is tuple
     required = one.default is inspect.Parameter.empty
     settings = dict(declared.settings) | {"metavar": declared.metavar, "help": declared.help}
-    settings["autocompletion"] = completion_of(declared.metavar)
+    settings["autocompletion"] = _completion_of(declared.metavar)
     shows = settings.pop("shows", None)
     if shows is not None:
         settings |= {"is_eager": True, "expose_value": False, "callback": _showing(shows)}
@@ -181,3 +176,35 @@ def _showing(shows: Callable[[str, str], None]) -> Callable[[typer.Context, str 
             raise typer.Exit
 
     return show
+
+
+def _entries(ctx: typer.Context) -> Iterable[str]:
+    with ct.open(ctx.params["source"] or ctx.args[0]) as model:  # the file may not be parsed yet
+        return [entry.name for entry in model.metadata]
+
+
+_OFFERS: Mapping[str, Callable[[typer.Context], Iterable[str]]] = {
+    "CODE": lambda ctx: ct.checks.codes(),
+    "DEVICE=PROGRAM": lambda ctx: ct.checks.programs(),
+    "NAME": _entries,
+    "OLD=NEW": _entries,
+    "PROGRAM": lambda ctx: ct.checks.programs(),
+    "RELEASE": lambda ctx: ct.checks.releases(),
+    "TARGETS": lambda ctx: ct.affinity.shipped(),
+    "[DEVICE=]TABLE": lambda ctx: ct.affinity.shipped(),
+}
+
+
+def _completion_of(metavar: str | None) -> Callable[..., list[str]] | None:
+    """Return the callback that completes values; after a comma or equals sign, it completes the next name."""
+    if (names := _OFFERS.get((metavar or "").removesuffix(",..."))) is None:
+        return None
+
+    def offer(ctx: typer.Context, incomplete: str) -> list[str]:
+        end = max(incomplete.rfind(","), incomplete.rfind("=")) + 1
+        try:
+            return [incomplete[:end] + name for name in names(ctx) if name.startswith(incomplete[end:])]
+        except (ct.CircleToolsError, LookupError):  # no model is given yet, or it cannot be read
+            return []
+
+    return offer

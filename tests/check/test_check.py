@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.check import check
-from circletools.codes import explain
-from circletools.findings import Finding
+from circletools.findings import Finding, explain
 from circletools.model.model import open_model
 from circletools.model.verify import check_model
 from circletools.origin.tables import encode_source_table

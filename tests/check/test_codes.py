@@ -10,7 +10,7 @@ import pytest
 from circletool_cli.table import COMMANDS
 
 import circletools as ct
-from circletools.codes import Explanation, explanations, severities
+from circletools.findings import Explanation, explanations, severities
 from tests.laws.source import files, text_of
 from tools.findings import DOCUMENT, document
 

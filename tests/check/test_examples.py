@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import circletools as ct
-from circletools.codes import explanations
+from circletools.findings import explanations
 from circletools.origin.tables import encode_op_table
 from circletools.requires.lower import lower_versions
 from circletools.trace.nnapi.analysis import analyse

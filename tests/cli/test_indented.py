@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from circletool_cli.console.indented import indented
+from circletool_cli.console.terminal import indented
 from hypothesis import given
 from hypothesis import strategies as st
 

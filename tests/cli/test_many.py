@@ -11,14 +11,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from circletool_cli.batch.run import in_order
 from circletool_cli.batch.task import Outcome, Task
-from circletool_cli.batch.workers import Processes, ThisProcess, Workers
+from circletool_cli.batch.workers import in_order, outcomes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,7 +97,9 @@ def test_a_wrong_command_line_is_told_once(models: Path, tmp_path: Path) -> None
     assert (ran.status, ran.out, ran.err.count("\n")) == (3, b"", 1)
     assert ran.err.startswith(f"error: {rules}:")
     assert run("inspect", MLP, models, "--jobs", "many").status == 2
-    assert run("inspect", MLP, "-", "--jobs", "2").status == 2
+    ran = run("inspect", MLP, "-", "--jobs", "2")
+    said = "standard input cannot be used with --jobs (name a file, or leave out --jobs)"
+    assert (ran.status, ran.err) == (2, f"error: {said}\n")
 
 
 def test_standard_input_beside_files() -> None:
@@ -147,20 +148,19 @@ _LARGE = bytes(20 << 20)
 def test_outcomes_come_in_the_order_of_their_tasks(count: int, seed: int) -> None:
     workers, wanted = Shuffled(seed), tasks(*map(str, range(count)))
     ended = 0
-    for ended, (task, outcome) in enumerate(in_order(wanted, workers), 1):
+    for ended, (task, outcome) in enumerate(in_order(wanted, cast(Any, workers)), 1):
         assert (task, outcome.error) == (wanted[ended - 1], task.file)
         assert workers.started - ended < 4 + 4  # four are being worked on, and no more than 64 MiB wait
     assert ended == count
 
 
-def outcomes(workers: Workers, *files: str) -> list[tuple[str, Outcome]]:
-    with closing(workers):
-        return [(task.file, outcome) for task, outcome in in_order(tasks(*files), workers)]
+def ended_of(jobs: int, *files: str) -> list[tuple[str, Outcome]]:
+    return [(task.file, outcome) for task, outcome in outcomes(tasks(*files), jobs)]
 
 
 def test_a_process_that_ends_costs_its_own_file_only() -> None:
     files = ["a", "die", "b", "crash", "leave", "memory", "find", "c"]
-    ended = outcomes(Processes(2), *files)
+    ended = ended_of(2, *files)
     assert [(file, outcome.status) for file, outcome in ended] == [
         *(("a", 0), ("die", 3), ("b", 0), ("crash", 3), ("leave", 3), ("memory", 3), ("find", 1), ("c", 0)),
     ]
@@ -173,7 +173,7 @@ def test_a_process_that_ends_costs_its_own_file_only() -> None:
 
 
 def test_a_defect_in_this_process_costs_its_own_file_only() -> None:
-    assert [outcome.status for _, outcome in outcomes(ThisProcess(), "a", "memory", "b")] == [0, 3, 0]
+    assert [outcome.status for _, outcome in ended_of(1, "a", "memory", "b")] == [0, 3, 0]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ _FAULTS = """
 import resource, sys
 import numpy as np
 if sys.argv[1] == "kept":
-    from circletool_cli.console.memory import keep_freed
+    from circletool_cli.console.process import keep_freed
     keep_freed()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(50):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from circletool_cli.console.options import as_options
+from circletool_cli.signature import as_options
 
 
 @pytest.mark.parametrize(

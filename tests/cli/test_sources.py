@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from circletool_cli.batch.options import BatchOptions, _jobs
-from circletool_cli.batch.sources import identities, mirror, named, refuse_directories
+from circletool_cli.batch.many import identities, jobs_of, mirror, named, refuse_directories
 from circletool_cli.batch.task import apply
 from typer import BadParameter
 
 import circletools as ct
-
-ALONE = BatchOptions()
 
 
 def command(file: str, **_: Any) -> None:
@@ -34,34 +31,14 @@ def top(tmp_path: Path) -> Path:
 def test_a_task_for_each_file_and_each_model_of_a_directory(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(top)
     options = {"rules": Path("r"), "word": "w", "none": None}
-    tasks = list(named(command, ["x", "in", "empty"], options, ALONE, several=True, heading="own"))
-    assert [(task.file, task.path) for task in tasks] == [
-        ("x", "x"),
-        ("in/a.circle", "a.circle"),
-        ("in/b/c.tflite", "b/c.tflite"),
-        ("empty", ""),
-    ]
-    assert {(task.output, task.several, task.heading) for task in tasks} == {(None, True, "own")}
+    tasks = list(named(command, ["x", "in", "empty"], options, "own"))
+    assert [task.file for task in tasks] == ["x", "in/a.circle", "in/b/c.tflite", "empty"]
+    assert {(task.output, task.heading) for task in tasks} == {(None, "own")}
     assert all(task.options == options for task in tasks)
     assert [task.function is command for task in tasks] == [True, True, True, False]
     assert apply(tasks[3]).error == "empty: no model in this directory (.circle, .tflite)"
-    (task,) = named(command, ["x"], options, ALONE, several=False)
-    assert (task.several, task.heading) == (False, "name")
-
-
-@pytest.mark.parametrize(
-    ("batch", "refused"),
-    [(ALONE, False), (BatchOptions(jobs=2), True), (BatchOptions(jobs=0), True)],
-)
-def test_standard_input_cannot_be_shared(batch: BatchOptions, refused: bool) -> None:
-    assert len(list(named(command, ["x", "y"], {}, batch, several=True))) == 2
-    if refused:
-        with pytest.raises(ct.UsageError) as caught:
-            list(named(command, ["x", "-"], {}, batch, several=True))
-        said = "standard input cannot be used with --jobs (name a file, or leave out --jobs)"
-        assert str(caught.value) == said
-    else:
-        assert [task.file for task in named(command, ["x", "-"], {}, batch, several=True)] == ["x", "-"]
+    (task,) = named(command, ["x"], options)
+    assert task.heading == "name"
 
 
 @pytest.mark.parametrize("kind", [str, Path])
@@ -69,17 +46,17 @@ def test_results_have_the_places_of_their_models(kind: type, top: Path, monkeypa
     monkeypatch.chdir(top)
     given = {"output": kind("out"), "rules": Path("r")}
     tasks = list(mirror(command, "in", given, "output"))
-    assert [(task.file, task.path, task.output) for task in tasks] == [
-        ("in/a.circle", "a.circle", "out/a.circle"),
-        ("in/b/c.tflite", "b/c.tflite", "out/b/c.tflite"),
+    assert [(task.file, task.output) for task in tasks] == [
+        ("in/a.circle", "out/a.circle"),
+        ("in/b/c.tflite", "out/b/c.tflite"),
     ]
     assert [task.options["output"] for task in tasks] == [kind("out/a.circle"), kind("out/b/c.tflite")]
-    assert {(task.options["rules"], task.several) for task in tasks} == {(Path("r"), True)}
+    assert {task.options["rules"] for task in tasks} == {Path("r")}
     first, _ = mirror(command, "in", {"output": None}, "output")  # in place
     assert (first.file, first.output, first.options) == ("in/a.circle", None, {"output": None})
     for target in (kind("out"), None):
         (task,) = mirror(command, "empty", {"output": target}, "output")
-        assert (task.path, task.output, apply(task).status) == ("", None, 3)
+        assert (task.output, apply(task).status) == (None, 3)
 
 
 def refused(source: Path, given: dict[str, Any]) -> str:
@@ -134,14 +111,14 @@ def test_directories_of_traces_are_refused(top: Path) -> None:
 
 def test_the_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 7}, raising=False)
-    assert [_jobs(given) for given in (1, "1", "12", "auto", "0", 0)] == [1, 1, 12, 3, 3, 3]
+    assert [jobs_of(given) for given in (1, "1", "12", "auto", "0", 0)] == [1, 1, 12, 3, 3, 3]
     for wrong in ("many", "-1", "²", "1.5", ""):
         with pytest.raises(BadParameter) as caught:
-            _jobs(wrong)
+            jobs_of(wrong)
         assert caught.value.message == f"{wrong!r} is neither a number of processes nor 'auto'."
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0: {1, 2}}[process], raising=False)
-    assert _jobs("auto") == 2
+    assert jobs_of("auto") == 2
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     for count, jobs in ((4, 4), (None, 1)):
         monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
-        assert _jobs("auto") == jobs
+        assert jobs_of("auto") == jobs

@@ -30,9 +30,9 @@ def saying(file: str, **options: Any) -> None:
         raise options["error"]
 
 
-def outcome_of(file: str, *, several: bool = True, heading: Heading = "name", **options: Any) -> Outcome:
+def outcome_of(file: str, *, heading: Heading = "name", **options: Any) -> Outcome:
     """Return what becomes of `saying`."""
-    return apply(Task(saying, file, options, file, several=several, heading=heading))
+    return apply(Task(saying, file, options, heading=heading))
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def outcome_of(file: str, *, several: bool = True, heading: Heading = "name", **
     ],
 )
 def test_the_form_that_options_ask_for(options: dict[str, Any], form: str) -> None:
-    assert Task(saying, "f", options, "f").form == form
+    assert Task(saying, "f", options).form == form
 
 
 def test_a_task_stands_beside_others_unless_it_says_so() -> None:
-    task = Task(saying, "f", {}, "f")
-    assert (task.output, task.several, task.heading) == (None, True, "name")
+    task = Task(saying, "f", {})
+    assert (task.output, task.heading) == (None, "name")
     assert Outcome(0, b"", ()) == Outcome(0, b"", (), None, fatal=False)
 
 
@@ -70,8 +70,6 @@ def test_how_a_command_ends(error: Exception, status: int, said: str | None) -> 
     assert (outcome.status, outcome.out, outcome.fatal) == (status, b"", False)
     assert outcome.messages == (() if said is None else (("error", said),))
     assert (outcome.error is None) == (said is None)
-    alone = outcome_of("f", several=False, error=error)
-    assert [text for _, text in alone.messages] == ([] if outcome.error is None else [outcome.error])
 
 
 @pytest.mark.parametrize(
@@ -96,7 +94,6 @@ def test_errors_that_are_about_the_command_line_are_fatal(error: Exception, bega
 def test_what_is_said_names_the_file_beside_others() -> None:
     told = (("note", "a"), ("warning", "f: b"), (None, "c"))
     assert outcome_of("f", told=told).messages == (("note", "f: a"), ("warning", "f: b"), (None, "f: c"))
-    assert outcome_of("f", several=False, told=told).messages == told
     assert outcome_of("-", told=((None, "x"), (None, "<standard input>: y"))).messages == (
         (None, "<standard input>: x"),
         (None, "<standard input>: y"),
@@ -114,7 +111,6 @@ def test_the_error_of_an_outcome() -> None:
 def test_text_beside_others(heading: Heading, out: bytes) -> None:
     assert outcome_of("f\x1b", heading=heading, show="one\n").out == out
     assert outcome_of("f", heading=heading).out == b""
-    assert outcome_of("f", several=False, heading=heading, show="one\n").out == b"one\n"
 
 
 def test_a_table_beside_others() -> None:
@@ -122,7 +118,6 @@ def test_a_table_beside_others() -> None:
     outcome = outcome_of("x,y", form="csv", show=table)
     assert outcome.out.decode().splitlines() == ["file,name,place", '"x,y","a,b",1', '"x,y",c,2']
     assert outcome_of("f", form="csv").out == b""
-    assert outcome_of("f", several=False, form="csv", show=table).out == table.encode()
 
 
 def test_a_document_beside_others() -> None:
@@ -139,18 +134,14 @@ def test_a_document_beside_others() -> None:
     assert document(error=bad) == {**empty, "exit_status": 3, "error": "bad"}
     assert document(told=(("warning", "w"), (None, "t"))) == {**empty, "error": "w; t"}
     assert document(recorded="r", told=(("warning", "w"),)) == {**empty, "error": "r"}
-    alone = outcome_of("f", several=False, form="json", document={"a": 1}, error=None)
-    assert json.loads(alone.out) == {"file": "f", "a": 1}
-    alone = outcome_of("f", several=False, form="json", error=bad)
-    assert json.loads(alone.out) == {**empty, "exit_status": 3, "error": "bad"}
 
 
 def test_the_directory_of_a_result_is_made(tmp_path: Path) -> None:
     output = tmp_path / "a" / "b" / "out"
-    outcome = apply(Task(saying, "f", {}, "f", str(output)))
+    outcome = apply(Task(saying, "f", {}, str(output)))
     assert (outcome.status, output.parent.is_dir(), output.exists()) == (0, True, False)
     output.write_bytes(b"")
-    outcome = apply(Task(saying, "f", {}, "f", str(output / "below")))
+    outcome = apply(Task(saying, "f", {}, str(output / "below")))
     assert (outcome.status, outcome.fatal) == (4, False)
     assert outcome.error is not None
     assert outcome.error.startswith(f"{output}: cannot make the directory: ")
@@ -158,6 +149,6 @@ def test_the_directory_of_a_result_is_made(tmp_path: Path) -> None:
 
 def test_a_task_that_was_lost() -> None:
     said = "f: it ended (try this file alone for details)"
-    assert lost(Task(saying, "f", {}, "f"), "it ended") == Outcome(3, b"", (("error", said),), error=said)
-    document = json.loads(lost(Task(saying, "f", {"form": "json"}, "f"), "it ended").out)
+    assert lost(Task(saying, "f", {}), "it ended") == Outcome(3, b"", (("error", said),), error=said)
+    document = json.loads(lost(Task(saying, "f", {"form": "json"}), "it ended").out)
     assert document == {"file": "f", "schema_version": 1, "exit_status": 3, "error": said}

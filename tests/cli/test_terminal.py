@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from circletool_cli.console import terminal
-from circletool_cli.console.captured import Captured, begin, capturing, current, record
-from circletool_cli.console.reading import naming
+from circletool_cli.console.captured import Captured, begin, capturing, current, naming, record
 
 import circletools as ct
 

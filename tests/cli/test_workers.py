@@ -11,11 +11,9 @@ from typing import Any, cast
 
 import pytest
 from circletool_cli import main
-from circletool_cli.batch import run as running
 from circletool_cli.batch import workers
-from circletool_cli.batch.options import BatchOptions
 from circletool_cli.batch.task import Outcome, Task
-from circletool_cli.console import signals
+from circletool_cli.console import process
 
 import circletools as ct
 from tests.kit.command_support import run
@@ -23,17 +21,6 @@ from tests.kit.many_support import tasks
 from tests.kit.support import path_of
 
 MLP = path_of("circle/mlp")
-
-
-def test_this_process_takes_one_task_at_a_time() -> None:
-    (task,) = tasks("find")
-    here = workers.ThisProcess()
-    assert (here.free, here.busy) == (True, False)
-    here.start(4, task)
-    assert (here.free, here.busy) == (False, True)
-    number, outcome = here.wait()
-    assert (number, outcome.status, here.free, here.busy) == (4, 1, True, False)
-    here.close()
 
 
 def test_several_processes_take_as_many_tasks() -> None:
@@ -102,9 +89,9 @@ def test_processes_are_ended_with_those_that_use_them() -> None:
     several = workers.Processes(3)
     several._idle = [worker(idle, Pipe())]
     (task,) = tasks("a")
-    for process in (working, stubborn):
+    for one in (working, stubborn):
         pipe = cast(Any, Pipe())
-        several._busy[pipe] = worker(process, pipe), 0, task
+        several._busy[pipe] = worker(one, pipe), 0, task
     several.close()
     assert idle.done == ["join 5.0"]
     assert working.done == ["terminate", "join 5.0"]
@@ -130,14 +117,6 @@ def test_a_process_serves_until_its_pipe_is_closed(monkeypatch: pytest.MonkeyPat
     with pytest.raises(SystemExit) as ended:
         handlers[signal.SIGTERM](signal.SIGTERM, None)
     assert ended.value.code == 128 + signal.SIGTERM
-
-
-def test_which_workers_the_options_ask_for() -> None:
-    assert isinstance(running._workers(BatchOptions()), workers.ThisProcess)
-    for jobs in (2, 3):
-        with closing(running._workers(BatchOptions(jobs=jobs))) as several:
-            assert isinstance(several, workers.Processes)
-            assert several._count == jobs
 
 
 class Backwards:
@@ -171,7 +150,7 @@ class Backwards:
 @pytest.mark.parametrize(("size", "started"), [(32 << 20, [3, 4, 4, 4, 5]), ((32 << 20) - 1, [3, 4, 5, 5, 5])])
 def test_no_task_is_begun_while_64_mib_wait_for_their_turn(size: int, started: list[int]) -> None:
     pool = Backwards(size)
-    ended = [outcome.status for _, outcome in running.in_order(tasks(*"abcde"), cast(Any, pool))]
+    ended = [outcome.status for _, outcome in workers.in_order(tasks(*"abcde"), cast(Any, pool))]
     assert (ended, pool.waits) == ([0, 1, 2, 3, 4], started)
 
 
@@ -181,20 +160,20 @@ def test_signals_that_end_the_program(name: str, monkeypatch: pytest.MonkeyPatch
     handlers: dict[int, Any] = {signal.SIGHUP: signal.SIG_IGN}
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
     monkeypatch.setattr(signal, "getsignal", lambda wanted: handlers.get(wanted, signal.SIG_DFL))
-    signals.listen()
+    process.listen()
     assert set(handlers) == {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     assert handlers[signal.SIGHUP] is signal.SIG_IGN  # as under nohup
     stop: Callable[[int, None], None] = handlers[signal.SIGINT]
     assert handlers[signal.SIGTERM] is stop
-    with pytest.raises(signals.Stopped) as stopped:
+    with pytest.raises(process.Stopped) as stopped:
         stop(number, None)
     assert stopped.value.number == number
     assert set(handlers.values()) == {signal.SIG_IGN}  # while it cleans up
     killed: list[tuple[int, int]] = []
-    monkeypatch.setattr(signals.os, "kill", lambda *words: killed.append(words))
-    monkeypatch.setattr(signals.os, "getpid", lambda: 1)
+    monkeypatch.setattr(process.os, "kill", lambda *words: killed.append(words))
+    monkeypatch.setattr(process.os, "getpid", lambda: 1)
     with pytest.raises(SystemExit) as ended:
-        signals.end(number)
+        process.end(number)
     assert (ended.value.code, killed, handlers[number]) == (128 + number, [(1, number)], signal.SIG_DFL)
 
 
@@ -220,13 +199,13 @@ def test_what_an_error_becomes(error: Exception, status: int, said: str, monkeyp
 
 def test_a_program_that_was_stopped_ends_by_the_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped() -> None:
-        raise signals.Stopped(15)
+        raise process.Stopped(15)
 
     ended: list[int] = []
     monkeypatch.setattr(main, "_run", stopped)
-    monkeypatch.setattr(signals, "listen", lambda: None)
+    monkeypatch.setattr(process, "listen", lambda: None)
     monkeypatch.setattr(main.bounds, "enable", lambda: None)
-    monkeypatch.setattr(signals, "end", ended.append)
+    monkeypatch.setattr(process, "end", ended.append)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(main.gc, "disable", lambda: None)
     main.main()

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circletools.html.layout import STRAIGHT, Edges, Layout, lay_out
+from circletools.html.graph import STRAIGHT, Edges, Layout, lay_out
 
 
 @st.composite

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import circletools as ct
-from circletools.html.layout import Edges, lay_out
+from circletools.html.graph import Edges, lay_out
 from tests.kit.exports_support import codes_of
 from tests.kit.page_support import BENCHMARK, document_of, full, odd, onert_trace
 from tests.kit.support import bytes_of

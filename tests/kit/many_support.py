@@ -6,8 +6,7 @@ import os
 import signal
 from typing import Any
 
-from circletool_cli.batch.options import BatchOptions
-from circletool_cli.batch.sources import named
+from circletool_cli.batch.many import named
 from circletool_cli.batch.task import Task
 from circletool_cli.console.terminal import show
 from typer import Exit
@@ -30,4 +29,4 @@ def act(file: str, **_: Any) -> None:
 
 def tasks(*files: str) -> list[Task]:
     """Return a task for each file, as the command line would make them."""
-    return list(named(act, files, {}, BatchOptions(), several=True))
+    return list(named(act, files, {}))

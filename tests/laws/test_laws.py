@@ -101,9 +101,9 @@ READS = (
     "circletools/flatbuf/", "circletools/model/", "circletools/edit/", "circletools/storage/", "circletools/trace/",
     "circletools/diff/", "circletools/metadata/", "circletools/parts/", "circletools/runtimes/",
     "circletools/numerics/", "circletools/reduction/", "circletools/html/", "circletools/asking.py",
-    "circletools/settings.py", "circletools/fit/fit.py", "circletools/graph/resources.py",
+    "circletools/judging.py", "circletools/fit/fit.py", "circletools/graph/resources.py",
     "circletools/soundness/tensor_findings.py", "circletools/origin/tracking/constants.py",
-    "circletools/render/digests.py", "circletools/affinity/capability/file.py",
+    "circletools/render/inspection.py", "circletools/affinity/capability/file.py",
     "circletools/origin/exporters/patching.py", "cli/console/", "cli/main.py",
 )  # fmt: skip
 WRITES = ("cli/console/", "cli/main.py")

@@ -13,7 +13,7 @@ from circletool_cli.console.usage import command_of
 from circletool_cli.table import COMMANDS
 
 import circletools as ct
-from circletools.codes import explanations
+from circletools.findings import explanations
 from tests.kit.notebooks import NOTEBOOKS
 from tests.kit.support import ROOT
 

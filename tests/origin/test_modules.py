@@ -16,7 +16,7 @@ from circletools.modelexplorer.node_data import origin_data
 from circletools.origin.modules import ROOT, module_paths, module_tree
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
-from circletools.render.origin_tree import origins_tree
+from circletools.render.origins import origins_tree
 from tests.kit.origin_support import embedded
 from tests.kit.page_support import document_of, onert_trace
 

@@ -22,7 +22,7 @@ from circletools.planning.measuring import (
     measured_devices,
     with_times,
 )
-from circletools.render.measuring import measurement_file
+from circletools.render.parts import measurement_file
 from tests.kit.exports_support import named, with_affinity
 from tests.kit.measuring_support import LawfulWorker
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from circletools.render.flames import collapsed_text, speedscope_text, stacks
+from circletools.render.profiles import collapsed_text, speedscope_text, stacks
 from tests.render.test_attribution import FOUND
 
 

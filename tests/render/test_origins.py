@@ -11,7 +11,7 @@ from circletools.metadata.stamp import Freshness
 from circletools.origin.describe import OriginTable, describe
 from circletools.parts.verify import SplitVerification
 from circletools.render.findings import findings_text, verdict
-from circletools.render.split import split_verification_json
+from circletools.render.parts import split_verification_json
 from tests.kit.origin_support import embedded, origins
 from tests.kit.profile_support import MLP
 from tests.kit.support import bytes_of

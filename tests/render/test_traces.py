@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from circletools.render.trace_tables import trace_csv, trace_text
-from circletools.render.traces import trace_json
+from circletools.render.traces import trace_csv, trace_json, trace_text
 from circletools.trace.nnapi.statistics import Table
 from tests.kit.trace_support import read
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import circletools as ct
-from circletools.codes import explanations
+from circletools.findings import explanations
 from circletools.runtimes.worker import Worker
 from circletools.surgery.repair import REMEDIES
 from tests.kit.build import Build, floats, quantization

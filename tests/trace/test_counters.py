@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from circletools.render.trace_tables import trace_text
-from circletools.render.traces import trace_json
+from circletools.render.traces import trace_json, trace_text
 from circletools.trace.nnapi.analysis import analyse
 from circletools.trace.sources import FaultKind, open_trace
 from circletools.trace.sources.wire import field_bytes, field_number

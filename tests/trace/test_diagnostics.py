@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from circletools.codes import explanations
+from circletools.findings import explanations
 from tests.kit.trace_support import SIMPLE, codes, lines, read, table
 
 CASES = {

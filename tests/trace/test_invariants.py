@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.traces import encoded, workload
 from circletools.errors import CircleToolsError, InvalidInputError
-from circletools.render.trace_tables import trace_csv, trace_text
-from circletools.render.traces import trace_json
+from circletools.render.traces import trace_csv, trace_json, trace_text
 from circletools.trace.nnapi.analysis import analyse
 from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
 from circletools.trace.sources import open_trace

@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from circletools.codes import explain
 from circletools.errors import InvalidInputError
+from circletools.findings import explain
 from circletools.trace.nnapi.automaton import Function, functions
 from circletools.trace.nnapi.executions import Evidence, ExecutionColumns
 from circletools.trace.nnapi.machine import Collector, Diagnostic, Machine

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from circletools.codes import explain, severities
-from circletools.findings import Finding
+from circletools.findings import Finding, explain, severities
 from circletools.trace.nnapi.automaton import END, Automaton, Path
 from circletools.trace.nnapi.executions import EventBatch, Evidence, Executions
 from circletools.trace.nnapi.marks import Mark, Role

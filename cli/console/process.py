@@ -1,10 +1,12 @@
-"""Handle signals that end the program: on SIGINT, SIGTERM and SIGHUP, remove an unfinished output file first."""
+"""Settings of this process: signals that end it, and what its allocator does with freed memory."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -37,3 +39,17 @@ def end(number: int) -> NoReturn:
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     sys.exit(128 + number)  # signals do not kill the first process of a container
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+
+
+def keep_freed() -> None:
+    """Make glibc reuse freed memory, since new arrays would cause page faults; other C libraries are unaffected.
+
+    Arrays above 8 MiB still get their own pages, and at most 64 MiB of freed memory are kept.
+    """
+    with suppress(AttributeError, OSError, TypeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_MMAP_THRESHOLD, 8 << 20)
+        mallopt(_TRIM_THRESHOLD, 64 << 20)
