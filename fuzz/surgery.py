@@ -22,8 +22,7 @@ from circletools.storage.files import view
 from circletools.surgery.ends import SignatureRequest, expose, reorder, sign
 from circletools.surgery.rename import RenameRequest, rename
 from circletools.surgery.repair import REMEDIES, repair
-from circletools.surgery.request import ShapeRequest
-from circletools.surgery.setting import set_shape
+from circletools.surgery.setting import ShapeRequest, set_shape
 from fuzz.target import no_refusal
 from tests.kit.bundles import litertlm, task
 from tests.kit.support import path_of

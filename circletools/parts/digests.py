@@ -34,7 +34,6 @@ _LEFT_OUT = {
 
 _number = Struct("<q").pack
 _MAX_DEPTH = 64  # the deepest nesting of calls
-_MAX_NAMED = 4  # the longest chain of tensors that refer to tensors; scales refer to none
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +74,15 @@ class ModelDigests:
         self._subgraphs: dict[int, bytes] = {}
         self._depth = 0
 
-    def form(self, index: int, tensor: int, deep: int = _MAX_NAMED) -> bytes:
+    def form(self, index: int, tensor: int) -> bytes:
         """Return the digest of a tensor's declaration: everything but its name and its data.
 
-        The digest covers the tensors in its quantization, with their data, to a depth of `deep`.
+        The digest covers the tensors in its quantization, with their data.
         """
-        values = self.graph.graphs[index].values
-        own = self._digests.table("Tensor", int(values.tables.at[tensor]))
-        named = self._named.get((index, tensor), ()) if deep else ()
-
-        def whole(other: int) -> bytes:
-            return digest(self.form(index, other, deep - 1), self._data_of(index, other))
-
-        return digest(own, *(b"" if other < 0 else whole(other) for other in named)) if named else own
+        at, named = self.graph.graphs[index].values.tables.at, self._named.get((index, tensor), ())
+        forms = [self._digests.table("Tensor", int(at[one])) if one >= 0 else b"" for one in (tensor, *named)]
+        data = [self._data_of(index, one) if one >= 0 else b"" for one in named]
+        return digest(*forms, *data) if named else forms[0]
 
     def inputs(self, index: int) -> dict[int, bytes]:
         """Return the digests of a graph's inputs, by tensor."""

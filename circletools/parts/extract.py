@@ -17,7 +17,7 @@ from circletools.findings import Finding
 from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.model import Model, open_model
-from circletools.model.views import Signature, text
+from circletools.model.views import text
 from circletools.origin.embed import ORIGIN_ENTRIES
 from circletools.parts.contents import Excerpt, NewSignature, Section, called_by
 from circletools.parts.cut import Cut, Cutter, Needs
@@ -130,17 +130,6 @@ class ExtractRequest(Attributes):
     signature: str | None = None
     subgraph: int = 0
 
-    def check(self) -> None:
-        """Raise UsageError unless operators are given in exactly one way."""
-        ways = (
-            bool(self.from_ or self.to),
-            self.operators is not None or self.origin is not None,
-            self.signature is not None,
-        )
-        if sum(ways) != 1:
-            what = "more than one selection is given" if any(ways) else "nothing to extract"
-            raise UsageError(what, hint="use `from_=` and `to=`, or `operators=` and `origin=`, or `signature=`")
-
 
 def extract(
     model: Model,
@@ -160,7 +149,11 @@ def extract(
     ...     ct.surgery.extract(model, "head.tflite", ct.surgery.ExtractRequest(from_=("features",), to=("scores",)))
     """
     model.source.check_other(target, in_place=in_place)
-    request.check()
+    by_operators = request.operators is not None or request.origin is not None
+    ways = bool(request.from_ or request.to), by_operators, request.signature is not None
+    if sum(ways) != 1:
+        what = "more than one selection is given" if any(ways) else "nothing to extract"
+        raise UsageError(what, hint="use `from_=` and `to=`, or `operators=` and `origin=`, or `signature=`")
     whole = read_whole(model)
     excerpt, result = extraction(whole, request)
     write(target, whole.bytes_of(excerpt), source=model.source, progress=progress)
@@ -189,16 +182,23 @@ def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteR
     for one in written:
         key = text(one.key) if isinstance(one, NewSignature) else signatures[one].key
         changes.append(f"signature {quoted(key)}: {'written' if isinstance(one, NewSignature) else 'kept'}")
-    notes = [
-        *_notes(graph, request, cut), *whole.notes(kept), *_other_signatures(signatures, known), *left_out
-    ]  # fmt: skip
-    return Excerpt([section], entries, written), RewriteResult(tuple(changes), tuple(notes))
+    notes = [*_notes(graph, request, cut), *whole.notes(kept)]
+    for signature in signatures:
+        if signature.index not in known:
+            why = "its inputs and outputs are not those of the cut"
+            message = f"signature {quoted(signature.key)} is left out: {why}"
+            notes.append(Finding("SIGNATURE_LEFT_OUT", "info", f"signatures[{signature.index}]", message))
+    return Excerpt([section], entries, written), RewriteResult(tuple(changes), (*notes, *left_out))
 
 
 def select(whole: Whole, request: ExtractRequest) -> tuple[int, Cut]:
     """Return the subgraph of a request, and the cut. Raises the errors of `extract`."""
     if request.signature is not None:
-        signature = _signature(whole.graph.signatures, request.signature)
+        signatures = {one.key: one for one in reversed(whole.graph.signatures)}
+        if request.signature not in signatures:
+            hint = suggestion(request.signature, signatures) if signatures else "the model has no signatures"
+            raise UsageError(f"no signature is called {quoted(request.signature)}", hint=hint)
+        signature = signatures[request.signature]
         index = signature.subgraph
         inputs, outputs = ([at for _, at in side] for side in (signature.inputs, signature.outputs))
         needed = Needs(whole.graph).of(index, outputs)
@@ -218,15 +218,6 @@ def _cutter(whole: Whole, index: int) -> Cutter:
     return Cutter(graph, whole.resources.state(index))
 
 
-def _signature(signatures: Iterable[Signature], key: str) -> Signature:
-    found = next((one for one in signatures if one.key == key), None)
-    if found is None:
-        known = [one.key for one in signatures]
-        hint = suggestion(key, known) if known else "the model has no signatures"
-        raise UsageError(f"no signature is called {quoted(key)}", hint=hint)
-    return found
-
-
 def _operators(whole: Whole, request: ExtractRequest) -> set[int]:
     """Return the operators that a request selects."""
     chosen: set[int] = set()
@@ -244,13 +235,6 @@ def _operators(whole: Whole, request: ExtractRequest) -> set[int]:
         selector = parse_selector(f"{request.subgraph}/origin:{request.origin}")
         chosen.update(Chooser(whole.graph, names).choose(selector).get(request.subgraph, ()))
     return chosen
-
-
-def _other_signatures(signatures: Iterable[Signature], kept: Iterable[int]) -> Iterator[Finding]:
-    for one in signatures:
-        if one.index not in kept:
-            message = f"signature {quoted(one.key)} is left out: its inputs and outputs are not those of the cut"
-            yield Finding("SIGNATURE_LEFT_OUT", "info", f"signatures[{one.index}]", message)
 
 
 def _notes(graph: Graph, request: ExtractRequest, cut: Cut) -> Iterator[Finding]:

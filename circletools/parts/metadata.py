@@ -77,14 +77,14 @@ def read_annotations(model: ModelGraph) -> Annotations:
 
 def whole_model_notes(names: Collection[str], *, same_order: bool, same_ends: bool) -> dict[str, Finding]:
     """Return the entries that describe the model as a whole rather than a part, each with a note."""
-    gone = {}
-    if ENDS_TABLE in names and not same_ends:
-        gone[ENDS_TABLE] = "it describes the inputs and outputs of the whole model"
-    if EXECUTION_PLAN_TABLE in names and not same_order:
-        gone[EXECUTION_PLAN_TABLE] = "it orders all operators and plans their memory"
+    rows = (
+        (ENDS_TABLE, same_ends, "it describes the inputs and outputs of the whole model"),
+        (EXECUTION_PLAN_TABLE, same_order, "it orders all operators and plans their memory"),
+    )
     return {
         name: Finding("METADATA_LEFT_OUT", "info", "", f"metadata {name} is left out: {why}")
-        for name, why in gone.items()
+        for name, same, why in rows
+        if name in names and not same
     }
 
 

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 
-from circletools.edit.signatures import Direction
 from circletools.errors import UsageError, shortened
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.views import Signature, text
@@ -63,17 +62,14 @@ class TensorNames:
         """Return the tensor with this name, or tensor N for `index:N`. Raises UsageError if none or several match."""
         same = self.found.get(words, [])
         if len(same) > 1:
-            listed = ", ".join(f"{self._subgraph}/index:{index}" for index in same[:_LISTED])
-            raise UsageError(
-                f"{len(same)} tensors are called {quoted(words)}", location=self.place, hint=f"select one by {listed}"
-            )
+            hint = f"select one by {', '.join(f'{self._subgraph}/index:{index}' for index in same[:_LISTED])}"
+            raise UsageError(f"{len(same)} tensors are called {quoted(words)}", location=self.place, hint=hint)
         if same:
             return same[0]
         index = INDEX.fullmatch(words)
         if index is None or index[1] not in (None, str(self._subgraph)):
-            raise UsageError(
-                f"no tensor is called {quoted(words)}", location=self.place, hint=suggestion(words, self.found)
-            )
+            hint = suggestion(words, self.found)
+            raise UsageError(f"no tensor is called {quoted(words)}", location=self.place, hint=hint)
         if int(index[2]) >= len(self.names):
             raise UsageError(f"tensor {index[2]} does not exist; the count is {len(self.names)}", location=self.place)
         return int(index[2])
@@ -82,9 +78,6 @@ class TensorNames:
         """Return words that identify a tensor in messages: its name, or `index:N` if the name is not unique."""
         name = self.names[tensor]
         return quoted(name) if name and len(self.found[name]) == 1 else f"index:{tensor}"
-
-
-DEFAULT_KEY = "serving_default"
 
 
 def with_ends(
@@ -102,24 +95,21 @@ def with_ends(
 def new_signature(
     signatures: Iterable[Signature], graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> NewSignature:
-    """Return a signature for these inputs and outputs, with the key and names of the subgraph's first signature."""
+    """Return a signature for these inputs and outputs, with the key and names of the subgraph's first signature.
+
+    Tensors without a name in a signature have their own names, or are named by position; names are made unique.
+    """
     ours = [one for one in signatures if one.subgraph == graph.index]
-    key = ours[0].key if ours else DEFAULT_KEY
-    return NewSignature(
-        _bytes(key), graph.index, _named(graph, ours, "inputs", inputs), _named(graph, ours, "outputs", outputs)
-    )
-
-
-def _named(
-    graph: Graph, signatures: Sequence[Signature], side: Direction, tensors: Sequence[int]
-) -> list[tuple[bytes, int]]:
-    """Name tensors as the signatures do, or by their own names, or by position, and make the names unique."""
-    known: dict[int, str] = {}
-    for one in signatures:
-        for name, tensor in (*(one.inputs if side == "inputs" else one.outputs), *one.inputs, *one.outputs):
-            known.setdefault(tensor, name)
-    names = [known.get(tensor) or proper(text(graph.values.names[tensor])) for tensor in tensors]
-    return list(zip(map(_bytes, unique_names(names, side[:-1])), tensors, strict=True))
+    sides = []
+    for what, tensors in (("input", inputs), ("output", outputs)):
+        known: dict[int, str] = {}
+        for one in ours:
+            first = one.inputs if what == "input" else one.outputs
+            for name, tensor in (*first, *one.inputs, *one.outputs):
+                known.setdefault(tensor, name)
+        names = [known.get(tensor) or proper(text(graph.values.names[tensor])) for tensor in tensors]
+        sides.append(list(zip(map(_bytes, unique_names(names, what)), tensors, strict=True)))
+    return NewSignature(_bytes(ours[0].key if ours else "serving_default"), graph.index, *sides)
 
 
 def proper(name: str) -> str:

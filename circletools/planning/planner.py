@@ -27,8 +27,8 @@ from circletools.graph.graph import ModelGraph
 from circletools.graph.resources import Resources
 from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
-from circletools.parts.colocation import Placement
-from circletools.parts.colocation import colocated as colocated_state
+from circletools.parts.plan import Placement
+from circletools.parts.plan import colocated as colocated_state
 from circletools.planning.evaluate import evaluated
 from circletools.planning.inputs import PlanInputs, costs_of, read_request
 from circletools.planning.plan import Plan, summarize

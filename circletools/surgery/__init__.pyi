@@ -11,5 +11,5 @@ from circletools.surgery.rename import RenameRequest as RenameRequest
 from circletools.surgery.rename import rename as rename
 from circletools.surgery.rename import strip_names as strip_names
 from circletools.surgery.repair import repair as repair
-from circletools.surgery.request import ShapeRequest as ShapeRequest
+from circletools.surgery.setting import ShapeRequest as ShapeRequest
 from circletools.surgery.setting import set_shape as set_shape

@@ -50,9 +50,8 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
     for key in dict.fromkeys(request.remove):
         if not edit.signatures.remove(key):
             keys = [one.key for one in edit.signatures.now]
-            raise UsageError(
-                f"no signature is called {quoted(key)}", hint=suggestion(key, keys) if keys else "there are none"
-            )
+            hint = suggestion(key, keys) if keys else "there are none"
+            raise UsageError(f"no signature is called {quoted(key)}", hint=hint)
         changes.append(f"signature {quoted(key)}: removed")
     notes: tuple[Finding, ...] = ()
     if request.add is not None:
@@ -63,35 +62,24 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
 
 def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str], tuple[Finding, ...]]:
     names = TensorNames(graph_at(model_graph(edit.model), request.subgraph), edit.new_names)
-    asked = dict(zip(SIDES, (request.inputs, request.outputs), strict=True))
-    sides: dict[Direction, list[tuple[str, int]]] = {}
-    for side in SIDES:
-        ends = list(dict.fromkeys(edit.ends(request.subgraph, side)))
-        sides[side] = _ends(names, side, asked[side], ends)
-    new = sides["inputs"], sides["outputs"]
-    _check_text(key)
-    known = [one for one in edit.signatures.now if one.key == key]
-    if known:
-        if len(known) == 1 and (known[0].subgraph, known[0].inputs, known[0].outputs) == (request.subgraph, *new):
-            return [], ()
-        raise EditError(
-            f"there is already a signature {quoted(key)}",
-            hint=f"use another key, or add `remove={shortened(key, 100)}`",
-        )
-    edit.set_signature(key, *new, request.subgraph)
-    named = {tensor for _, tensor in new[0]}
-    missing = [names.shown(at) for at in dict.fromkeys(edit.ends(request.subgraph, "inputs")) if at not in named]
-    notes = tuple(
-        Finding(
-            "INPUT_WITHOUT_NAME",
-            "warning",
-            f"{names.place}.inputs",
-            f"signature {quoted(key)} has no name for input {one}",
-        )
-        for one in missing[:20]
+    inputs, outputs = (
+        _ends(names, side, pairs, list(dict.fromkeys(edit.ends(request.subgraph, side))))
+        for side, pairs in zip(SIDES, (request.inputs, request.outputs), strict=True)
     )
-    shown = (listed([name for name, _ in side]) for side in new)
-    return [f"signature {quoted(key)}: {' -> '.join(shown)}"], notes
+    _check_text(key)
+    known = [(one.subgraph, one.inputs, one.outputs) for one in edit.signatures.now if one.key == key]
+    if known == [(request.subgraph, inputs, outputs)]:
+        return [], ()
+    if known:
+        hint = f"use another key, or add `remove={shortened(key, 100)}`"
+        raise EditError(f"there is already a signature {quoted(key)}", hint=hint)
+    edit.set_signature(key, inputs, outputs, request.subgraph)
+    named = {tensor for _, tensor in inputs}
+    missing = [names.shown(at) for at in dict.fromkeys(edit.ends(request.subgraph, "inputs")) if at not in named]
+    messages = (f"signature {quoted(key)} has no name for input {one}" for one in missing[:20])
+    notes = (Finding("INPUT_WITHOUT_NAME", "warning", f"{names.place}.inputs", message) for message in messages)
+    shown = (listed([name for name, _ in side]) for side in (inputs, outputs))
+    return [f"signature {quoted(key)}: {' -> '.join(shown)}"], tuple(notes)
 
 
 def _ends(names: TensorNames, side: Direction, pairs: Sequence[Pair], ends: Sequence[int]) -> list[tuple[str, int]]:
@@ -138,11 +126,8 @@ def reorder(
         ends = edit.ends(subgraph, side)
         if sorted(order) != list(range(len(ends))):
             positions = f"0 to {len(ends) - 1}" if ends else "none"
-            raise UsageError(
-                f"{','.join(map(str, order))} is not a permutation of the {len(ends)} {side}",
-                location=names.place,
-                hint=f"give each position once: {positions}",
-            )
+            message = f"{','.join(map(str, order))} is not a permutation of the {len(ends)} {side}"
+            raise UsageError(message, location=names.place, hint=f"give each position once: {positions}")
         after = [ends[position] for position in order]
         if after != ends:
             (edit.set_inputs if side == "inputs" else edit.set_outputs)(subgraph, after)
@@ -170,18 +155,15 @@ def expose(
     outputs = edit.ends(subgraph, "outputs")
     wanted = [names.find(words) for words in tensors]
     for tensor in wanted:
+        why = hint = ""
         if tensor not in outputs and (tensor >= len(graph.values) or reach.producer[tensor] < 0):
-            raise EditError(
-                f"{names.shown(tensor)}: no operator produces it",
-                location=f"{names.place}.tensors[{tensor}]",
-                hint="leave it out: the value of an input or constant is already known",
-            )
-        if tensor < len(graph.values) and graph.is_handle[tensor]:
-            raise EditError(
-                f"{names.shown(tensor)}: it holds a resource or a variant, not values",
-                location=f"{names.place}.tensors[{tensor}]",
-                hint="expose the outputs of the operators that read it",
-            )
+            why = "no operator produces it"
+            hint = "leave it out: the value of an input or constant is already known"
+        elif tensor < len(graph.values) and graph.is_handle[tensor]:
+            why = "it holds a resource or a variant, not values"
+            hint = "expose the outputs of the operators that read it"
+        if why:
+            raise EditError(f"{names.shown(tensor)}: {why}", location=f"{names.place}.tensors[{tensor}]", hint=hint)
     for code in every:
         chosen = Chooser(model_graph(edit.model)).choose(parse_selector(f"{subgraph}/op:{code}"))
         made = (tensor for operator in chosen.get(subgraph, ()) for tensor in reach.results[operator])
@@ -195,10 +177,9 @@ def expose(
     edit.set_outputs(subgraph, [*outputs, *new])
     for index, one in enumerate(edit.signatures.now):
         if one.subgraph == subgraph:
-            called = unique_names(
-                [*(name for name, _ in one.outputs), *(proper(names.names[at]) for at in new)], "output"
-            )
-            for name, tensor in zip(called[len(one.outputs) :], new, strict=True):
+            own = [name for name, _ in one.outputs]
+            called = unique_names([*own, *(proper(names.names[at]) for at in new)], "output")
+            for name, tensor in zip(called[len(own) :], new, strict=True):
                 edit.signatures.add_entry(index, "outputs", name, tensor)
     lines = (f"output {slot}: {names.shown(tensor)}" for slot, tensor in enumerate(new, len(outputs)))
     return RewriteResult(tuple(lines), tuple(_drop_description(edit)))

@@ -32,7 +32,7 @@ from circletools.origin.embed import strip
 from circletools.parts.names import graph_at
 from circletools.storage.documents import read_json
 from circletools.surgery.rename import Pair, rename_metadata, split_pair
-from circletools.surgery.request import EndNames
+from circletools.surgery.setting import EndNames
 from circletools.wording import Attributes, EnumName, Tabular, counted, suggestion, warn
 
 _IMAGE_RANK, _COLORS = 4, {1: "GRAYSCALE", 3: "RGB"}

@@ -89,73 +89,64 @@ def split_pair(pair: Pair, known: Container[str] = ()) -> tuple[str, str]:
 
 
 class _Tensors:
-    """The renamed tensors: (subgraph, tensor) -> new name."""
+    """The renamed tensors: (subgraph, tensor) -> new name; `ends` holds those renamed by position, by side."""
 
     def __init__(self, edit: ModelEdit, request: RenameRequest) -> None:
-        self.edit, self.new = edit, dict[tuple[int, int], str]()
-        chosen = range(len(edit.model.subgraphs)) if request.subgraph is None else [request.subgraph]
-        self.names: dict[int, TensorNames] = {}
-        self.graphs = model_graph(edit.model)
-        asked = bool(request.tensors or request.inputs or request.outputs)
-        self.by_position: dict[tuple[Direction, int, int], str] = {}
-        if not asked:
+        self._edit, self._graphs = edit, model_graph(edit.model)
+        self.new, self.names = dict[tuple[int, int], str](), dict[int, TensorNames]()
+        self.ends = dict[tuple[Direction, int, int], str]()
+        if not (request.tensors or request.inputs or request.outputs):
             return
-        self.names = {subgraph: self._read(subgraph) for subgraph in chosen}
-        self.known = {name for names in self.names.values() for name in names.found}
+        for subgraph in range(len(self._graphs)) if request.subgraph is None else [request.subgraph]:
+            self._read(subgraph)
+        known = {name for names in self.names.values() for name in names.found}
         for pair in request.tensors:
-            self._by_name(pair, regex=request.regex)
+            self._by_name(*split_pair(pair, known), known, regex=request.regex)
         for side, pairs in zip(SIDES, (request.inputs, request.outputs), strict=True):
             for pair in pairs:
-                self._by_position(pair, side, request.subgraph or 0)
+                self._by_position(*split_pair(pair), side, request.subgraph or 0)
         self._check_names()
 
     def _read(self, subgraph: int) -> TensorNames:
-        return TensorNames(graph_at(self.graphs, subgraph), self.edit.new_names)
+        if subgraph not in self.names:
+            self.names[subgraph] = TensorNames(graph_at(self._graphs, subgraph), self._edit.new_names)
+        return self.names[subgraph]
 
     def _add(self, subgraph: int, tensor: int, name: str) -> None:
         known = self.new.setdefault((subgraph, tensor), name)
         if known != name:
-            place = f"subgraphs[{subgraph}].tensors[{tensor}]"
-            raise UsageError(
-                f"it would be called both {quoted(known)} and {quoted(name)}", location=place, hint="rename it once"
-            )
+            message = f"it would be called both {quoted(known)} and {quoted(name)}"
+            raise UsageError(message, location=f"subgraphs[{subgraph}].tensors[{tensor}]", hint="rename it once")
 
-    def _by_name(self, pair: Pair, *, regex: bool) -> None:
-        old, new = split_pair(pair, self.known)
+    def _by_name(self, old: str, new: str, known: set[str], *, regex: bool) -> None:
         selected = INDEX.fullmatch(old)
-        if old not in self.known and selected is not None:
+        if old not in known and selected is not None:
             subgraph = int(selected[1] or min(self.names))
-            if subgraph not in self.names:
-                self.names[subgraph] = self._read(subgraph)
-                self.known.update(self.names[subgraph].found)
-            names = self.names[subgraph]
-            self._add(subgraph, names.find(f"index:{selected[2]}"), new)
+            self._add(subgraph, self._read(subgraph).find(f"index:{selected[2]}"), new)
             return
-        found = False
-        for subgraph, names in self.names.items():
-            for name, result in _matching(names.found, old, new, regex=regex).items():
-                for tensor in names.found[name]:
-                    self._add(subgraph, tensor, result)
-                    found = True
+        found = [
+            (subgraph, tensor, result)
+            for subgraph, names in self.names.items()
+            for name, result in _matching(names.found, old, new, regex=regex).items()
+            for tensor in names.found[name]
+        ]
+        for one in found:
+            self._add(*one)
         if not found:
-            raise UsageError(f"no tensor is called {quoted(old)}", hint=suggestion(old, self.known))
+            raise UsageError(f"no tensor is called {quoted(old)}", hint=suggestion(old, known))
 
-    def _by_position(self, pair: Pair, side: Direction, subgraph: int) -> None:
-        position, name = split_pair(pair)
-        names = self.names.setdefault(subgraph, self._read(subgraph))
-        ends = self.edit.ends(subgraph, side)
+    def _by_position(self, position: str, name: str, side: Direction, subgraph: int) -> None:
+        place, ends = self._read(subgraph).place, self._edit.ends(subgraph, side)
         if not re.fullmatch(r"\d{1,9}", position) or int(position) >= len(ends):
-            raise UsageError(
-                f"{quoted(position)} is not one of the {len(ends)} {side}", location=names.place, hint="write 0=NAME"
-            )
+            message = f"{quoted(position)} is not one of the {len(ends)} {side}"
+            raise UsageError(message, location=place, hint="write 0=NAME")
         tensor = ends[int(position)]
         self._add(subgraph, tensor, name)
-        self.by_position[side, subgraph, tensor] = name
+        self.ends[side, subgraph, tensor] = name
 
     def _check_names(self) -> None:
         """Raise EditError if a new name is also the name of another tensor."""
-        touched = {subgraph for subgraph, _ in self.new}
-        for subgraph in sorted(touched):
+        for subgraph in sorted({subgraph for subgraph, _ in self.new}):
             names = self.names[subgraph]
             after = [self.new.get((subgraph, tensor), name) for tensor, name in enumerate(names.names)]
             count = Counter(after)
@@ -167,6 +158,12 @@ class _Tensors:
                         location=f"{names.place}.tensors[{tensor}]",
                         hint="choose another name, or rename that tensor as well (index:N selects it)",
                     )
+
+    def followed(self, side: Direction, subgraph: int, name: str, tensor: int) -> str:
+        """Return the name of a signature's entry after its tensor was renamed."""
+        new = self.new.get((subgraph, tensor))
+        named = new is not None and self.names[subgraph].names[tensor] == name
+        return self.ends.get((side, subgraph, tensor)) or (new if named and new is not None else name)
 
 
 def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[str, str]:
@@ -222,37 +219,23 @@ def _rename_tensors(edit: ModelEdit, tensors: _Tensors) -> Iterator[str]:
 
 def _rename_entries(edit: ModelEdit, request: RenameRequest, tensors: _Tensors) -> Iterator[str]:
     """Rename the inputs and outputs of signatures."""
-    asked = dict(zip(SIDES, (request.signature_inputs, request.signature_outputs), strict=True))
-    for side, pairs in asked.items():
+    for side, pairs in zip(SIDES, (request.signature_inputs, request.signature_outputs), strict=True):
         named = _asked_entries(edit, side, pairs)
         for index, one in enumerate(edit.signatures.now):
-            ends = one.side(side)
+            ends = list(one.side(side))
             after = [
-                named.get((index, entry)) or _followed(tensors, side, one.subgraph, *end)
+                named.get((index, entry)) or tensors.followed(side, one.subgraph, *end)
                 for entry, end in enumerate(ends)
             ]
             count = Counter(after)
-            for entry, (end, name) in enumerate(zip(list(ends), after, strict=True)):
-                if end[0] == name:
-                    continue
+            for entry, ((old, _), name) in enumerate(zip(ends, after, strict=True)):
                 place = f"signatures[{index}].{side}[{entry}]"
-                if count[name] > 1:
-                    raise EditError(
-                        f"two {side} of signature {quoted(one.key)} would be called {quoted(name)}",
-                        location=place,
-                        hint="choose another name",
-                    )
-                edit.signatures.set_entry(index, side, entry, name=name)
-                yield f"{place}: {quoted(end[0])} -> {quoted(name)}"
-
-
-def _followed(tensors: _Tensors, side: Direction, subgraph: int, name: str, tensor: int) -> str:
-    """Return the name of an entry after its tensor was renamed."""
-    by_position = tensors.by_position.get((side, subgraph, tensor))
-    if by_position is not None:
-        return by_position
-    new = tensors.new.get((subgraph, tensor))
-    return name if new is None or tensors.names[subgraph].names[tensor] != name else new
+                if old != name and count[name] > 1:
+                    message = f"two {side} of signature {quoted(one.key)} would be called {quoted(name)}"
+                    raise EditError(message, location=place, hint="choose another name")
+                if old != name:
+                    edit.signatures.set_entry(index, side, entry, name=name)
+                    yield f"{place}: {quoted(old)} -> {quoted(name)}"
 
 
 def _asked_entries(edit: ModelEdit, side: Direction, pairs: Iterable[Pair]) -> dict[tuple[int, int], str]:
@@ -291,18 +274,15 @@ def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[tuple[i
     Raises UsageError if an old name does not exist, EditError if a new one already exists.
     """
     new: dict[str, str] = {}
-    for pair in pairs:
-        old, name = split_pair(pair, names)
+    for old, name in (split_pair(pair, names) for pair in pairs):
         _check_name(name)
         if old not in names:
-            raise UsageError(
-                f"no {what} is called {quoted(old)}", hint=suggestion(old, names) if names else "there are none"
-            )
+            hint = suggestion(old, names) if names else "there are none"
+            raise UsageError(f"no {what} is called {quoted(old)}", hint=hint)
         new[old] = name
     after = [new.get(name, name) for name in names]
-    count = Counter(after)
     for old, name in new.items():
-        if old != name and count[name] > names.count(old):
+        if old != name and after.count(name) > names.count(old):
             raise EditError(f"there is already a {what} {quoted(name)}", hint="choose another name")
     return [(at, old, name) for at, (old, name) in enumerate(zip(names, after, strict=True)) if old != name]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
+from circletools.edit.signatures import Direction
 from circletools.errors import EditError, UsageError
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph
@@ -18,8 +20,114 @@ from circletools.parts.names import TensorNames, graph_at, quoted
 from circletools.shapes.batch import Batch, Patch
 from circletools.shapes.call import RefusedError, Shape, shown
 from circletools.shapes.infer import Inference, Place, Shapes, ShapesRefusedError
-from circletools.surgery.request import ShapeRequest, wanted_shapes
-from circletools.wording import counted
+from circletools.wording import Attributes, counted
+
+_DIMS = re.compile(r"\d{1,9}(,\d{1,9})*")
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRequest(Attributes):
+    """New shapes for the inputs of a subgraph.
+
+    `inputs` are pairs or strings `NAME=DIMS`, such as `image=4,224,224,3`, with the name in a signature, the name of
+    the tensor, or a position. `batch` sets the first dimension of all inputs; `dynamic_batch` makes it dynamic.
+    `static` fixes dynamic dimensions at the sizes in the file. `mend` also changes constants with the batch size.
+    """
+
+    inputs: tuple[str | tuple[str, Sequence[int]], ...] = ()
+    batch: int | None = None
+    static: bool = False
+    dynamic_batch: bool = False
+    mend: bool = False
+    subgraph: int = 0
+
+
+class EndNames:
+    """Inputs or outputs of a subgraph, found by position, by signature names, or by tensor names."""
+
+    def __init__(self, model: Model, graph: Graph, side: Direction = "inputs") -> None:
+        self._side, self._ends = side, list(getattr(graph, side).tolist())
+        self._tensors = TensorNames(graph)
+        signed = (getattr(one, side) for one in model.signatures if one.subgraph == graph.index)
+        self._signed = {name: tensor for ends in signed for name, tensor in ends}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tensors."""
+        return [self._tensors.names[tensor] for tensor in self._ends]
+
+    def find(self, words: str) -> int:
+        """Return the position of an input or output. Raises UsageError if there is none with that name."""
+        if words.isdecimal() and len(words) < 6 and int(words) < len(self._ends):
+            return int(words)
+        tensor = self._signed[words] if words in self._signed else self._tensors.find(words)
+        if tensor not in self._ends:
+            hint = f"the {self._side} are {', '.join(self._tensors.shown(one) for one in self._ends[:8])}"
+            raise UsageError(f"{quoted(words)} is not an {self._side[:-1]}", location=self._tensors.place, hint=hint)
+        return self._ends.index(tensor)
+
+
+def wanted_shapes(
+    model: Model, graph: Graph, before: Sequence[Shape], request: ShapeRequest
+) -> tuple[list[Shape], Batch | None, list[Shape]]:
+    """Return the new input shapes, the batch if nothing else changes, and the old shapes for comparison.
+
+    In the old shapes, a dynamic size that the request repeats, and thus fixes, is changed so that it counts as new.
+
+    Raises UsageError for an input that does not exist, EditError for inputs without a common batch.
+    """
+    opens = [model.subgraphs[graph.index].tensors[tensor].open_shape for tensor in graph.inputs.tolist()]
+    if request.batch is not None or request.dynamic_batch:
+        sizes = {shape[0] for shape in before if shape}
+        if len(sizes) != 1 or request.batch == 0:
+            shapes = ", ".join(map(shown, before)) or "none"
+            raise EditError(f"the inputs have no batch in common: {shapes}", hint="give the shape of each input")
+        size = sizes.pop()
+        after = size + 1 if request.batch is None else request.batch
+        batch = Batch(size, after, request.mend, request.dynamic_batch)
+        wanted = [(after, *shape[1:]) if shape else shape for shape in before]
+        named = [(slot, 0) for slot, shape in enumerate(wanted) if shape and request.batch is not None]
+        return wanted, batch, _reopened(opens, before, wanted, named)
+    names, wanted, given = EndNames(model, graph), list(before), set[int]()
+    for pair in request.inputs:
+        name, shape = _split(pair)
+        position = names.find(name)
+        if position in given:
+            raise UsageError(f"input {quoted(name)} is given twice")
+        if before[position] and len(shape) != len(before[position]):
+            raise UsageError(f"{quoted(name)} has {counted(len(before[position]), 'dimension')}, not {len(shape)}")
+        given.add(position)
+        wanted[position] = shape
+    grown = {(shape[0], after[0]) for shape, after in zip(before, wanted, strict=True) if shape and after}
+    same = all(shape[1:] == after[1:] for shape, after in zip(before, wanted, strict=True))
+    only_batch = same and len(grown) == 1
+    named = [(slot, axis) for slot in given for axis in range(len(wanted[slot]))]
+    return wanted, Batch(*grown.pop(), request.mend) if only_batch else None, _reopened(opens, before, wanted, named)
+
+
+def _reopened(
+    opens: Sequence[Shape], before: Sequence[Shape], wanted: Sequence[Shape], named: Iterable[tuple[int, int]]
+) -> list[Shape]:
+    """Return the old shapes, but with a different size where a requested dimension is dynamic and keeps its size."""
+    shapes = list(map(list, before))
+    for slot, axis in named:
+        if opens[slot][axis : axis + 1] == (-1,) and before[slot][axis : axis + 1] == (wanted[slot][axis],):
+            shapes[slot][axis] += 1
+    return list(map(tuple, shapes))
+
+
+def _split(pair: str | tuple[str, Sequence[int]]) -> tuple[str, Shape]:
+    if isinstance(pair, str):
+        name, _, text = pair.rpartition("=")
+        if not name or not _DIMS.fullmatch(text):
+            raise UsageError(f"{quoted(pair)} is not NAME=DIMS", hint="write image=4,224,224,3")
+        shape = tuple(map(int, text.split(",")))
+    else:
+        name, shape = pair[0], tuple(pair[1])
+    if min(shape, default=1) < 1:
+        raise UsageError(f"{shown(shape)} has a size below 1")
+    return name, shape
+
 
 _MOST_TILED_BYTES = 64 << 20
 
@@ -44,22 +152,24 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
         raise EditError("operators call this subgraph", location=graph.place(), hint="choose a signature's subgraph")
     before = [tuple(graph.values.shapes.row(tensor).tolist()) for tensor in graph.inputs.tolist()]
     before = [tuple(max(size, 1) for size in shape) for shape in before]
-    _, batch, named = wanted_shapes(model, graph, before, request)
-    base, found = _infer(model, graph, before, request)
+    wanted, growth, named = wanted_shapes(model, graph, before, request)
+    batch = growth if request.mend or not request.inputs else None
+    hint = "`mend=True` changes constants that contain the batch size" if growth and not request.mend else None
+    base, found = _infer(graph, (before, wanted), batch, hint)
     if batch is not None and batch.before != batch.after:
         for slot, tensor in enumerate(graph.outputs.tolist()):
             _check_growth(graph, slot, tensor, (base, found))
     lines = _apply_patches(edit, found, batch)
-    base = base if named == before else _with_inputs(model, graph, base, named)
+    base = base if named == before else _with_inputs(graph, base, named)
     written = _apply_shapes(edit, request, base, found)
     if not written and not lines:
         return RewriteResult(())
     return RewriteResult((*_changed_ends(graph, written), *lines, f"shapes of {counted(len(written), 'tensor')}"))
 
 
-def _with_inputs(model: Model, graph: Graph, base: Shapes, inputs: Sequence[Shape]) -> Shapes:
+def _with_inputs(graph: Graph, base: Shapes, inputs: Sequence[Shape]) -> Shapes:
     """Return the shapes of all tensors for new input shapes; only those of the inputs if an operator refuses them."""
-    other = Inference(model)
+    other = Inference(graph.model)
     try:
         other.run(graph.index, inputs)
     except (ShapesRefusedError, RefusedError):
@@ -68,32 +178,30 @@ def _with_inputs(model: Model, graph: Graph, base: Shapes, inputs: Sequence[Shap
     return other.found
 
 
-def _infer(model: Model, graph: Graph, before: Sequence[Shape], request: ShapeRequest) -> tuple[Shapes, Shapes]:
+def _infer(
+    graph: Graph, inputs: tuple[list[Shape], list[Shape]], batch: Batch | None, hint: str | None
+) -> tuple[Shapes, Shapes]:
     """Return the shapes of all tensors before and after the change. Raises EditError if an operator refuses them."""
-    base, (wanted, batch, _) = Inference(model), wanted_shapes(model, graph, before, request)
-    after = Inference(model, base.found, batch, base.subgraphs)
+    base = Inference(graph.model)
+    after = Inference(graph.model, base.found, batch, base.subgraphs)
     try:
-        base.run(graph.index, before)
-        after.run(graph.index, wanted)
+        base.run(graph.index, inputs[0])
+        after.run(graph.index, inputs[1])
         for key, operator in after.unpatched_readers():
             shares = "it shares a constant that contains the batch size with an operator that needs the new size"
             raise ShapesRefusedError((key[0], operator), after.subgraphs[key[0]].codes[operator], shares, key[1])
     except ShapesRefusedError as error:
-        mended = request.mend or wanted_shapes(model, graph, before, replace(request, mend=True))[1] is None
-        hint = None if mended else "`mend=True` changes constants that contain the batch size"
-        raise _refusal(model, error.place, error.code, error.reason, error.constant, hint) from error
+        raise _refusal(graph.model, error, hint) from error
     except RefusedError as error:
         raise EditError(error.reason, location=f"subgraphs[{graph.index}]") from error
     return base.found, after.found
 
 
-def _refusal(
-    model: Model, place: Place, code: str, reason: str, constant: int | None = None, hint: str | None = None
-) -> EditError:
+def _refusal(model: Model, error: ShapesRefusedError, hint: str | None) -> EditError:
     """Return an error that names an operator, its constant and its sources."""
-    words = f"{code}: {reason}"
-    if constant is not None and constant >= 0:
-        words += f"; see its input {quoted(model.subgraphs[place[0]].tensors[constant].name)}"
+    place, words = error.place, f"{error.code}: {error.reason}"
+    if error.constant is not None and error.constant >= 0:
+        words += f"; see its input {quoted(model.subgraphs[place[0]].tensors[error.constant].name)}"
     origins = current_origins(model_graph(model))
     names = [] if origins is None else [origins.sources[one] for one in origins.of(*place)]
     words += f"; source {', '.join(map(quoted, names[:3]))}" if names else ""

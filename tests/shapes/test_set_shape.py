@@ -15,7 +15,7 @@ import circletools as ct
 from circletools.edit.edit import ModelEdit
 from circletools.runtimes.worker import Worker
 from circletools.shapes.call import Call
-from circletools.shapes.folding import folded
+from circletools.shapes.infer import folded
 from tests.kit.build import Build, floats
 from tests.kit.presence import need
 from tests.kit.program import run
