@@ -17,7 +17,6 @@ from circletools.model.model import open_model
 from circletools.origin.exporters.nodes import Calls, inner_nodes, name_roots, root_of_any, uncalled_modules
 from circletools.origin.exporters.patching import Guard
 from circletools.origin.exporters.tagging import nodes_of_operators
-from circletools.origin.names import NameSource, name_operators
 from circletools.origin.numbering import number_sources
 from circletools.origin.read import NOTHING_KNOWN, Origins
 from circletools.origin.source import Source
@@ -83,15 +82,8 @@ def _tagged(
 
 
 def _origins(model: ModelGraph, signatures: Sequence[str], tagged: Sequence[_Tagged]) -> Origins:
-    """Return the origins of a model; subgraphs that differ from the tagged ones get origins from tensor names."""
-    by_names = name_operators(model, NameSource.AUTO)[0].origins(len(model))
-    named: dict[int, list[list[Source]]] = {
-        subgraph: [
-            [Source(by_names.sources[one], by_names.details_of(one)) for one in sorted(operators.get(index, ()))]
-            for index in range(len(model.graphs[subgraph]))
-        ]
-        for subgraph, operators in enumerate(by_names.operators)
-    }
+    """Return the origins of a model; subgraphs that differ from the tagged ones get none."""
+    named: dict[int, list[list[Source]]] = {}
     subgraphs = {signature.key: signature.subgraph for signature in model.signatures}
     for key, (binary, nodes, calls) in zip(signatures, tagged, strict=True):
         subgraph = subgraphs.get(key)

@@ -1,4 +1,4 @@
-"""Record what exporters know about a model's sources during conversion."""
+"""Record what exporters know about a model's sources during conversion, or convert a saved program again for that."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from typing import Any
 
-from circletools.errors import UsageError
+from circletools.errors import InvalidInputError, UsageError
+from circletools.graph.build import model_graph
+from circletools.model.model import Model, open_model
 from circletools.origin.exchange import origins_document
 from circletools.origin.exporters import litert_torch, tico
-from circletools.origin.exporters.patching import Guard
+from circletools.origin.exporters.patching import Guard, imported
 from circletools.origin.read import NOTHING_KNOWN, Origins
+from circletools.origin.tracking.tracker import track_from
 from circletools.storage.files import write
 from circletools.wording import Attributes
 
@@ -109,3 +112,28 @@ def _whole_stacks(guard: Guard) -> AbstractContextManager[None]:
 
     tracer = getattr(sys.modules.get("torch.fx.proxy"), "TracerBase", None)
     return guard.patched(tracer, "_filter_traceback_frames", wrap, "lines of helper functions")
+
+
+def from_exported_program(model: Model, path: str | os.PathLike[str]) -> Origins:
+    """Return the origins of a model that was made from a program saved by `torch.export.save` (.pt2).
+
+    The program is converted again, with recording, and the origins are tracked to the model, which may have changed
+    since. TICO converts the program for a Circle model, litert-torch for a TFLite model. Raises UsageError if that
+    exporter is not installed, InvalidInputError if the program cannot be read or converted. Loading a program can
+    execute its code.
+    """
+    exporter = "tico" if model.format == "circle" else "litert_torch"
+    torch, converter = (imported(name, "an exported program") for name in ("torch", exporter))
+    try:
+        program = torch.export.load(os.fspath(path))
+        with record() as log:
+            if exporter == "tico":
+                converter.convert_from_exported_program(program)
+            else:
+                args, kwargs = program.example_inputs
+                converter.convert(program.module(), args, kwargs)
+    except Exception as error:
+        message = f"{exporter} cannot convert it: {str(error).strip() or type(error).__name__}"
+        raise InvalidInputError(message, location=os.fspath(path)) from error
+    with open_model(log.conversions[-1].model) as made:
+        return track_from(model_graph(made), log.origins, model_graph(model)).origins

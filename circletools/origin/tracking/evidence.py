@@ -1,15 +1,14 @@
-"""Rate the evidence for origins and drop pairs whose surroundings disagree."""
+"""Rate the evidence for origins, and drop pairs that nothing fixes in place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from circletools.graph.algorithms import Indices, components
+from circletools.graph.algorithms import components
 from circletools.origin.tracking.ends import cut_ends
-from circletools.origin.tracking.view import NONE, Pairs, View, Views
+from circletools.origin.tracking.view import NONE, Pairs, Views
 from circletools.wording import Attributes, Word
 
 
@@ -76,42 +75,6 @@ def evidence_of(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> list[Evid
             close = all(now.side.constants.close[number] for number in telling)
             found[new] = Evidence.VALUES if close else Evidence.CONSTANT
     return found
-
-
-_LEAST = 1 / 3
-_ROUNDS = 3
-
-
-def drop_unlikely_pairs(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> Pairs:
-    """Drop pairs that rest on position alone and whose neighbourhoods disagree; return the others."""
-    for _ in range(_ROUNDS):
-        evidence = evidence_of(views, pairs, tags)
-        weak = ~pairs.unpaired(1) & (_agreement(views, pairs) <= _LEAST)
-        weak &= np.array([one is Evidence.POSITION for one in evidence], np.bool_)
-        if not weak.any():
-            break
-        pairs = pairs.without(np.flatnonzero(weak))
-    return pairs
-
-
-def _agreement(views: Views, pairs: Pairs) -> NDArray[np.float64]:
-    """Return, for each operator of AFTER, the share of its edges to paired operators that are also in BEFORE."""
-    count = len(views[1])
-    old = _edges(views[0], pairs.to_after, count)
-    new = _edges(views[1], np.where(pairs.unpaired(1), NONE, np.arange(count)), count)
-    common = new[np.isin(new, old)]
-    agreeing, *total = (
-        np.bincount(np.append(*np.divmod(edges, count)), minlength=count) for edges in (common, old, new)
-    )
-    return np.where(np.maximum(*total) > 0, agreeing / np.maximum(1, np.maximum(*total)), 1.0)
-
-
-def _edges(view: View, number: Indices, count: int) -> Indices:
-    """Return the edges between paired operators, each as a number: `count` times the producer's plus the reader's."""
-    giver, reader = np.append(number, NONE)[view.giver], number[view.reader]
-    known = (giver != NONE) & (reader != NONE)
-    edges: Indices = giver[known] * count + reader[known]
-    return edges
 
 
 def drop_disconnected_pairs(views: Views, pairs: Pairs) -> Pairs:

@@ -6,7 +6,7 @@ are neighbours if only hidden operators lie between them:
 
     names, match     conversions (QUANTIZE, ...) are hidden
     match            nothing is hidden, so conversions are paired too
-    drop             pairs that their surroundings contradict are dropped
+    drop             pairs in parts that fit in several places are dropped
     cover            operators without a partner: regions, fused, folded, inserted
 """
 
@@ -24,7 +24,7 @@ from circletools.origin.tags import TAG, only_tags
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import cover
 from circletools.origin.tracking.ends import Names, pair_ends, resized
-from circletools.origin.tracking.evidence import Found, drop_disconnected_pairs, drop_unlikely_pairs, evidence_of
+from circletools.origin.tracking.evidence import Found, drop_disconnected_pairs, evidence_of
 from circletools.origin.tracking.match import match
 from circletools.origin.tracking.names import pair_by_name
 from circletools.origin.tracking.view import CONVERSIONS, NONE, Pairs, Side, Views, look
@@ -61,7 +61,6 @@ def track_graphs(
     pairs = pair_by_name(views, pairs, sizes, tagged=bool(tags), opaque=set(np.flatnonzero(custom).tolist()))
     pairs = match(views, pairs, sizes)
     pairs = match(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs, sizes)
-    pairs = drop_unlikely_pairs(_views(sides, _left(handing, pairs)), pairs, tags)
     if not tags:
         pairs = drop_disconnected_pairs(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs)
     opaque = set(np.flatnonzero(custom & pairs.unpaired(1)).tolist())
