@@ -19,6 +19,7 @@ from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import ModelGraph
+from circletools.model.model import Model
 from circletools.model.rows import Subgraph
 from circletools.outputs.analysis import LEFT_ALONE, AliasedOutput, AliasKind, aliased_outputs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
@@ -224,10 +225,10 @@ def fix_outputs(
     runtimes recognize by their operators). Copies are exact in `runtime`. With `keep_constants`, a constant is copied
     only if it is also an earlier output; with `detach_taps`, outputs that an operator reads are copied too. `with_`
     names programs (docs/runtimes.md): a program that accepts the model as it was opened must accept the result and
-    return the same outputs.
+    return the same outputs; otherwise the next copy operator is tried. Programs do not see other changes of the edit.
 
-    Raises EditError, before any change, if no operator copies an output exactly; EditError if a program no longer
-    accepts the model; UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged
+    Raises EditError, before any change, if no operator copies an output exactly, or none keeps the model running in
+    all programs; UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged
     outputs (unproduced, or in subgraphs that `all` skips), copies that are not exact in onert, and refusals.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
@@ -235,9 +236,25 @@ def fix_outputs(
     ...     edit.save("out.circle")
     """
     chosen = subgraphs if isinstance(subgraphs, str) else tuple(subgraphs)
-    result = copy_outputs(edit, FixOptions(chosen, copy_operator, runtime, keep_constants, detach_taps))
-    hint = "choose another `copy_operator=`, or leave out `with_=` to fix the outputs anyway"
-    return replace(result, notes=(*result.notes, *judged(edit, with_ if result.changes else (), hint)))
+    options = FixOptions(chosen, copy_operator, runtime, keep_constants, detach_taps)
+    options, notes = _accepted_options(edit.model, options, with_) if with_ else (options, [])
+    result = copy_outputs(edit, options)
+    return replace(result, notes=(*result.notes, *notes))
+
+
+def _accepted_options(model: Model, options: FixOptions, names: Sequence[str]) -> tuple[FixOptions, list[Finding]]:
+    """Return the options with the first copy operator that these programs accept, and the refusals that remain."""
+    others: tuple[CopyChoice, ...] = ("reshape", "transpose", "concatenation")
+    trials = [replace(options, copy_operator=other) for other in others if options.copy_operator == "auto"]
+    refusals = []
+    for trial in (options, *trials):
+        try:
+            with ModelEdit(model) as edit:
+                changes = copy_outputs(edit, trial).changes
+                return trial, list(judged(edit, names if changes else (), "to fix the outputs anyway, drop `with_=`"))
+        except EditError as error:
+            refusals.append(error)
+    raise refusals[0]
 
 
 _RUNS = ("litert", "onert")  # other programs only load the model

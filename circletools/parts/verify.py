@@ -76,7 +76,7 @@ def verify_split(
         findings.append(Finding("SUBGRAPH_NOT_RUN", "info", str(files.source), message))
     else:
         with Worker(_ONE_BY_ONE[chosen], timeout_s) as worker:
-            findings += compare_runs(files, worker, seed=seed)
+            findings += compare_runs(files, worker, seed=seed) or _as_called(files, worker)
     return SplitVerification(chosen, tuple(findings))
 
 
@@ -171,6 +171,16 @@ def _by_parts(files: SplitFiles, worker: Worker, known: list[dict[str, Array]], 
     difference = _difference(expected, [[values[name] for name in ends] for values in known])
     if difference is not None:
         yield Finding("VALUES_DIFFER", "error", "parts", f"run one by one in {worker.runtime}: {difference}")
+
+
+def _as_called(files: SplitFiles, worker: Worker) -> Iterator[Finding]:
+    """Yield a finding if onert's Python API, in which the runtime allocates the outputs, does not run the package."""
+    if worker.runtime != "onert" or not (files.directory / MANIFEST).exists():
+        return
+    verdict = worker.called(files.directory)
+    if verdict.status != "ok":
+        message = f"onert runs the package with outputs bound by the caller, but not through `infer`: {verdict.words}"
+        yield Finding("PACKAGE_NOT_CALLED", "info", MANIFEST, message)
 
 
 def _as_package(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Iterator[Finding]:

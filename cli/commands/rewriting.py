@@ -182,8 +182,8 @@ def fix_outputs(
 
     Copies outputs that are constants, inputs or duplicates, with an operator that copies exactly in the format's
     runtime: LiteRT for .tflite (also onert if possible), onert for .circle. Run this after all optimizers, since some
-    remove operators that only copy. With --with, programs that accepted the model must also accept the result.
-    docs/outputs.md gives the rules.
+    remove operators that only copy. With --with, if a program accepted the model but not the result, the next copy
+    operator is tried. docs/outputs.md gives the rules.
     """
     if form == "json" and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")

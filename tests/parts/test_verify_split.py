@@ -255,8 +255,10 @@ def test_from_annotation_to_a_verified_split(tmp_path: Path) -> None:
     for step in steps:
         ran = run(*step)
         assert ran.returncode == 0, ran.stderr
-    found = {"file": str(target), "schema_version": 1, "verdict": "ok", "runtime": "onert", "findings": []}
-    assert json.loads(ran.stdout) == found
+    found = json.loads(ran.stdout)
+    (finding,) = found.pop("findings")
+    assert found == {"file": str(target), "schema_version": 1, "verdict": "ok", "runtime": "onert"}
+    assert (finding["code"], finding["severity"]) == ("PACKAGE_NOT_CALLED", "info")  # onert 0.1.0 crashes in `infer`
     (target / "c.part.00001_cpu.circle").unlink()
     assert run("verify-split", target).returncode == 3
     moved = tmp_path / "elsewhere" / "parts"
