@@ -19,7 +19,6 @@ from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import ModelGraph
-from circletools.model.model import Model
 from circletools.model.rows import Subgraph
 from circletools.outputs.analysis import LEFT_ALONE, AliasedOutput, AliasKind, aliased_outputs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
@@ -237,21 +236,22 @@ def fix_outputs(
     """
     chosen = subgraphs if isinstance(subgraphs, str) else tuple(subgraphs)
     options = FixOptions(chosen, copy_operator, runtime, keep_constants, detach_taps)
-    options, notes = _accepted_options(edit.model, options, with_) if with_ else (options, [])
+    options, notes = _accepted_options(edit, options, with_) if with_ else (options, [])
     result = copy_outputs(edit, options)
     return replace(result, notes=(*result.notes, *notes))
 
 
-def _accepted_options(model: Model, options: FixOptions, names: Sequence[str]) -> tuple[FixOptions, list[Finding]]:
+def _accepted_options(edit: ModelEdit, options: FixOptions, names: Sequence[str]) -> tuple[FixOptions, list[Finding]]:
     """Return the options with the first copy operator that these programs accept, and the refusals that remain."""
     others: tuple[CopyChoice, ...] = ("reshape", "transpose", "concatenation")
     trials = [replace(options, copy_operator=other) for other in others if options.copy_operator == "auto"]
     refusals = []
     for trial in (options, *trials):
         try:
-            with ModelEdit(model) as edit:
-                changes = copy_outputs(edit, trial).changes
-                return trial, list(judged(edit, names if changes else (), "to fix the outputs anyway, drop `with_=`"))
+            with ModelEdit(edit.model) as copied:
+                changes = copy_outputs(copied, trial).changes
+                notes = judged(copied, names if changes else (), "to fix the outputs anyway, leave out `with_=`")
+                return trial, list(notes)
         except EditError as error:
             refusals.append(error)
     raise refusals[0]

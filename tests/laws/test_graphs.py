@@ -32,7 +32,6 @@ EXCEPTIONS = {
     "circletools.html.report title_of": "names the file",
     "circletools.render.difference alike": "shows what differs between two files",
     "circletools.reduction.reduce _with_one_smaller": "tries an edit",
-    "circletools.origin.tracking.tracker _broken_alone": "enters tracking",
     "circletools.html.document page_document": "shows what `check` and `inspect` find",
     "circletools.origin.exporters.tico through_the_optimizer": "enters tracking",
     "circletools.render.difference_lines tensor_with": "shows what differs between two files",
