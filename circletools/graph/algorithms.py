@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -102,41 +101,31 @@ def renumbered(labels: Iterable[Any]) -> list[int]:
 
 
 def strong_components(successors: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the strongly connected components, each after its successors (Tarjan's algorithm)."""
-    order: dict[int, int] = {}
-    low: dict[int, int] = {}
-    waiting: set[int] = set()
-    stack: list[int] = []
-    found: list[list[int]] = []
-    visits = count()
+    """Return the strongly connected components, each after its successors (Kosaraju's algorithm)."""
+    predecessors: list[list[int]] = [[] for _ in successors]
+    for number, row in enumerate(successors):
+        for successor in row:
+            predecessors[successor].append(number)
+    left, order = set(range(len(successors))), list[int]()  # the order in which a search against the edges ends
     for root in range(len(successors)):
-        if root in order:
-            continue
-        calls = [(root, iter(successors[root]))]
-        order[root] = low[root] = next(visits)
-        stack.append(root)
-        waiting.add(root)
-        while calls:
-            current, rest = calls[-1]
-            for successor in rest:
-                if successor not in order:
-                    order[successor] = low[successor] = next(visits)
-                    stack.append(successor)
-                    waiting.add(successor)
-                    calls.append((successor, iter(successors[successor])))
-                    break
-                if successor in waiting and order[successor] < low[current]:
-                    low[current] = order[successor]
-            else:
-                calls.pop()
-                if calls and low[current] < low[calls[-1][0]]:
-                    low[calls[-1][0]] = low[current]
-                if low[current] == order[current]:
-                    component = set()
-                    while current not in component:
-                        component.add(stack.pop())
-                    found.append(sorted(component))
-                    waiting -= component
+        pending = [(root, False)]
+        while pending:
+            number, is_done = pending.pop()
+            if is_done:
+                order.append(number)
+            elif number in left:
+                left.remove(number)
+                pending += [(number, True), *((before, False) for before in predecessors[number])]
+    left, found = set(order), list[list[int]]()
+    for root in reversed(order):
+        if root in left:
+            component, further = list[int](), [root]
+            while further:
+                if (number := further.pop()) in left:
+                    left.remove(number)
+                    component.append(number)
+                    further += successors[number]
+            found.append(sorted(component))
     return found
 
 
