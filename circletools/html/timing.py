@@ -17,9 +17,10 @@ from circletools.profile.attribution import OperatorTime, attribute_to
 from circletools.render.attribution import attribution_json
 from circletools.render.traces import trace_json
 from circletools.storage.files import open_source
-from circletools.trace.nnapi.analysis import Analysis, read_trace
+from circletools.trace.nnapi.analysis import Analysis, analyse
 from circletools.trace.operators.profile import OperatorTrace
 from circletools.trace.operators.read import read_profile
+from circletools.trace.sources import open_trace
 
 MOST_RUNS = 100
 MOST_FUNCTIONS = 500
@@ -53,7 +54,7 @@ def read_times(source: str, skip: int = 0) -> ReadTrace:
     except InvalidInputError as error:
         refused = error
     try:
-        layers = read_trace(content)
+        layers = analyse(open_trace(content))  # without the warning of `read_trace`
     except InvalidInputError:
         layers = None  # the other reader knows more formats, so its error is more helpful
     if layers is not None and any(diagnostic.code == "T001" for diagnostic in layers.diagnostics):
