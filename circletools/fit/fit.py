@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.solvers.groups import working
-from circletools.affinity.solvers.min import turns
+from circletools.affinity.solvers.partitions import turns
 from circletools.cost.micro import micro_memory
 from circletools.findings import Finding, against
 from circletools.fit.missing import with_shapes

@@ -15,8 +15,7 @@ import pytest
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability, why_not
 from circletools.affinity.solvers.groups import Partition, working
-from circletools.affinity.solvers.min import fewest_turns
-from circletools.affinity.solvers.partitions import with_constants
+from circletools.affinity.solvers.partitions import fewest_turns, with_constants
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from circletools.runtimes import plan as plan_of

@@ -10,8 +10,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.capability.comparison import Term
-from circletools.affinity.capability.measures import Measures
+from circletools.affinity.capability.comparison import Measures, Term
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Vectors
 from circletools.graph.columns import Slots, Values, alike

@@ -3,7 +3,6 @@
     two devices          one minimum cut
     more devices         cuts of two devices at a time, from several starts, until no cut helps (swap moves)
     launches             half of a launch is charged to each copy in the cut
-    memory               bytes on a device that is too full have a price, raised until the cheapest assignment fits
 
 The number of launches is known only once the graph is partitioned, so no cut can count them. A chain has one launch
 more than it has device changes, so charging each copy with the launch on the other side is exact for chains; where
@@ -20,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.affinity.costs.table import CostTable, Floats, Indices, evaluate
-from circletools.affinity.problem import Candidate, Problem, violations
+from circletools.affinity.problem import Candidate, Problem
 from circletools.affinity.solvers.partitions import make_partitions
-from circletools.affinity.solvers.rows import unit_bytes
 from circletools.errors import UsageError
 
 # --- the best choice between two devices for each operator, by a minimum cut ----------------------------------
@@ -173,8 +171,6 @@ def _bounded(tails: Indices, heads: Indices, costs: Floats, count: int) -> Float
 _MANY = 20_000
 """Larger problems with more than two devices use a single start, because each start takes seconds."""
 _SHARE = 0.5
-_HALVINGS, _RANGE = 16, 1e-15
-"""The number of bisection steps and the range of prices, relative to the highest; the error of a price is 0.05 %."""
 _BETTER = 1 - 1e-9
 
 
@@ -195,30 +191,6 @@ def flow(problem: Problem) -> list[Candidate]:
         several = len(problem) <= _MANY
         found = [_swapped_from_all(replace(table, links=charged)), *(_starts(table) if several else ())]
     return [make_partitions(problem.graph, devices.tolist()) for devices in found]
-
-
-def priced(problem: Problem) -> Iterator[Candidate]:
-    """Yield candidates that may fit into memory, found by a price per byte on devices over capacity."""
-    table, per_unit = _shared_constants(problem), unit_bytes(problem)
-    known = np.where(np.isfinite(table.times_us), table.times_us, 0)
-    dearest = known.max(axis=1, initial=0).sum() + table.links.overhead_us.max(initial=0) * len(table.producers)
-    highest = float(dearest + table.links.us_per_byte.max(initial=0) * table.sizes_bytes.sum()) + 1.0
-    prices = np.zeros(problem.devices)
-
-    def cheapest() -> Candidate:
-        devices = _swapped(replace(table, times_us=table.times_us + per_unit[:, None] * prices), next(_starts(table)))
-        return make_partitions(problem.graph, devices.tolist())
-
-    for device in problem.caps:
-        low, high = highest * _RANGE, highest
-        for _ in range(_HALVINGS):
-            prices[device] = (low * high) ** 0.5
-            found = cheapest()
-            yield found
-            is_full = any(one.device == device and one.limit is None for one in violations(problem, found))
-            low, high = (prices[device], high) if is_full else (low, prices[device])
-        prices[device] = high
-        yield cheapest()
 
 
 def _shared_constants(problem: Problem) -> CostTable:

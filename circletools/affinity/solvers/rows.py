@@ -175,13 +175,6 @@ def _reaches(graph: Dag) -> NDArray[np.bool_]:
     return reaches
 
 
-def unit_bytes(problem: Problem) -> Floats:
-    """Return the bytes of each unit alone: the constants it reads and the tensors it produces."""
-    units, buffers = problem.contents.constants
-    read = np.bincount(units, problem.contents.buffer_bytes[buffers], minlength=len(problem))
-    return problem.made_bytes + read
-
-
 # --- an order in which partitions fit into the memory of devices --------------------------------------------
 # The bytes that are live while a unit runs depend on which partitions have run before, but not on their order. So the
 # search visits each set of partitions that have run only once (depth first, in the given order as far as it fits).

@@ -2,12 +2,12 @@
 
 two devices, times and copies only    a minimum cut, which is exact
 otherwise                             start from cuts; the integer program improves and bounds them
-too large for the program             cuts, prices and repair; the bound is the sum of the least times
+too large for the program             cuts and repair; the bound is the sum of the least times
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import process_time
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from circletools.affinity.costs.table import Indices
 from circletools.affinity.problem import Candidate, Limit, Problem, Violation, better, total_us, violations
 from circletools.affinity.solvers.contraction import Contraction
-from circletools.affinity.solvers.flow import flow, is_exact, least_bound, priced
+from circletools.affinity.solvers.flow import flow, is_exact, least_bound
 from circletools.affinity.solvers.groups import Partition, devices_of, graph_inside, members_of
 from circletools.affinity.solvers.milp import PartitionProgram, is_too_large
 from circletools.affinity.solvers.partitions import make_partitions
@@ -64,7 +64,8 @@ def solve(problem: Problem, seconds: float) -> Solution:
         raise _impossible(problem, seconds)
     best = found.best
     if best is None or (problem.is_constrained and not _is_proven(problem, found)):
-        best = better(problem, [*(() if best is None else (best,)), *_heuristic(problem)])
+        mended = [repaired(problem, start)[0] for start in flow(problem)[:_STARTS]]
+        best = better(problem, [*(() if best is None else (best,)), *mended])
     if best is None:
         raise _not_found(problem)
     return Solution(best, min(found.least_us, total_us(problem, best)))
@@ -72,17 +73,6 @@ def solve(problem: Problem, seconds: float) -> Solution:
 
 def _is_proven(problem: Problem, found: _Found) -> bool:
     return found.best is not None and total_us(problem, found.best) * _EXACT <= found.least_us + 1e-9
-
-
-def _heuristic(problem: Problem) -> Iterator[Candidate]:
-    """Yield candidates from the heuristics for limits and memory; some may be invalid."""
-    starts, fitting = flow(problem)[:_STARTS], list[Candidate]()
-    for found in priced(problem) if problem.caps else ():
-        if not violations(problem, found):
-            yield found
-        fitting = [found]  # the last one has the lowest prices at which everything fits on every device
-    for start in (*starts, *fitting):
-        yield repaired(problem, start)[0]
 
 
 def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
