@@ -19,7 +19,7 @@ import numpy as np
 
 from circletools.graph.algorithms import rows_by_key
 from circletools.origin.tracking.evidence import Evidence, Found, grounds
-from circletools.origin.tracking.regions import Region, both_regions, one_by_one, pair_regions, repeated, same_values
+from circletools.origin.tracking.regions import Region, both_regions, pair_regions, repeated, same_values
 from circletools.origin.tracking.view import CONVERSIONS, NONE, Pairs, Side, Views
 
 LAYOUT_OPS = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
@@ -135,13 +135,21 @@ def _assign_regions(views: Views, pairs: Pairs, left: list[Region], news: list[R
 
 
 def _pairs_inside(views: Views, alike: list[tuple[list[Region], Region]]) -> list[tuple[int, int]]:
-    """Return pairs of operators inside corresponding regions, by code and position."""
+    """Return pairs of operators inside corresponding regions: of a code that occurs equally often in both, in order.
+
+    A region of a single operator has no such pairs.
+    """
     found: dict[int, int] = {}
+    codes = [view.side.codes for view in views]
     for parts, region in alike:
+        rows: tuple[dict[str, list[int]], dict[str, list[int]]] = defaultdict(list), defaultdict(list)
         olds = sorted(row for part in parts for row in part.operators)
-        for old, new in one_by_one(views, olds, region.operators):
-            if new not in found and old not in found.values():
-                found[new] = old
+        for side, own in enumerate((olds, region.operators)):
+            for row in own:
+                rows[side][codes[side][row]].append(row)
+        for code, own in rows[0].items() if len(olds) > 1 else ():
+            if len(own) == len(rows[1][code]) and found.keys().isdisjoint(rows[1][code]):
+                found.update(zip(rows[1][code], own, strict=True))
     return [(old, new) for new, old in found.items()]
 
 

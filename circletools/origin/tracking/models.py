@@ -53,31 +53,23 @@ def track_graphs(
     pairs = pair_ends(before, after, ends)
     sizes = [side.sizes(resized(before, after, pairs)) for side in sides]
     conversions = [side.is_any(CONVERSIONS) for side in sides]
-    handing = [side.is_pass_through | mask for side, mask in zip(sides, conversions, strict=True)]
     codes = {code for code in set(after.codes).difference(before.codes) if code.startswith(_OPAQUE)}
     custom = after.is_any(codes)
 
     views = _views(sides, conversions)
     pairs = pair_by_name(views, pairs, sizes, tagged=bool(tags), opaque=set(np.flatnonzero(custom).tolist()))
     pairs = match(views, pairs, sizes)
-    pairs = match(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs, sizes)
+    views = _views(sides, [np.zeros(len(side), np.bool_) for side in sides])
+    pairs = match(views, pairs, sizes)
     if not tags:
-        pairs = drop_disconnected_pairs(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs)
+        pairs = drop_disconnected_pairs(views, pairs)
     opaque = set(np.flatnonzero(custom & pairs.unpaired(1)).tolist())
-    views = _views(sides, _left(handing, pairs))
-    evidence = evidence_of(views, pairs, tags)
-    inserted = [np.zeros(len(before), np.bool_), conversions[1] & pairs.unpaired(1)]
-    found = cover(_views(sides, inserted), pairs, evidence, opaque)
-    return Tracked(views, pairs, found, opaque)
+    views = views[0], look(after, conversions[1] & pairs.unpaired(1))
+    return Tracked(views, pairs, cover(views, pairs, evidence_of(views, pairs, tags), opaque), opaque)
 
 
 def _views(sides: tuple[Side, Side], hidden: list[Mask]) -> Views:
     return look(sides[0], hidden[0]), look(sides[1], hidden[1])
-
-
-def _left(masks: list[Mask], pairs: Pairs) -> list[Mask]:
-    """Return the operators in each mask that have no partner."""
-    return [mask & pairs.unpaired(side) for side, mask in enumerate(masks)]
 
 
 Couple = tuple[int, int]

@@ -30,32 +30,29 @@ def repeated(view: View, partner: np.ndarray) -> dict[int, int]:
     """Map unpaired operators of a model to a paired operator that computes the same value."""
     if not (partner == NONE).any():
         return {}
-    # A key for the input of a slot: the number of the operator that produces it, or the class of a constant.
-    constant, is_constant = view.side.constant.tolist(), view.side.is_constant.tolist()
-    codes, known = view.side.code.tolist(), dict[Hashable, int]()
-    number: list[int] = list(range(len(view)))
-    paired = (partner != NONE).tolist()
+    constant, is_constant, codes = (
+        view.side.constant.tolist(),
+        view.side.is_constant.tolist(),
+        view.side.code.tolist(),
+    )
+    known, number = dict[Hashable, int](), list(range(len(view)))
+    groups: dict[int, list[int]] = defaultdict(list)
+
+    def key(row: int, giver: int, place: int, value: int) -> Hashable:
+        """Key the input of a slot by the number of the operator that produces it, or by the class of a constant."""
+        if NONE != giver <= row:
+            return number[giver], place
+        return NONE, constant[value] if is_constant[value] else ~value
+
+    for row in np.flatnonzero(~view.hidden).tolist():
+        if view.reads[row]:
+            number[row] = known.setdefault((codes[row], *(key(row, *slot) for slot in view.reads[row])), row)
+            groups[number[row]].append(row)
     found: dict[int, int] = {}
-    groups: dict[int, list[int]] = {}
-    for row in range(len(view)):
-        reads = view.reads[row]
-        if not reads or view.hidden[row]:
-            continue
-        key = (
-            codes[row],
-            *(
-                (number[giver], place)
-                if NONE != giver <= row
-                else (NONE, constant[value] if is_constant[value] else ~value)
-                for giver, place, value in reads
-            ),
-        )
-        number[row] = known.setdefault(key, row)
-        groups.setdefault(number[row], []).append(row)
     for rows in groups.values():
-        first = next((row for row in rows if paired[row]), NONE)
-        if len(rows) > 1 and first != NONE:
-            found |= {row: first for row in rows if not paired[row]}
+        paired = [row for row in rows if partner[row] != NONE]
+        if paired:
+            found |= {row: paired[0] for row in rows if partner[row] == NONE}
     return found
 
 
@@ -215,17 +212,3 @@ def pair_regions(olds: list[Region], news: list[Region]) -> tuple[list[tuple[lis
         best = max(ranks, default=(0.0, 0, False, 0))
         (assigned[-best[-1]] if best[0] >= _OVERLAP else left).append(region)
     return [(parts, news[at]) for at, parts in assigned.items()], left
-
-
-def one_by_one(views: Views, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:
-    """Return corresponding operators of two regions: those of each code that occurs equally often in both, in order.
-
-    A region of a single operator corresponds to the operator with its code, if there is one.
-    """
-    codes = views[0].side.codes, views[1].side.codes
-    rows: list[dict[str, list[int]]] = [defaultdict(list), defaultdict(list)]
-    for side, own in enumerate((olds, news)):
-        for row in own:
-            rows[side][codes[side][row]].append(row)
-    alike = [(own, rows[1][code]) for code, own in rows[0].items() if len(own) == len(rows[1][code])]
-    return [couple for own, others in alike for couple in zip(own, others, strict=True)] if len(olds) > 1 else []
