@@ -9,7 +9,7 @@ for target in found.targets:
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,19 +21,20 @@ from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.solvers.groups import working
 from circletools.affinity.solvers.partitions import turns
 from circletools.cost.micro import micro_memory
+from circletools.edit.edit import ModelEdit
+from circletools.errors import CircleToolsError
 from circletools.findings import Finding, against
-from circletools.fit.missing import with_shapes
-from circletools.fit.naming import Naming, Source, composite_names
-from circletools.fit.needed import needed_subgraphs, refused_bodies
+from circletools.fit.naming import COMPOSITE, Naming, Source, composite_names, fewest_sources
 from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
 from circletools.fit.remedies import LARGE_WINDOW, is_consequence, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
-from circletools.fit.sources import fewest_sources
 from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, LazySequence, Misfit, Misfits, Obstacle, TargetFit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
-from circletools.model.model import Model
+from circletools.model.model import Model, open_model
 from circletools.origin.source import NOTHING
+from circletools.shapes.call import RefusedError
+from circletools.shapes.infer import Inference, Place, ShapesRefusedError
 from circletools.soundness.refusals import refusals
 from circletools.soundness.soundness import end_findings
 from circletools.soundness.windows import large_windows
@@ -265,3 +266,64 @@ def _cuts(subgraphs: Sequence[tuple[Graph, _Refusals]]) -> Cuts:
             tensors += int(crosses.sum())
             size_bytes += int(facts.values.bytes[crosses].sum())
     return Cuts(partitions, tensors, size_bytes)
+
+
+def needed_subgraphs(model: ModelGraph, refused: Sequence[_Refusals], table: Capability) -> list[int]:
+    """Return the subgraphs that run, in ascending order; `refused` holds the refused operators, by subgraph.
+
+    Subgraphs called only by supported composites, or only from omitted subgraphs, are omitted, unless the table
+    supports composites of any name: such a device runs their subgraphs.
+    """
+    facts = model.graphs
+    has_kernels = all("name" in form.options for form in table.forms(COMPOSITE))
+    if not has_kernels or not any(code.name == COMPOSITE for code in model.operator_codes):
+        return list(range(len(facts)))
+    callers: dict[int, list[tuple[int, int]]] = defaultdict(list)  # the callers of each subgraph
+    calls = ((called, (one.index, at)) for one in facts for at in one.callees for called in one.called([at]))
+    for called, place in calls:
+        callers[called].append(place)
+
+    def is_inside(place: tuple[int, int]) -> bool:
+        index, at = place
+        return index in inside or (refused[index][at] is None and facts[index].operators.code_names[at] == COMPOSITE)
+
+    inside: set[int] = set()
+    while more := [called for called in callers.keys() - inside if all(map(is_inside, callers[called]))]:
+        inside.update(more)
+    return [subgraph for subgraph in range(len(facts)) if subgraph not in inside]
+
+
+def refused_bodies(model: ModelGraph, refused: Sequence[_Refusals]) -> frozenset[int]:
+    """Return the comparators and reductions that only refused operators call, so that they change with their callers.
+
+    The body of a composite is not included: without the composite, its operators remain.
+    """
+    bodies = model.patterns if len(model) > 1 else frozenset[int]()
+    kept: set[int] = set()
+    for one in model.graphs if bodies else ():
+        for operator in one.callees:
+            refusal, code = refused[one.index][operator], one.operators.code_names[operator]
+            if refusal is None or not refusal.measured or code == COMPOSITE:
+                kept |= one.called([operator])
+    return bodies - kept
+
+
+def with_shapes(model: Model) -> tuple[Model, set[Place]]:
+    """Return the model with inferred shapes for tensors without one, and the tensors whose values were inferred.
+
+    A shape that cannot be inferred stays empty.
+    """
+    whole, inference = model_graph(model), Inference(model, strict=True)
+    called = {index for callees in whole.callees.values() for index in callees}
+    try:
+        for graph in whole.graphs:
+            if graph.index not in called:
+                inputs = [tuple(graph.values.shapes.row(tensor).tolist()) for tensor in graph.inputs.tolist()]
+                inference.run(graph.index, [tuple(max(size, 1) for size in shape) for shape in inputs])
+        edit = ModelEdit(model)
+        for (index, tensor), shape in inference.found.shapes.items():
+            if shape and tensor >= 0 and not model.subgraphs[index].tensors[tensor].shape:
+                edit.set_shape(index, tensor, shape, None)
+        return open_model(edit.to_bytes()), set(inference.found.values)
+    except (CircleToolsError, ShapesRefusedError, RefusedError):
+        return model, set()

@@ -120,7 +120,10 @@ def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) 
     elsewhere = [one for one in verdict.operators if one.operator is None and one.device not in ("", judge.device)]
     unplaced = {one.code for one in elsewhere if one.code}
     left = sum(not is_taken for is_taken in taken.values())
-    outcome = _verdict(verdict, not left and not unplaced)
+    takes_all = verdict.status == "ok" and not left and not unplaced
+    outcome: Verdict = "resident" if takes_all else "not_resident"
+    if verdict.status in ("timeout", "memory"):
+        outcome = "not_known"
     table = {(one.subgraph, one.operator): one for one in target.misfits}
     misfits = {one: table.get((one.subgraph or 0, one.operator or 0)) for one in taken}
     if judge.explains:
@@ -138,9 +141,3 @@ def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) 
     if not found and {outcome, target.verdict} == {"resident", "not_resident"}:
         found.append(Disagreement(None, None, target.verdict == "resident", ""))
     return Asked(answer.program, answer.version, outcome, " ".join(verdict.words.split()), tuple(found), left)
-
-
-def _verdict(verdict: runtimes.Verdict, takes_all: bool) -> Verdict:
-    if verdict.status in ("timeout", "memory"):
-        return "not_known"
-    return "resident" if verdict.status == "ok" and takes_all else "not_resident"

@@ -79,9 +79,7 @@ def _tables(names: Sequence[str]) -> dict[str, Capability]:
     return tables
 
 
-@cache
-def _shipped(name: str) -> Capability:
-    return load_capability(name)
+_shipped = cache(load_capability)
 
 
 def _targets(document: Mapping[str, Any]) -> dict[str, Known]:

@@ -14,8 +14,7 @@ from circletools.numerics.request import CompareRequest
 from circletools.numerics.results import Cell, Difference, changes_kind, difference, joined
 from circletools.numerics.running import Known, NotRunError, Runner, Task
 from circletools.numerics.subject import Region, Subject, real_constants
-from circletools.runtimes.comparison import same
-from circletools.runtimes.protocol import Array
+from circletools.runtimes.protocol import Array, same
 from circletools.wording import numbered
 
 # --- differences that rounding explains. Any larger difference is a fault -------------------------------------

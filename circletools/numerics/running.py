@@ -18,8 +18,7 @@ from circletools.numerics.subject import NO_REGION, Region, Subject
 from circletools.origin.tags import tags_of
 from circletools.origin.tracking.models import track_models
 from circletools.origin.tracking.tracker import is_same_network
-from circletools.runtimes.comparison import same
-from circletools.runtimes.protocol import Array
+from circletools.runtimes.protocol import Array, same
 from circletools.runtimes.worker import Worker
 from circletools.storage.files import Part, view
 

@@ -20,9 +20,8 @@ from circletools.graph.resources import Resources
 from circletools.model.model import open_model
 from circletools.parts.compare import SplitFiles, check_files, open_split
 from circletools.parts.package import MANIFEST
-from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.protocol import Array
+from circletools.runtimes.protocol import Array, same
 from circletools.runtimes.worker import Worker
 from circletools.storage.files import write
 from circletools.wording import Attributes

@@ -1,23 +1,41 @@
 """LiteRT's interpreter, with its default delegate XNNPACK or with its own kernels alone.
 
 XNNPACK fuses operators, so its results change where a model is split; the variants `builtin` and `reference` compute
-operators one by one. Importing this module imports the runtime, which is an optional package.
+operators one by one. The profiler has only a C interface (litert/c/litert_profiler.h, litert_compiled_model.h).
+Importing this module imports the runtime, which is an optional package.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from collections.abc import Sequence
+from ctypes import (
+    CDLL,
+    CFUNCTYPE,
+    Structure,
+    byref,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    create_string_buffer,
+    memmove,
+)
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from circletools.runtimes.inputs import filled, make_input
-from circletools.runtimes.litert_c import Profiled
 from circletools.runtimes.plan import nodes, placed, plans
 from circletools.runtimes.protocol import Array, Make, Placed, Recorded, RefusedError, Request, Verdict
 
@@ -114,3 +132,160 @@ def _interpreter(request: Request) -> Any:
 def _refused(error: Exception | str) -> RefusedError:
     text = str(error).strip()
     return RefusedError(text, nodes(text))
+
+
+_KERNELS = {"xnnpack": 0, "reference": 1, "builtin": 2}
+"""The kernel mode for each variant."""
+
+_CPU = c_int(1)
+_WRITE = c_int(1)
+_DTYPES = {1: "float32", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 8: "complex64", 9: "int8"}
+_DTYPES |= {10: "float16", 11: "float64", 12: "complex128", 13: "uint64", 16: "uint32", 17: "uint16"}
+"""NumPy's names for the members of TfLiteType, whose numbers LiteRtElementType uses too."""
+
+_MOST_DIMENSIONS = 8
+_NO_DELETER = CFUNCTYPE(None, c_void_p)(lambda _: None)
+
+
+class _TensorType(Structure):
+    """`LiteRtRankedTensorType`: element type, rank with a flag for strides, dimensions; with padding."""
+
+    _fields_ = (
+        ("element_type", c_int),
+        ("rank", c_uint32),
+        ("dimensions", c_int32 * _MOST_DIMENSIONS),
+        ("strides", c_uint32 * 128),
+    )
+
+
+class _Event(Structure):
+    """`ProfiledEventData` of litert/c/litert_profiler_event.h."""
+
+    _fields_ = (
+        ("tag", c_char_p),
+        ("event_type", c_uint64),
+        ("start_timestamp_us", c_uint64),
+        ("elapsed_time_us", c_uint64),
+        ("begin_mem_usage", c_uint64 * 3),
+        ("end_mem_usage", c_uint64 * 3),
+        ("event_metadata1", c_uint64),
+        ("event_metadata2", c_uint64),
+        ("event_source", c_uint64),
+    )
+
+
+class LiteRt:
+    """The library. Calls that fail raise RefusedError."""
+
+    def __init__(self) -> None:
+        spec = importlib.util.find_spec("ai_edge_litert")
+        if spec is None or spec.submodule_search_locations is None:
+            raise ModuleNotFoundError("ai_edge_litert is not installed")
+        folder = Path(spec.submodule_search_locations[0])
+        self._library = CDLL(str(next(folder.glob("*LiteRt.*"))))
+        self._kept: list[object] = []
+
+    def __call__(self, name: str, *arguments: object) -> None:
+        """Call a function; its name is given without `LiteRt`."""
+        status = getattr(self._library, f"LiteRt{name}")(*arguments)
+        if status:
+            raise RefusedError(f"LiteRt{name} fails with status {status}")
+
+    def make(self, name: str, *arguments: object) -> c_void_p:
+        """Call a function that returns a handle through its last argument."""
+        handle = c_void_p()
+        self(name, *arguments, byref(handle))
+        return handle
+
+    def add_options(self, options: c_void_p, identifier: bytes, text: bytes) -> None:
+        """Add options of one kind, encoded as TOML text, as the library itself does."""
+        self._kept.append(create_string_buffer(text))
+        self("AddOpaqueOptions", options, self.make("CreateOpaqueOptions", identifier, self._kept[-1], _NO_DELETER))
+
+
+class Profiled:
+    """The first signature of a model, compiled by LiteRT with the profiler on."""
+
+    def __init__(self, model: str, variant: str) -> None:
+        """Compile the model. Raises RefusedError."""
+        self.lite = lite = LiteRt()
+        environment = lite.make("CreateEnvironment", c_int(0), None)
+        loaded = lite.make("CreateModelFromFile", environment, model.encode())
+        options = lite.make("CreateOptions")
+        lite("SetOptionsHardwareAccelerators", options, _CPU)
+        lite.add_options(options, b"runtime_options_string", b"enable_profiling = true\n")
+        lite.add_options(options, b"xnnpack", b"kernel_mode = %d\nnum_threads = 1\n" % _KERNELS[variant])
+        self.compiled = lite.make("CreateCompiledModel", environment, loaded, options)
+        self.profiler = lite.make("CompiledModelGetProfiler", self.compiled)
+        self._ends = [_buffers(lite, environment, loaded, self.compiled, kind) for kind in ("Input", "Output")]
+
+    def events(self, given: Sequence[Sequence[Array]] | None, make: Make, runs: int) -> list[dict[str, Any]]:
+        """Run the model, and return the recorded events. Raises RefusedError.
+
+        Run `n` uses the inputs `given[n]`, cyclically; without `given`, inputs are generated.
+        """
+        lite, inputs = self.lite, self._ends[0]
+        sets = given or [[make(place, dtype, shape) for place, (_, dtype, shape) in enumerate(inputs)]]
+        arguments: list[object] = []
+        for some in self._ends:
+            arguments += c_size_t(len(some)), (c_void_p * len(some))(*(buffer.value for buffer, _, _ in some))
+        lite("StartProfiler", self.profiler)
+        for run in range(runs):
+            if run == 0 or len(sets) > 1:
+                _fill(lite, inputs, sets[run % len(sets)])
+            lite("RunCompiledModel", self.compiled, c_size_t(0), *arguments)
+        lite("StopProfiler", self.profiler)
+        count = c_int()
+        lite("GetNumProfilerEvents", self.profiler, byref(count))
+        events = (_Event * count.value)()
+        lite("GetProfilerEvents", self.profiler, count, events)
+        return [_fields(event) for event in events]
+
+
+def _fields(event: Any) -> dict[str, Any]:
+    found = {name: getattr(event, name) for name, _ in _Event._fields_}
+    found["tag"] = event.tag.decode("utf-8", "backslashreplace")
+    found["event_type"] = event.event_type & 0xFFFFFFFF
+    for name in ("begin_mem_usage", "end_mem_usage"):
+        found[name] = list(found[name])
+    del found["event_source"]
+    return found
+
+
+_Buffer = tuple[c_void_p, np.dtype[Any], tuple[int, ...]]
+
+
+def _buffers(lite: LiteRt, environment: c_void_p, model: c_void_p, compiled: c_void_p, kind: str) -> list[_Buffer]:
+    """Return a zero-filled buffer for each input or output of the model, with its type and shape."""
+    graph = lite.make("GetModelSubgraph", model, c_size_t(0))
+    count = c_size_t()
+    lite(f"GetNumSubgraph{kind}s", graph, byref(count))
+    found = []
+    for position in range(count.value):
+        tensor = lite.make(f"GetSubgraph{kind}", graph, c_size_t(position))
+        tensor_type = _TensorType()
+        lite("GetRankedTensorType", tensor, byref(tensor_type))
+        rank = tensor_type.rank & 0x7F
+        for at in range(rank):  # a dynamic dimension counts as 1, which is what converters write for the interpreter
+            tensor_type.dimensions[at] = max(1, tensor_type.dimensions[at])
+        needs = lite.make(f"GetCompiledModel{kind}BufferRequirements", compiled, c_size_t(0), c_size_t(position))
+        buffer = lite.make("CreateManagedTensorBufferFromRequirements", environment, byref(tensor_type), needs)
+        if tensor_type.element_type not in _DTYPES:
+            raise RefusedError(f"{kind.lower()} {position} has element type {tensor_type.element_type}")
+        dtype = np.dtype(_DTYPES[tensor_type.element_type])
+        found.append((buffer, dtype, tuple(tensor_type.dimensions[:rank])))
+    return found
+
+
+def _fill(lite: LiteRt, buffers: Sequence[_Buffer], values: Sequence[Array]) -> None:
+    """Copy values to buffers. Raises RefusedError if the sizes differ."""
+    if len(values) != len(buffers):
+        raise RefusedError(f"the number of inputs is {len(buffers)}, not {len(values)}")
+    for position, ((buffer, dtype, shape), value) in enumerate(zip(buffers, values, strict=True)):
+        size, place = c_size_t(), c_void_p()
+        lite("GetTensorBufferSize", buffer, byref(size))
+        if value.nbytes > size.value:
+            raise RefusedError(f"input {position} is {dtype} of shape {shape}, not {value.dtype} of {value.shape}")
+        lite("LockTensorBuffer", buffer, byref(place), _WRITE)
+        memmove(place, np.ascontiguousarray(value).ctypes.data, value.nbytes)
+        lite("UnlockTensorBuffer", buffer)

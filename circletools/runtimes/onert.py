@@ -1,26 +1,29 @@
-"""Load and compile models with onert, and run them with inputs and outputs that the caller binds.
+"""Load and compile models with onert's C interface (`nnfw.h`), and run them with bound inputs and outputs.
 
-Importing this module loads the runtime's library, which comes with an optional package.
+onert's Python session lets the runtime allocate the outputs, and then returns buffers that the runtime keeps using;
+`allocate_outputs` and `allocated` make the same calls. Importing this module loads the runtime's library, which
+comes with an optional package.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import re
 import sys
 from collections.abc import Sequence
+from ctypes import CDLL, Structure, byref, c_char, c_int, c_int32, c_size_t, c_uint32, c_void_p
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from time import perf_counter
+from typing import Any, Final
 
 import numpy as np
 
 from circletools.runtimes.child import run_with
-from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import filled, make_input
-from circletools.runtimes.onert_c import CAN_ALLOCATE, Bound, Session, StatusError, TensorInfo
 from circletools.runtimes.protocol import (
     Array,
     Make,
@@ -31,8 +34,118 @@ from circletools.runtimes.protocol import (
     Verdict,
     mark,
     printed,
+    same,
     words_of,
 )
+
+_STATUS: Final = (
+    "NO_ERROR",
+    "ERROR",
+    "UNEXPECTED_NULL",
+    "INVALID_STATE",
+    "OUT_OF_MEMORY",
+    "INSUFFICIENT_OUTPUT_SIZE",
+    "DEPRECATED_API",
+)
+_DTYPES = ("float32", "int32", "uint8", "bool", "uint8", "int64", "int8", "int16")
+"""The dtype of each `NNFW_TYPE`; the first uint8 is the quantized one."""
+
+Bound = ctypes.Array[c_char]
+
+
+class TensorInfo(Structure):
+    """`nnfw_tensorinfo` with extra room: the runtime writes `rank` dimensions, although the struct holds only 6."""
+
+    _fields_ = (("dtype", c_int32), ("rank", c_int32), ("dims", c_int32 * 32))
+
+    def shape(self) -> tuple[int, ...]:
+        """Return the dimensions, with -1 for dynamic ones."""
+        return tuple(self.dims[: self.rank])
+
+    def numpy(self) -> np.dtype[Any]:
+        """Return the dtype. Raises KeyError for a type outside `_DTYPES`."""
+        return np.dtype(dict(enumerate(_DTYPES))[self.dtype])
+
+
+class StatusError(Exception):
+    """A call did not return NNFW_STATUS_NO_ERROR."""
+
+    def __init__(self, function: str, status: int) -> None:
+        self.name = dict(enumerate(_STATUS)).get(status, str(status))
+        super().__init__(f"nnfw_{function}: {self.name}")
+
+
+# These are not part of the C interface, but the library exports them and the Python package calls them.
+_GET_OUTPUT = "_Z15nnfw_get_outputP12nnfw_sessionjP15nnfw_tensorinfoPPKv"
+_INTERNAL_OUTPUT_ALLOC = 1
+
+
+def _open_library() -> CDLL:
+    # The package is only located, not imported, since an import would load a second copy of the library.
+    spec = importlib.util.find_spec("onert")
+    if spec is None or spec.submodule_search_locations is None:
+        raise ModuleNotFoundError("onert is not installed")
+    return CDLL(str(Path(spec.submodule_search_locations[0]) / "native" / "libonert.so"))
+
+
+_LIBRARY = _open_library()
+CAN_ALLOCATE: Final = hasattr(_LIBRARY, _GET_OUTPUT)
+
+
+class Session:
+    """One `nnfw_session`; bound buffers stay alive as long as the session.
+
+    After `prepare` has failed, a session can only be closed; any other call crashes.
+    """
+
+    def __init__(self) -> None:
+        self._handle = c_void_p()
+        self._bound: list[object] = []
+        self._check("create_session", byref(self._handle))
+
+    def __call__(self, name: str, *arguments: object) -> None:
+        """Call a function of the session; its name is given without `nnfw_`. Raises StatusError."""
+        self._check(name, self._handle, *arguments)
+
+    @staticmethod
+    def _check(name: str, *arguments: object) -> None:
+        status = getattr(_LIBRARY, name if name == _GET_OUTPUT else f"nnfw_{name}")(*arguments)
+        if status:
+            raise StatusError(name, status)
+
+    def allocate_outputs(self) -> None:
+        """Let the runtime allocate the outputs; call this before `prepare`."""
+        self("set_prepare_config", c_int(_INTERNAL_OUTPUT_ALLOC), None)
+
+    def infos(self, side: str) -> list[TensorInfo]:
+        """Return the dtype and shape of each `input` or `output`; after a run, outputs have their actual shapes."""
+        count = c_uint32()
+        self(f"{side}_size", byref(count))
+        found = [TensorInfo() for _ in range(count.value)]
+        for position, info in enumerate(found):
+            self(f"{side}_tensorinfo", c_uint32(position), byref(info))
+        return found
+
+    def fix_shapes(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Set the shapes of the inputs; call this before `prepare`."""
+        for position, (info, shape) in enumerate(zip(self.infos("input"), shapes, strict=True)):
+            if info.shape() != shape:
+                info.rank = len(shape)
+                info.dims[: len(shape)] = shape
+                self("set_input_tensorinfo", c_uint32(position), byref(info))
+
+    def bind(self, side: str, position: int, dtype: int, memory: Bound, size: int | None = None) -> None:
+        """Bind memory, or its first `size` bytes, to an `input` or `output`; inputs must be filled for every run."""
+        self._bound.append(memory)
+        length = c_size_t(len(memory) if size is None else size)
+        self(f"set_{side}", c_uint32(position), c_int(dtype), memory, length)
+
+    def allocated(self, position: int) -> tuple[TensorInfo, int]:
+        """Return the dtype, shape and address of an output that the runtime allocated."""
+        info, address = TensorInfo(), c_void_p()
+        self(_GET_OUTPUT, c_uint32(position), byref(info), byref(address))
+        return info, address.value or 0
+
 
 FAILURES = (StatusError, KeyError, ValueError, RefusedError)
 
@@ -45,7 +158,7 @@ _FEWEST_BYTES = 4  # so many such bytes are unlikely to be values
 _OPERATION = re.compile(r"Unsupported operation: (\w+)|NYI for operation '(\w+)'")
 
 
-def bind_outputs(session: Session) -> list[Bound]:
+def _bind_outputs(session: Session) -> list[Bound]:
     """Bind sufficiently large output buffers, and return them."""
     buffers: list[Bound] = []
     for position, info in enumerate(session.infos("output")):
@@ -55,18 +168,6 @@ def bind_outputs(session: Session) -> list[Bound]:
         buffers.append((ctypes.c_char * size).from_buffer(bytearray(_UNWRITTEN * size)))
         session.bind("output", position, info.dtype, buffers[-1])
     return buffers
-
-
-def results(session: Session, buffers: Sequence[Bound]) -> list[Array]:
-    """Return the outputs, after the run."""
-    ends = zip(session.infos("output"), buffers, strict=True)
-    return [_array(info, memoryview(buffer)[: _size(info)].tobytes()) for info, buffer in ends]
-
-
-def _allocated(session: Session) -> list[Array]:
-    """Return, after the run, the outputs that the runtime allocated."""
-    ends = map(session.allocated, range(len(session.infos("output"))))
-    return [_array(info, ctypes.string_at(address, _size(info))) for info, address in ends]
 
 
 def _size(info: TensorInfo) -> int:
@@ -157,7 +258,7 @@ class Running:
         self._bound = [(ctypes.c_char * max(1, value.nbytes))() for value in self.inputs]
         for place, (info, buffer, value) in enumerate(zip(infos, self._bound, self.inputs, strict=True)):
             session.bind("input", place, info.dtype, buffer, value.nbytes)
-        self._buffers = None if allocate else bind_outputs(session)
+        self._buffers = None if allocate else _bind_outputs(session)
 
     def feed(self, inputs: Sequence[Array]) -> None:
         for buffer, value in zip(self._bound, inputs, strict=True):
@@ -169,9 +270,12 @@ class Running:
         self._session("run")
 
     def fetch(self) -> list[Array]:
+        infos = self._session.infos("output")
         if self._buffers is None:
-            return _allocated(self._session)
-        found = results(self._session, self._buffers)
+            ends = map(self._session.allocated, range(len(infos)))
+            return [_array(info, ctypes.string_at(address, _size(info))) for info, address in ends]
+        pairs = zip(infos, self._buffers, strict=True)
+        found = [_array(info, memoryview(buffer)[: _size(info)].tobytes()) for info, buffer in pairs]
         for place, (array, buffer) in enumerate(zip(found, self._buffers, strict=True)):
             few = (
                 array.nbytes >= _FEWEST_BYTES

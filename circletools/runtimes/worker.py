@@ -118,25 +118,20 @@ class Worker:
             return replace(found, data=Path(found.file).read_bytes(), file="")
         if isinstance(found, Recorded):
             return replace(found, failure=self._failure(found.failure))
-        assert isinstance(found, Verdict)
-        return Recorded(b"", failure=self._failure(found.words))
+        return Recorded(b"", failure=self._failure(_words(found)))
 
     def measure(self, request: ChainsRequest) -> Timed:
         """Measure the time of chains, whose programs must be installed in this worker's Python."""
         largest = max((step.model for chain in request.chains for step in chain), key=os.path.getsize)
         found = self._ask(request, Path(largest))
-        if isinstance(found, Timed):
-            return found
-        assert isinstance(found, Verdict)
-        words = found.words.removeprefix(f"{self.runtime} ")  # the error names only one of the programs
-        return Timed([], self._failure(words))
+        # The error names only one of the programs.
+        return found if isinstance(found, Timed) else Timed([], self._failure(_words(found, f"{self.runtime} ")))
 
     def _run(self, request: Request) -> Answer:
         found = self._ask(request, Path(request.model))
-        if isinstance(found, Verdict):
-            return Answer([], [], found.words)
-        assert isinstance(found, Answer)
-        return Answer([], [], self._failure(found.failure)) if found.failure else found
+        if isinstance(found, Answer):
+            return Answer([], [], self._failure(found.failure)) if found.failure else found
+        return Answer([], [], _words(found))
 
     def _failure(self, words: str) -> str:
         """Return a program's error and the last line that it printed, as one line; empty if there is neither."""
@@ -160,7 +155,10 @@ class Worker:
 
     def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Recorded | Timed | Verdict:
         """Return the child's answer, or a verdict if it gives none."""
-        self._raise_limit_for(model)
+        size = model.stat().st_size if model.is_file() else 0
+        if 2 * size > self._room:  # restart the child with a higher limit
+            self._stop()
+            self._room = 4 * size
         try:
             connection = self._connection or self._start()
             self._printed.truncate(0)
@@ -184,13 +182,6 @@ class Worker:
         name = f" ({signal.Signals(-status).name})" if -status in set(signal.Signals) else ""
         text = f"signal {-status}{name}" if status < 0 else f"status {status}"
         return Verdict(kind, f"{self.runtime} ended with {text}")
-
-    def _raise_limit_for(self, model: Path) -> None:
-        """Restart the child with a higher limit if a model is much larger than earlier ones."""
-        size = model.stat().st_size if model.is_file() else 0
-        if 2 * size > self._room:
-            self._stop()
-            self._room = 4 * size
 
     def _start(self) -> Connection:
         ours, theirs = Pipe()
@@ -247,3 +238,8 @@ class Worker:
                 status = self._process.wait()
         self._process = self._connection = None
         return status
+
+
+def _words(found: object, prefix: str = "") -> str:
+    assert isinstance(found, Verdict)
+    return found.words.removeprefix(prefix)

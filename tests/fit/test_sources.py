@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from circletools.fit.naming import Source
-from circletools.fit.sources import fewest_sources
+from circletools.fit.naming import Source, fewest_sources
 
 A, B, C, D = ((number, name) for number, name in enumerate("abcd"))
 

@@ -23,8 +23,7 @@ from circletools.model.model import Model
 from circletools.model.verify import is_dangling
 from circletools.parts.extract import select
 from circletools.parts.whole import read_whole
-from circletools.runtimes.comparison import same
-from circletools.runtimes.protocol import Array
+from circletools.runtimes.protocol import Array, same
 from circletools.runtimes.worker import Worker
 
 RUNTIMES = {"tflite": "litert:builtin", "circle": "onert"}

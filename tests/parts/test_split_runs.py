@@ -15,7 +15,7 @@ from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split
 from circletools.parts.package import MANIFEST
 from circletools.parts.verify import compare_runs
-from circletools.runtimes.comparison import same
+from circletools.runtimes.protocol import same
 from circletools.runtimes.worker import Worker
 from tests.kit.build import Build, Graph
 from tests.kit.outputs_support import fixed

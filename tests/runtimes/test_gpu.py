@@ -13,11 +13,10 @@ import pytest
 
 from circletools.errors import UsageError
 from circletools.runtimes.child import run_with
-from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.plan import Plan, Step
 from circletools.runtimes.programs import variable
-from circletools.runtimes.protocol import NoDeviceError, Placed, RefusedError, Request
+from circletools.runtimes.protocol import NoDeviceError, Placed, RefusedError, Request, same
 from circletools.runtimes.worker import Worker
 from tests.kit.fake_programs import printing_to
 from tests.kit.presence import need

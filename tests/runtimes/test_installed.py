@@ -11,10 +11,9 @@ import pytest
 import circletools as ct
 from circletools.asking import operators_of
 from circletools.graph.build import model_graph
-from circletools.runtimes.comparison import same
 from circletools.runtimes.operators import Operators, located
 from circletools.runtimes.programs import PROGRAMS
-from circletools.runtimes.protocol import Verdict
+from circletools.runtimes.protocol import Verdict, same
 from circletools.runtimes.worker import Worker
 from tests.kit.presence import need
 from tests.kit.support import TESTDATA

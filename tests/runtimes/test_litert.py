@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from circletools.runtimes.child import run_with, serve
-from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.plan import Plan, Step
-from circletools.runtimes.protocol import Array, Missing, Placed, Ready, RefusedError, Request, Verdict
+from circletools.runtimes.protocol import Array, Missing, Placed, Ready, RefusedError, Request, Verdict, same
 from tests.kit.fake_programs import adapter
 
 NAMES = ("ai_edge_litert", "ai_edge_litert.interpreter")

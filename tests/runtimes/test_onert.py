@@ -111,7 +111,7 @@ def onert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return Library([], [])
 
     monkeypatch.setattr(ctypes, "CDLL", opened)
-    names = ("onert", "circletools.runtimes.onert", "circletools.runtimes.onert_c")
+    names = ("onert", "circletools.runtimes.onert")
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
     yield importlib.import_module("circletools.runtimes.onert")
@@ -121,7 +121,7 @@ def onert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def use(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    module: ModuleType = sys.modules["circletools.runtimes.onert_c"]
+    module: ModuleType = sys.modules["circletools.runtimes.onert"]
     monkeypatch.setattr(module, "_LIBRARY", library)
 
 
@@ -222,7 +222,7 @@ def test_why_a_model_does_not_load_is_what_was_printed(
 
 
 def test_without_the_package_there_is_no_module(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    load = sys.modules[onert.Session.__module__]._load
+    load = onert._open_library
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ModuleNotFoundError, match="onert is not installed"):
         load()

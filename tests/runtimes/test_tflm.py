@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from circletools.runtimes.child import run_with
-from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.protocol import Array, Placed, RefusedError, Request, Verdict
+from circletools.runtimes.protocol import Array, Placed, RefusedError, Request, Verdict, same
 from tests.kit.fake_programs import adapter, printing_to
 
 FLOAT = np.dtype(np.float32)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from circletools.errors import UsageError
-from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
+from circletools.runtimes.protocol import same
 from circletools.runtimes.worker import Worker
 
 LITERT = """

@@ -12,7 +12,7 @@ from ctypes import byref, c_char_p
 
 import numpy as np
 
-from circletools.runtimes.litert_c import Profiled
+from circletools.runtimes.litert import Profiled
 
 OPERATOR = 1 << 1
 DELEGATE_PROFILED_OPERATOR = 1 << 3
