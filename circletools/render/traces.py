@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator
 from dataclasses import asdict
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from circletools.render.table import number_columns, table_csv, table_text
-from circletools.trace.nnapi import summaries
+from circletools.render.trace_runs import (
+    WHOLE,
+    Document,
+    clock_json,
+    executions_json,
+    runs_json,
+    shares_json,
+    summary,
+)
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES, SUBPHASES
-from circletools.trace.nnapi.summaries import WHOLE
-from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
-from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Share
+from circletools.trace.nnapi.timeline import APP_PHASES, run_of
 from circletools.wording import SCHEMA_VERSION, counted, milliseconds
 
-Document = dict[str, Any]
 By = Literal["bucket", "function"]
 
 
@@ -42,27 +47,27 @@ def trace_json(
     if by != "function":
         cut = sum(run.partial for run in analysis.runs)
         whole = [run.index for run in analysis.runs if not run.partial or cut == len(analysis.runs)]
-        document["all_runs"] = {"count": len(whole), "cut_short": cut} | _clock_json(analysis.run_clock.shares(whole))
+        document["all_runs"] = {"count": len(whole), "cut_short": cut} | clock_json(analysis.run_clock.shares(whole))
         document["models"] = _models_json(analysis)
-        found, alike = (
-            summaries.summarise_executions(analysis.executions),
-            len({one.name for one in analysis.runs}) < 2,
-        )
+        alike = len({one.name for one in analysis.runs}) < 2
         document["all_executions"] = {
             "by": sorted({one.kind for one in analysis.executions}),
-            **_summary_json(found, alike),
-            "wall_clock": _shares_json(analysis.wall_clock.shares()),
+            **executions_json(analysis.executions, alike=alike),
+            "wall_clock": shares_json(analysis.wall_clock.shares()),
         }
-        runs = map(_run_json, summaries.run_summaries(analysis))
+        runs = runs_json(analysis)
         document["runs"] = runs if stream else list(runs)
-        pairs = summaries.driver_summaries(analysis)
-        document["driver_executions"] = [{"by": way, **asdict(summary)} for way, summary in pairs]
+        document["driver_executions"] = [
+            {"by": way, **times}
+            for way, (starts, ends) in analysis.driver.of_driver().items()
+            if (times := summary((ends - starts).tolist()))
+        ]
         if per_execution:
             each = enumerate(analysis.executions)
             executions = (
                 dict(zip(("run", "app_phase"), run_of(one.segment), strict=True))
                 | {name: getattr(one, name) for name in ("process", "kind", "start_ns", "elapsed_ns")}
-                | {"wall_clock": _shares_json(analysis.wall_clock.shares([place]))}
+                | {"wall_clock": shares_json(analysis.wall_clock.shares([place]))}
                 for place, one in each
             )
             document["executions"] = executions if stream else list(executions)
@@ -87,51 +92,9 @@ def _models_json(analysis: Analysis) -> list[Document]:
     order = np.argsort(of, kind="stable")
     places = np.split(order, np.searchsorted(of[order], range(1, len(groups) + 1)))[1:]
     return [
-        {"name": name, "partial": partial, "runs": asdict(times)}
-        | {"executions": _summary_json(summaries.summarise_executions(analysis.executions.only(some)))}
+        {"name": name, "partial": partial, "runs": summary(elapsed[chosen].tolist())}
+        | {"executions": executions_json(analysis.executions.only(some))}
         for ((name, partial), chosen), some in zip(groups.items(), places, strict=True)
-        for times in (summaries.summarise(elapsed[chosen].tolist()),)
-        if times
-    ]
-
-
-def _run_json(summary: summaries.RunSummary) -> Document:
-    run = summary.run or Run(-1, -1, "", -1, -1)
-    return {
-        **{name: getattr(run, name) for name in ("index", "process", "name", "start_ns", "partial")},
-        **_clock_json(summary.shares),
-        "parts": [
-            {"app_phase": part.app_phase, "covered_ns": part.table.covered_ns, "buckets": part.table.to_rows()}
-            | {"executions": _summary_json(part.executions), "wall_clock": _shares_json(part.shares)}
-            for part in summary.parts
-        ],
-    }
-
-
-def _summary_json(summary: summaries.ExecutionSummary | None, alike: bool = True) -> Document:
-    """Return the times of executions; if several are `alike`, add the first time and the median of the others."""
-    if summary is None:
-        return {"count": 0}
-    document: Document = {name: getattr(summary.times, name) for name in summary.times.__slots__}
-    if alike and summary.rest_median_ns is not None:
-        document |= {"first_ns": summary.first_ns, "rest_median_ns": summary.rest_median_ns}
-    return document | {"most_at_once": summary.most_at_once}
-
-
-def _clock_json(shares: Sequence[Share]) -> Document:
-    return {"elapsed_ns": sum(share.self_ns for share in shares), "wall_clock": _shares_json(shares)}
-
-
-def _shares_json(shares: Iterable[Share]) -> list[Document]:
-    return [
-        {
-            "layer": layer,
-            "phase": phase,
-            "driver_process": None if process == OWN_PROCESS else process,
-            "self_ns": self_ns,
-            "inclusive_ns": inclusive_ns,
-        }
-        for layer, phase, process, self_ns, inclusive_ns in sorted(shares)
     ]
 
 

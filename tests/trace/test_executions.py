@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from circletools.trace.nnapi.summaries import Summary, most_at_once, summarise
+from circletools.render.trace_runs import summary
 from circletools.trace.nnapi.timeline import run_of
 from tests.kit.trace_support import US, codes, own, read
 
 
 def test_summaries() -> None:
-    assert summarise([]) is None
-    assert summarise(range(1, 11)) == Summary(count=10, total_ns=55, min_ns=1, median_ns=5, p90_ns=9, max_ns=10)
-    assert summarise([7]) == Summary(count=1, total_ns=7, min_ns=7, median_ns=7, p90_ns=7, max_ns=7)
-    assert most_at_once(np.array([0, 10, 20]), np.array([10, 20, 30])) == 1
-    assert most_at_once(np.array([0, 9, 9]), np.array([10, 20, 30])) == 3
+    assert summary([]) == {}
+    assert list(summary(range(1, 11)).values()) == [10, 55, 1, 5, 9, 10]
+    assert list(summary([7]).values()) == [1, 7, 7, 7, 7, 7]
 
 
 def test_executions_of_a_process_are_paired_in_order() -> None:

@@ -9,7 +9,7 @@ from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.automaton import Contexts
 from circletools.trace.nnapi.statistics import Table
-from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Windows, Work, wall_clocks
+from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Windows, wall_clocks
 from circletools.trace.sources.wire import field_bytes, field_number
 from tests.kit.trace_support import US, Ev, inclusive, own, read
 
@@ -165,7 +165,7 @@ def test_how_long_executions_may_take_together() -> None:
     def told(*ends: int) -> list[tuple[str, int, int]]:
         starts, stops = np.full(len(ends), 7), np.array([7 + end for end in ends], np.int64)
         windows = Windows(starts, stops, np.arange(len(ends)), "LR", "PE")
-        found = wall_clocks(Work(Contexts()), [windows], [1], "name")[0].shares()
+        found = wall_clocks([], Contexts(), [windows], [1], "name")[0].shares()
         return [(one.layer, one.self_ns, one.inclusive_ns) for one in found]
 
     half = 1 << 61

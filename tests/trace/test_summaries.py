@@ -5,25 +5,19 @@ from __future__ import annotations
 import math
 import statistics as plain
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from circletools.render.trace_runs import WHOLE, executions_json, runs_json, summary
+from circletools.render.traces import trace_json
 from circletools.trace.nnapi import statistics
 from circletools.trace.nnapi.executions import ExecutionColumns
-from circletools.trace.nnapi.statistics import Intervals, pieces
-from circletools.trace.nnapi.summaries import (
-    WHOLE,
-    ExecutionSummary,
-    Summary,
-    driver_summaries,
-    most_at_once,
-    run_summaries,
-    summarise,
-    summarise_executions,
-)
+from circletools.trace.nnapi.machine import Intervals
+from circletools.trace.nnapi.statistics import pieces
 from circletools.trace.nnapi.timeline import APP_PHASES
 from tests.kit.trace_support import US, read
 
@@ -72,14 +66,14 @@ def test_pieces_of_intervals(most: int, monkeypatch: pytest.MonkeyPatch) -> None
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40))
 def test_summaries_of_times(times: list[int]) -> None:
     ordered = sorted(times)
-    assert summarise(iter(times)) == Summary(
-        count=len(times),
-        total_ns=sum(times),
-        min_ns=min(times),
-        median_ns=math.floor(plain.median(times)),
-        p90_ns=next(time for at, time in enumerate(ordered, 1) if 10 * at >= 9 * len(times)),
-        max_ns=max(times),
-    )
+    assert summary(iter(times)) == {
+        "count": len(times),
+        "total_ns": sum(times),
+        "min_ns": min(times),
+        "median_ns": math.floor(plain.median(times)),
+        "p90_ns": next(time for at, time in enumerate(ordered, 1) if 10 * at >= 9 * len(times)),
+        "max_ns": max(times),
+    }
 
 
 def executions(pairs: Pairs) -> ExecutionColumns:
@@ -91,16 +85,14 @@ def executions(pairs: Pairs) -> ExecutionColumns:
 @given(PAIRS)
 def test_executions_at_once(pairs: Pairs) -> None:
     together = Counter(time for start, length in pairs for time in range(start, start + length))
-    found = executions(pairs)
-    assert most_at_once(found.starts, found.ends) == max(together.values(), default=1)
+    found = executions_json(executions(pairs))
+    assert found.get("most_at_once", 1) == max(together.values(), default=1)
 
 
 def test_summaries_of_executions() -> None:
-    assert summarise_executions(executions([])) is None
-    times = Summary(1, 3, 3, 3, 3, 3)
-    assert summarise_executions(executions([(0, 3)])) == ExecutionSummary(times, 3, None, 1)
-    times = Summary(3, 13, 2, 3, 8, 8)
-    assert summarise_executions(executions([(0, 8), (1, 3), (5, 2)])) == ExecutionSummary(times, 8, 2, 2)
+    assert executions_json(executions([])) == {"count": 0}
+    assert list(executions_json(executions([(0, 3)])).values()) == [1, 3, 3, 3, 3, 3, 1]
+    assert list(executions_json(executions([(0, 8), (1, 3), (5, 2)])).values()) == [3, 13, 2, 3, 8, 8, 8, 2, 2]
 
 
 COMPUTE = "[NN_LR_PE]ANeuralNetworksExecution_compute"
@@ -123,41 +115,37 @@ def test_summaries_of_runs() -> None:
                      60 T1 E
                      70 T1 B [NN_LA_PO]n
                      75 T1 E""")
-    outside, first, second = run_summaries(found)
-    assert [each.run and each.run.name for each in (outside, first, second)] == [None, "m", "n"]
-    parts = [
-        (part.app_phase, part.table.covered_ns // US, part.executions and part.executions.times.total_ns // US)
-        for each in (outside, first, second)
-        for part in each.parts
-    ]
-    assert parts == [
-        (WHOLE, 3, 3), (WHOLE, 50, 14), ("overall", 30, None), ("warm-up", 10, 7), ("benchmark", 10, 7),
-        (WHOLE, 5, None),
+    outside, first, second = runs_json(found)
+    assert [(each["index"], each["name"]) for each in (outside, first, second)] == [(-1, ""), (0, "m"), (1, "n")]
+    assert [part for each in (outside, first, second) for part in parts(each)] == [
+        (WHOLE, 3, 3), (WHOLE, 50, 14), ("overall", 30, 0), ("warm-up", 10, 7), ("benchmark", 10, 7), (WHOLE, 5, 0),
     ]  # fmt: skip
-    whole = first.parts[0].executions
-    assert whole is not None
-    assert (whole.first_ns // US, whole.rest_median_ns, whole.most_at_once) == (7, 3500, 1)
-    (only,) = run_summaries(read("10 T1 B [NN_LA_PO]n\n15 T1 E"))
-    assert [part.app_phase for part in only.parts] == [WHOLE]
+    whole = first["parts"][0]["executions"]
+    assert (whole["first_ns"] // US, whole["rest_median_ns"], whole["most_at_once"]) == (7, 3500, 1)
+    (only,) = runs_json(read("10 T1 B [NN_LA_PO]n\n15 T1 E"))
+    assert [part["app_phase"] for part in only["parts"]] == [WHOLE]
+
+
+def parts(run: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """Return each part's phase, its time in marks, and that of its executions."""
+    return [
+        (one["app_phase"], one["covered_ns"] // US, one["executions"].get("total_ns", 0) // US)
+        for one in run["parts"]
+    ]
 
 
 def test_time_outside_of_runs_is_told_if_there_is_some() -> None:
     zero = read(f"5 T1 B {COMPUTE}\n5 T1 E\n10 T1 B [NN_LA_PO]n\n15 T1 E")
-    assert [(each.run is None, [part.table.covered_ns for part in each.parts]) for each in run_summaries(zero)] == [
-        (True, [0]), (False, [5 * US])
-    ]  # fmt: skip
-    assert list(run_summaries(read("5 T1 B x\n6 T1 E"))) == []
+    assert [(each["index"], parts(each)) for each in runs_json(zero)] == [(-1, [(WHOLE, 0, 0)]), (0, [(WHOLE, 5, 0)])]
+    assert list(runs_json(read("5 T1 B x\n6 T1 E"))) == []
 
 
 def test_two_phases_of_a_run_are_shown() -> None:
-    found = read("10 T1 B [NN_LA_PO]n\n12 T1 B [NN_LA_PBM]b\n15 T1 E\n15 T1 E")
-    (only,) = run_summaries(found)
-    assert [(part.app_phase, part.table.covered_ns) for part in only.parts] == [
-        (WHOLE, 5 * US), (APP_PHASES[0], 2 * US), (APP_PHASES[2], 3 * US)
-    ]  # fmt: skip
+    (only,) = runs_json(read("10 T1 B [NN_LA_PO]n\n12 T1 B [NN_LA_PBM]b\n15 T1 E\n15 T1 E"))
+    assert parts(only) == [(WHOLE, 5, 0), (APP_PHASES[0], 2, 0), (APP_PHASES[2], 3, 0)]
 
 
 def test_summaries_of_drivers() -> None:
-    assert driver_summaries(read("10 T1 B [NN_LR_PP]p\n20 T1 E")) == []
-    found = read("10 D1 B HIDL::IDevice::getType::server\n11 D1 E\n20 D1 B [NN_LD_PE]p\n22 D1 E")
-    assert driver_summaries(found) == [("marks", Summary(1, 2 * US, 2 * US, 2 * US, 2 * US, 2 * US))]
+    assert trace_json(read("10 T1 B [NN_LR_PP]p\n20 T1 E"))["driver_executions"] == []
+    found = trace_json(read("10 D1 B HIDL::IDevice::getType::server\n11 D1 E\n20 D1 B [NN_LD_PE]p\n22 D1 E"))
+    assert found["driver_executions"] == [{"by": "marks", **summary([2 * US])}]

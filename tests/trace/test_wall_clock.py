@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.traces import encoded, workload
+from circletools.render.trace_runs import WHOLE, runs_json
 from circletools.trace.nnapi.analysis import Analysis, read_trace
-from circletools.trace.nnapi.summaries import WHOLE, run_summaries
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS
 from circletools.trace.sources import content
 from tests.kit.trace_support import US, inclusive, read
@@ -107,13 +107,13 @@ def test_what_the_application_does_meanwhile_is_the_runtimes() -> None:
 def test_shares_of_a_long_trace_sum_to_what_executions_take() -> None:
     found = read(encoded(workload(6000), "ftrace"))
     assert len(found.executions) > 200
-    for run in run_summaries(found):
-        for part in run.parts:
-            elapsed = part.executions.times.total_ns if part.executions else 0
-            assert sum(share.self_ns for share in part.shares) == elapsed
-            whole = {(share.layer, share.phase): share.inclusive_ns for share in part.shares}
+    for run in runs_json(found):
+        for part in run["parts"]:
+            elapsed = part["executions"].get("total_ns", 0)
+            assert sum(share["self_ns"] for share in part["wall_clock"]) == elapsed
+            whole = {(share["layer"], share["phase"]): share["inclusive_ns"] for share in part["wall_clock"]}
             assert whole.get(("LR", "PE"), 0) == elapsed
-    assert {part.app_phase for run in run_summaries(found) for part in run.parts if part.shares} >= {WHOLE}
+    assert {part["app_phase"] for run in runs_json(found) for part in run["parts"] if part["wall_clock"]} >= {WHOLE}
     each = dict(found.wall_clock.each())
     assert np.array_equal(sum(each.values()), [one.elapsed_ns for one in found.executions])
 
@@ -124,11 +124,11 @@ def test_the_older_parsers_time_of_the_runtime(shared: Path) -> None:
     found = read((folder / "syn3000.ftrace").read_bytes())
     reference = json.loads((folder / "syn3000.reference.json").read_bytes())
     compared = 0
-    for run in run_summaries(found):
-        if run.run is not None:
-            told = {(one.layer, one.phase): one.inclusive_ns for one in run.shares}
+    for run in runs_json(found):
+        if run["index"] >= 0:
+            told = {(one["layer"], one["phase"]): one["inclusive_ns"] for one in run["wall_clock"]}
             ours = told["LR", "PE"] / 1e6
-            assert ours == pytest.approx(reference[run.run.index]["times"]["PE"]["LR"], abs=1e-3)
+            assert ours == pytest.approx(reference[run["index"]]["times"]["PE"]["LR"], abs=1e-3)
             compared += 1
     assert compared > 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -15,9 +15,9 @@ from circletools.trace.nnapi.automaton import Function, functions
 from circletools.trace.nnapi.executions import Evidence, ExecutionColumns
 from circletools.trace.nnapi.machine import Collector, Diagnostic, Machine
 from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, Role, classify
-from circletools.trace.nnapi.statistics import Cutter, Intervals, Tables, pieces, totals
+from circletools.trace.nnapi.statistics import Stretches, Tables
 from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
-from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clocks
+from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, wall_clocks
 from circletools.trace.sources import Batch, FaultKind, Trace, open_trace
 from circletools.trace.sources.batch import NO_PROCESS, MachineUse, machine_in, merged
 from circletools.trace.sources.names import Numbers, distinct, sums
@@ -118,11 +118,9 @@ class _Pass:
         self.trace, self.known = trace, known
         self.learnt = _Known(set(known.drivers), known.ignored, known.sort)
         self.collector = Collector()
-        self.machine = Machine(known.ignored, self.collector, trace.place)
+        self.machine = Machine(known.ignored, self.collector, trace)
         self.automaton, self.runs, self._processes = self.machine.automaton, self.machine.runs, self.machine.processes
-        self.cutter = Cutter(self.machine, trace.name)
-        self.work = Work(self.automaton.contexts)
-        self._totals: list[tuple[Numbers, Numbers]] = []
+        self.stretches = Stretches()
         self.last_ns = 0
         self._symbols: dict[bytes, tuple[int, int]] = {}
         self._indices: dict[int, int] = {}
@@ -160,14 +158,16 @@ class _Pass:
             self._windows(columns, layer, "PE"),
             self._windows(runs.reshape(len(runs), 3).T.copy(), "LA", "PO", PHASES),
         )
-        clock, run_clock = wall_clocks(self.work, windows, self._processes, self.trace.name)
+        contexts, name = self.automaton.contexts, self.trace.name
+        tables = Tables(contexts, self.stretches, self.runs, self._processes, name)
+        clock, run_clock = wall_clocks(self.stretches, contexts, windows, self._processes, name)
         self._judge()
         return Analysis(
-            self.trace.name,
+            name,
             self.trace.encoding,
             self.machine.events,
             self.runs.all,
-            Tables(self.automaton.contexts, self._totals),
+            tables,
             executions,
             clock,
             run_clock,
@@ -177,7 +177,7 @@ class _Pass:
             frozenset(self._tids[thread] for thread in self._counted),
             frozenset(self._tids[thread] for thread in self._marked),
             self._driver_names(),
-            self.cutter.first_ns or 0,
+            self.machine.first_ns or 0,
             self.last_ns,
             not self.known.sort,
             machine_in(self.trace.counters, *windows[not len(executions)][:2]),
@@ -200,30 +200,12 @@ class _Pass:
     def _take(self, batch: Batch) -> None:
         threads = self._threads(batch)
         symbols = self._symbols_of(batch, threads)
-        before = self.machine.feed(batch.times, threads, symbols, batch.places)
-        intervals = self.cutter.cut(batch.times, threads, batch.texts >= 0, before)
+        intervals = self.machine.feed(batch.times, threads, symbols, batch.places)
         self._counted.update(distinct(intervals.threads))
         own = sums(intervals.paths, intervals.ends - intervals.starts)
         for path, self_ns in zip(*(one.tolist() for one in own), strict=True):
             self.automaton.paths[path].self_ns += self_ns
-        for timeline, some in self._by_timeline(intervals):
-            cut = pieces(some, *timeline, self.trace.name)
-            self._totals += [totals(part, segments) for part, segments in cut if len(segments)]
-        self.work.add(intervals)
-        self.runs.forget()
-
-    def _by_timeline(self, intervals: Intervals) -> Iterator[tuple[tuple[Numbers, Numbers], Intervals]]:
-        """Yield the timeline and intervals of each process with runs, then those of all others together."""
-        own = [*self.runs.last, None]
-        if len(own) < 3:
-            yield self.runs.timeline(None), intervals
-            return
-        numbers = {process: number for number, process in enumerate(own)}
-        of_thread = np.array([numbers.get(process, len(own) - 1) for process in self._processes], np.int64)
-        order = np.argsort(of_thread[intervals.threads], kind="stable")
-        chosen = of_thread[intervals.threads[order]]
-        for rows in np.split(order, np.flatnonzero(np.diff(chosen)) + 1) if len(order) else ():
-            yield self.runs.timeline(own[of_thread[intervals.threads[rows[0]]]]), intervals.only(rows)
+        self.stretches.add(intervals)
 
     def _threads(self, batch: Batch) -> Numbers:
         """Return the index of each event's thread."""

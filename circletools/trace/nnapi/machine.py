@@ -2,8 +2,6 @@
 
 Threads are followed one by one through the automaton. Events with further effects (a diagnostic, an execution, or an
 application phase) are then found in the resulting paths, and reported in time order.
-
-State 2n is path n; 2n + 1 is the same path while an execution that began on the thread is in flight.
 """
 
 from __future__ import annotations
@@ -14,13 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from circletools.errors import InvalidInputError
 from circletools.findings import Finding, explain, severities
 from circletools.trace.nnapi.automaton import END, Automaton, Path
 from circletools.trace.nnapi.executions import EventBatch, Evidence, Executions
 from circletools.trace.nnapi.marks import Mark, Role
 from circletools.trace.nnapi.timeline import Runs
-from circletools.trace.sources.batch import NO_PROCESS
-from circletools.trace.sources.names import Numbers, by_thread
+from circletools.trace.sources.batch import NO_PROCESS, Trace
+from circletools.trace.sources.names import Columns, Numbers, by_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,21 @@ class Diagnostic(Finding):
 
     count: int
     hint: str
+
+
+LIMIT = 1 << 62
+"""The sum of times over all threads must stay below this number."""
+
+
+@dataclass(slots=True)
+class Intervals(Columns):
+    """Periods in which threads stay in the same state, as columns."""
+
+    starts: Numbers
+    ends: Numbers
+    threads: Numbers
+    paths: Numbers
+    codes: Numbers
 
 
 class Collector:
@@ -79,23 +93,23 @@ class _Walk:
 
 
 class Machine:
-    """Follows threads; `feed` processes events and returns the state that each event ends.
+    """Follows threads; `feed` processes events.
 
-    After `feed`, `breaks` lists state changes caused by other threads: index of the event, time, thread, state.
     `unmatched` holds, for each thread with unmatched end events, the place of the first one and their number.
-    `processes` holds the process of each thread; `place` formats the place of an event.
+    `processes` holds the process of each thread, `first_ns` the first time.
     """
 
-    def __init__(self, ignored: frozenset[int], collector: Collector, place: Callable[[int], str]) -> None:
+    def __init__(self, ignored: frozenset[int], collector: Collector, trace: Trace) -> None:
         self.automaton: Automaton = Automaton()
-        self.breaks: tuple[Numbers, ...] = ()
         self.unmatched: dict[int, tuple[int, int]] = {}
         self.events = 0
         self.processes: list[int] = []
         self.runs = Runs()
         self.executions = Executions(ignored, self.processes, self.runs)
         self.evidence = Evidence(self.processes, self.runs)
-        self._collector, self._place = collector, place
+        self.first_ns: int | None = None
+        self._collector, self._trace = collector, trace
+        self._last: Numbers = np.zeros(0, np.int64)
         self._paths: list[int] = []
         self._in_flight = bytearray()
         self._places: list[list[int]] = []
@@ -107,19 +121,66 @@ class Machine:
         self._in_flight.append(0)
         self._places.append([])
 
-    def states(self) -> Numbers:
-        """Return the state of each thread."""
-        return np.array(self._paths, np.int64) << 1 | np.array(self._in_flight, np.uint8)
+    def feed(self, times: Numbers, threads: Numbers, symbols: Numbers, wheres: Numbers) -> Intervals:
+        """Process events; return the intervals that end within them; open intervals end with the last event.
 
-    def feed(self, times: Numbers, threads: Numbers, symbols: Numbers, wheres: Numbers) -> Numbers:
-        """Process events; return the state of each event's thread before the event."""
+        Calls are added to each path's count. Raises InvalidInputError for impossible times.
+        """
         walk = self._follow(threads, symbols, wheres)
         changes = self._report_events(walk, times)
+        in_flight, breaks = self._in_flight_before(walk, *changes)
         states = np.empty_like(times)
-        states[walk.order] = walk.before << 1 | self._in_flight_before(walk, *changes)
+        states[walk.order] = walk.before << 1 | in_flight
         self._keep_places(walk)
         self.events += len(times)
-        return states
+        return self._cut(times, threads, states, symbols != END, breaks)
+
+    def _cut(
+        self,
+        times: Numbers,
+        threads: Numbers,
+        states: Numbers,
+        begins: npt.NDArray[np.bool_],
+        breaks: tuple[Numbers, ...],
+    ) -> Intervals:
+        """Return the intervals between events, and state changes by other threads (`breaks`).
+
+        State 2n is path n; 2n + 1 is the same path while an execution that began on the thread is in flight.
+        """
+        if breaks:
+            at, when, which, was = breaks
+            times, threads = np.insert(times, at, when), np.insert(threads, at, which)
+            states, begins = np.insert(states, at, was), np.insert(begins, at, False)
+        now = np.array(self._paths, np.int64) << 1 | np.array(self._in_flight, np.uint8)
+        still = np.flatnonzero(now)
+        times = np.concatenate((times, np.full(len(still), times[-1])))
+        threads, states = np.concatenate((threads, still)), np.concatenate((states, now[still]))
+        begins = np.concatenate((begins, np.zeros(len(still), np.bool_)))
+        if self.first_ns is None:
+            self.first_ns = int(times[0])
+        span = int(times[-1]) - self.first_ns
+        if span * len(now) >= LIMIT:
+            raise InvalidInputError(
+                f"timestamps span {span // 86_400_000_000_000} days",
+                location=self._trace.name,
+                hint="the timestamps are wrong, or two traces were concatenated",
+            )
+        order = by_thread(threads)
+        times, threads, states, begins = times[order], threads[order], states[order], begins[order]
+        first = np.append(True, threads[1:] != threads[:-1])
+        last = np.append(first[1:], True)
+        self._last = np.concatenate((self._last, np.zeros(len(now) - len(self._last), np.int64)))
+        starts = np.append(0, times[:-1])
+        starts[first] = self._last[threads[first]]
+        self._last[threads[last]] = times[last]
+        after = np.append(states[1:], 0)
+        after[last] = now[threads[last]]
+        for path, count in enumerate(np.bincount(after[begins] >> 1).tolist()):
+            self.automaton.paths[path].calls += count
+        paths = states >> 1
+        codes = np.array(self.automaton.context_numbers)[paths] << 1 | states & 1
+        running = np.array([mask != 0 for mask in self.automaton.contexts.running], np.bool_)
+        return Intervals(starts, times, threads, paths, codes).only(running[codes] & (times > starts))
 
     def open_marks(self, thread: int) -> list[tuple[Mark, int]]:
         """Return the open marks of a thread with their places, starting with the innermost."""
@@ -204,7 +265,7 @@ class Machine:
                 depth = len(places) - 1
                 while up != around:
                     up, depth = paths[up].up, depth - 1
-                message += f" inside {outer.text} ({self._place(places[depth])})"
+                message += f" inside {outer.text} ({self._trace.place(places[depth])})"
             self._collector.add(code, int(walk.wheres[event]), message, *like)
 
     def _stack(self, walk: _Walk, event: int) -> list[int]:
@@ -222,14 +283,18 @@ class Machine:
         walk.stacks[thread] = event, places
         return places
 
-    def _in_flight_before(self, walk: _Walk, changes: EventBatch, threads: Numbers) -> Numbers:
-        """Return whether an execution is in flight before each event; record what events of other threads change."""
-        self.breaks = ()
+    def _in_flight_before(
+        self, walk: _Walk, changes: EventBatch, threads: Numbers
+    ) -> tuple[Numbers, tuple[Numbers, ...]]:
+        """Return whether an execution is in flight before each event, and the changes by events of other threads.
+
+        These are columns: index in the batch, time, thread, and the state that ends.
+        """
         in_flight = np.array(self._in_flight, np.int64)
         found = in_flight[walk.threads]
         now = changes.at
         if not len(now):
-            return found
+            return found, ()
         turns = np.bincount(threads, minlength=len(in_flight))
         self._in_flight = bytearray((in_flight + turns & 1).astype(np.uint8).tobytes())
         count = len(walk.order)
@@ -243,8 +308,7 @@ class Machine:
         paths = np.where(within, np.append(walk.before, 0)[at], np.array(self._paths, np.int64)[threads])
         others = threads != changes.threads
         # The only change that another thread can cause is the end of an execution.
-        self.breaks = tuple(column[others] for column in (now + 1, changes.times, threads, paths << 1 | 1))
-        return found
+        return found, tuple(column[others] for column in (now + 1, changes.times, threads, paths << 1 | 1))
 
     def _keep_places(self, walk: _Walk) -> None:
         """Track the places of open marks: those left open by this batch or by earlier ones."""

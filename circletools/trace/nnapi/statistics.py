@@ -6,7 +6,7 @@ All times are whole nanoseconds, and all sums are exact.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -16,74 +16,12 @@ import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import BUCKETS, Contexts
-from circletools.trace.nnapi.machine import Machine
-from circletools.trace.sources.names import Columns, Numbers, by_thread, sums
+from circletools.trace.nnapi.machine import LIMIT, Intervals
+from circletools.trace.nnapi.timeline import Runs
+from circletools.trace.sources.names import Numbers, small, sums
 
 _MOST_PIECES = 1 << 20  # pieces processed at a time
 _MOST_CUT = 1 << 24  # pieces in one batch, which take two seconds
-_LIMIT = 1 << 62
-
-
-@dataclass(slots=True)
-class Intervals(Columns):
-    """Periods in which threads stay in the same state, as columns."""
-
-    starts: Numbers
-    ends: Numbers
-    threads: Numbers
-    paths: Numbers
-    codes: Numbers
-
-
-class Cutter:
-    """Turns events, and the states that end at them, into intervals."""
-
-    def __init__(self, machine: Machine, name: str) -> None:
-        self._machine, self._name = machine, name
-        self._last = np.zeros(0, np.int64)
-        self.first_ns: int | None = None
-
-    def cut(self, times: Numbers, threads: Numbers, begins: npt.NDArray[np.bool_], before: Numbers) -> Intervals:
-        """Return the intervals that end within a batch; open intervals end with its last event.
-
-        Calls are added to each path's count. Raises InvalidInputError for impossible times.
-        """
-        machine, states = self._machine, before
-        if machine.breaks:
-            at, when, which, was = machine.breaks
-            times, threads = np.insert(times, at, when), np.insert(threads, at, which)
-            states, begins = np.insert(states, at, was), np.insert(begins, at, False)
-        now = machine.states()
-        still = np.flatnonzero(now)
-        times = np.concatenate((times, np.full(len(still), times[-1])))
-        threads, states = np.concatenate((threads, still)), np.concatenate((states, now[still]))
-        begins = np.concatenate((begins, np.zeros(len(still), np.bool_)))
-        if self.first_ns is None:
-            self.first_ns = int(times[0])
-        span = int(times[-1]) - self.first_ns
-        if span * len(now) >= _LIMIT:
-            raise InvalidInputError(
-                f"timestamps span {span // 86_400_000_000_000} days",
-                location=self._name,
-                hint="the timestamps are wrong, or two traces were concatenated",
-            )
-        order = by_thread(threads)
-        times, threads, states, begins = times[order], threads[order], states[order], begins[order]
-        first = np.append(True, threads[1:] != threads[:-1])
-        last = np.append(first[1:], True)
-        self._last = np.concatenate((self._last, np.zeros(len(now) - len(self._last), np.int64)))
-        starts = np.append(0, times[:-1])
-        starts[first] = self._last[threads[first]]
-        self._last[threads[last]] = times[last]
-        after = np.append(states[1:], 0)
-        after[last] = now[threads[last]]
-        begun = after[begins] >> 1
-        for path, count in zip(*(one.tolist() for one in sums(begun, np.ones(len(begun), np.int64))), strict=True):
-            self._machine.automaton.paths[path].calls += count
-        paths = states >> 1
-        codes = np.array(self._machine.automaton.context_numbers)[paths] << 1 | states & 1
-        running = np.array([mask != 0 for mask in self._machine.automaton.contexts.running], np.bool_)
-        return Intervals(starts, times, threads, paths, codes).only(running[codes] & (times > starts))
 
 
 _CODE_BITS = 32
@@ -101,7 +39,7 @@ def pieces(
         yield intervals, np.full(len(intervals.starts), segments[0])
         return
     first = np.searchsorted(starts, intervals.starts, "right") - 1
-    whole = intervals.ends <= np.append(starts[1:], _LIMIT)[first]
+    whole = intervals.ends <= np.append(starts[1:], LIMIT)[first]
     if whole.all():
         yield intervals, segments[first]
         return
@@ -117,7 +55,7 @@ def pieces(
             continue
         cut = intervals.only(np.repeat(some, count))
         index = np.repeat(first[some] - np.cumsum(count) + count, count) + np.arange(count.sum())
-        ends = np.append(starts[1:], _LIMIT)[index]
+        ends = np.append(starts[1:], LIMIT)[index]
         cut.starts, cut.ends = np.maximum(cut.starts, starts[index]), np.minimum(cut.ends, ends)
         yield cut, segments[index]
 
@@ -152,13 +90,46 @@ class Table:
         ]
 
 
+class Stretches:
+    """The intervals of all threads; adjacent ones of a thread with the same code are joined."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[npt.NDArray[Any], ...]] = []
+
+    def add(self, intervals: Intervals) -> None:
+        """Add the intervals of a batch."""
+        if not len(intervals.codes):
+            return
+        threads, codes, starts, ends = intervals.threads, intervals.codes, intervals.starts, intervals.ends
+        changes = (threads[1:] != threads[:-1]) | (codes[1:] != codes[:-1])
+        new = np.append(True, changes | (starts[1:] != ends[:-1]))
+        last = np.append(new[1:], True)
+        first = starts.min()
+        self._parts.append((first, *map(small, (starts[new] - first, ends[last] - first, threads[new], codes[new]))))
+
+    def __iter__(self) -> Iterator[Intervals]:
+        """Yield the intervals of each batch; batches do not overlap in time. There are no paths."""
+        for first, *columns in self._parts:
+            starts, ends, threads, codes = (column.astype(np.int64) for column in columns)
+            yield Intervals(starts + first, ends + first, threads, threads, codes)
+
+
 class Tables(Mapping[int, Table]):
     """The table of each segment, made on demand, since a long trace has thousands."""
 
-    def __init__(self, contexts: Contexts, parts: Iterable[tuple[Numbers, Numbers]]) -> None:
-        """Start with the results of `totals`."""
-        keys, times = (np.concatenate(column) for column in zip(_NOTHING, *parts, strict=True))
-        keys, self._times = sums(keys, times)
+    def __init__(
+        self, contexts: Contexts, stretches: Iterable[Intervals], runs: Runs, processes: Sequence[int], name: str
+    ) -> None:
+        """Divide the time among the segments of `runs`; `processes` maps threads to processes.
+
+        Raises InvalidInputError, with `name` as its location, for too many pieces.
+        """
+        parts, of_threads = [_NOTHING], np.array([*processes, 0], np.int64)
+        for intervals in stretches:
+            for rows, timeline in runs.timelines(of_threads[intervals.threads]):
+                cut = pieces(intervals.only(rows), timeline.starts, timeline.segments, name)
+                parts += [np.stack(totals(part, segments)) for part, segments in cut if len(segments)]
+        keys, self._times = sums(*np.concatenate(parts, axis=1))
         self._contexts = contexts
         self._codes = keys & (1 << _CODE_BITS) - 1
         segments, starts = np.unique(keys >> _CODE_BITS, return_index=True)

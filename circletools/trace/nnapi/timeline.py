@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from circletools.trace.nnapi.marks import Mark, Role
-from circletools.trace.sources.names import Numbers
+from circletools.trace.sources.names import Numbers, grouped
 
 OUTSIDE = 0
 """The segment of time outside any run."""
@@ -43,6 +45,19 @@ def run_of(segment: int) -> tuple[int, str]:
     return (run, APP_PHASES[phase]) if segment else (-1, APP_PHASES[0])
 
 
+class Timeline(NamedTuple):
+    """The events and times at which the segment of a process changes, and the segments: the first has no start."""
+
+    events: Numbers
+    starts: Numbers
+    segments: Numbers
+
+
+def _timeline(changes: Numbers, column: int) -> Timeline:
+    starts = np.append(np.iinfo(np.int64).min, changes[:, 1])
+    return Timeline(changes[:, 0], starts, np.append(OUTSIDE, changes[:, column]))
+
+
 class Runs:
     """Follows application marks. The time of a process without runs is part of the run that began last.
 
@@ -53,47 +68,35 @@ class Runs:
         self.all: list[Run] = []
         self.misplaced: list[tuple[int, str]] = []
         self.last: dict[int, Run] = {}
-        # For each change of segment: event (`now`), time, process, its new segment, and the segment of processes
-        # without runs. Then the length of this list before the batch, and the segments at that point.
+        # For each change of segment: event (`now`), time, process, its new segment, that of processes without runs.
         self.now = 0
-        self._changes, self._earlier, self._before = array("q"), 0, dict[int, int]()
-        self._batch: tuple[Numbers, Numbers] | None = None  # its changes, in order and by process
+        self._changes = array("q")
         self._open: dict[int, list[tuple[int, int]]] = {}
 
-    def timeline(self, process: int | None) -> tuple[Numbers, Numbers]:
-        """Return the starts and indices of this batch's segments, for a process with runs or (None) all others."""
-        if self._batch is None:
-            changes = np.array(self._changes[self._earlier :], np.int64).reshape(-1, 5)
-            self._batch = changes, changes[np.argsort(changes[:, 2], kind="stable")]
-        changes, ordered = self._batch
-        if process is None:
-            first, column = self._changes[self._earlier - 1] if self._earlier else OUTSIDE, 4
-        else:
-            own = slice(*np.searchsorted(ordered[:, 2], (process, process + 1)).tolist())
-            first, column, changes = self._before.get(process, OUTSIDE), 3, ordered[own]
-        return np.append(np.iinfo(np.int64).min, changes[:, 1]), np.append(first, changes[:, column])
+    def timelines(self, processes: Numbers) -> Iterator[tuple[Numbers, Timeline]]:
+        """Yield the rows of each process with runs, and those of all others together, with the timeline of each."""
+        changes = np.array(self._changes, np.int64).reshape(-1, 5)
+        own = np.isin(processes, [*self.last]) if len(self.last) > 1 else np.zeros(len(processes), np.bool_)
+        others = np.flatnonzero(~own)
+        if len(others):
+            yield others, _timeline(changes, 4)
+        places = np.flatnonzero(own)
+        of_process = {process: changes[rows] for process, rows in grouped(changes[:, 2])} if len(places) else {}
+        for process, rows in grouped(processes[places]):
+            yield places[rows], _timeline(of_process[process], 3)
 
     def segments(self, at: Numbers, processes: Numbers) -> Numbers:
-        """Return the segment of each process at an event; `at` holds event numbers."""
-        changes = np.array(self._changes, np.int64).reshape(-1, 5)
-        commons: Numbers = np.append(OUTSIDE, changes[:, 4])[np.searchsorted(changes[:, 0], at)]
-        if len(self.last) < 2:
-            return commons
-        known, index = np.unique(processes, return_inverse=True)
-        changes = changes[np.isin(changes[:, 2], known)]
-        changes = changes[np.argsort(changes[:, 2], kind="stable")]
-        width = 1 + int(max(at.max(initial=0), changes[:, 0].max(initial=0)))
-        keys = np.searchsorted(known, changes[:, 2]) * width + changes[:, 0]
-        last = np.searchsorted(keys, index * width + at)
-        own = last > np.searchsorted(keys, index * width)
-        commons[own] = changes[last[own] - 1, 3]
-        return commons
+        """Return the segment of each process at an event; `at` holds event numbers.
 
-    def forget(self) -> None:
-        """Begin a new batch."""
-        changes = self._changes[self._earlier :]
-        self._before |= zip(changes[2::5], changes[3::5], strict=True)
-        self._earlier, self._batch = len(self._changes), None
+        Until its first run begins, a process counts as one without runs.
+        """
+        found = np.zeros(len(at), np.int64)
+        common = _timeline(np.array(self._changes, np.int64).reshape(-1, 5), 4)
+        for rows, own in self.timelines(processes):
+            places = np.searchsorted(own.events, at[rows])
+            shared = common.segments[np.searchsorted(common.events, at[rows])]
+            found[rows] = np.where(places > 0, own.segments[places], shared)
+        return found
 
     def latest(self, process: int) -> Run | None:
         """Return the current run of a process; for a process without runs, the run that began last."""

@@ -7,18 +7,17 @@ show which execution a worker or a driver serves, so time in which several execu
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import BUCKET, Contexts
+from circletools.trace.nnapi.machine import Intervals
 from circletools.trace.nnapi.marks import SUBPHASES
-from circletools.trace.nnapi.statistics import Intervals
-from circletools.trace.sources.names import Numbers, distinct, small
+from circletools.trace.sources.names import Numbers, distinct
 
 OWN_PROCESS = -1
 """Stands for the execution's own process in shares of time that was not spent in a driver."""
@@ -39,7 +38,6 @@ _WORK = sum(_BITS.values())
 _DRIVER = sum(bit for (layer, _), bit in _BITS.items() if layer == "LD")
 _MOST_DRIVERS, _MOST_CLIENTS = 32, 64
 _LIMIT = 1 << 62
-_SIGN_BIT = 63
 
 
 class Windows(NamedTuple):
@@ -105,66 +103,43 @@ class WallClock:
             yield key, np.diff(self._passed[:, column])
 
 
-class Work:
-    """Collects the times at which layers are active on any thread; `serving` holds drivers' threads, in order."""
-
-    def __init__(self, contexts: Contexts) -> None:
-        self._contexts = contexts
-        self._parts = deque[tuple[npt.NDArray[Any], ...]]()
-        self.serving: dict[int, None] = {}
-
-    def add(self, intervals: Intervals) -> None:
-        """Add a batch's intervals; adjacent intervals of a thread with the same layers are joined."""
-        masks = np.array(self._contexts.running, np.int64)[intervals.codes] & _WORK
-        some, masks = intervals.only(masks != 0), masks[masks != 0]
-        if not len(masks):
-            return
-        changes = (some.threads[1:] != some.threads[:-1]) | (masks[1:] != masks[:-1])
-        new = np.append(True, changes | (some.starts[1:] != some.ends[:-1]))
-        last = np.append(new[1:], True)
-        first = some.starts.min()
-        columns = some.starts[new] - first, some.ends[last] - first, some.threads[new], some.codes[new]
-        self._parts.append((first, *map(small, columns)))
-        self.serving |= dict.fromkeys(distinct(some.threads[masks & _DRIVER != 0]))
-
-    def taken(self) -> Iterator[Intervals]:
-        """Yield and drop each batch's intervals; batches do not overlap in time. `paths` holds buckets as bits."""
-        masks = np.array(self._contexts.running, np.int64) & _WORK
-        while self._parts:
-            first, *columns = self._parts.popleft()
-            starts, ends, threads, codes = (column.astype(np.int64) for column in columns)
-            yield Intervals(starts + first, ends + first, threads, masks[codes], codes)
-
-
-def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], name: str) -> list[WallClock]:
-    """Return the shares of sets of windows, and drop the collected work.
+def wall_clocks(
+    stretches: Iterable[Intervals],
+    contexts: Contexts,
+    every: Sequence[Windows],
+    processes: Sequence[int],
+    name: str,
+) -> list[WallClock]:
+    """Return the shares of sets of windows.
 
     `processes` maps threads to processes, `name` names the trace. Raises InvalidInputError for impossible times.
     """
     for windows in every:
         if sum((windows.ends - windows.starts).tolist()) >= _LIMIT:
             raise InvalidInputError("executions take too long", location=name, hint="the timestamps are wrong")
-    of_threads = np.array([*processes, 0], np.int64)
-    drivers = list(dict.fromkeys(processes[thread] for thread in work.serving))[:_MOST_DRIVERS]
+    of_threads, masks = np.array([*processes, 0], np.int64), np.array(contexts.running, np.int64) & _WORK
+    serving = [thread for one in stretches for thread in distinct(one.threads[masks[one.codes] & _DRIVER != 0])]
+    drivers = list(dict.fromkeys(processes[thread] for thread in serving))[:_MOST_DRIVERS]
     known = np.where(np.isin(of_threads, drivers), of_threads, OWN_PROCESS)
     clients = sorted(set(np.concatenate([windows.processes for windows in every]).tolist()))[:_MOST_CLIENTS]
     clocks = [_Clock(windows, clients, apart=not drivers) for windows in every]
-    for rows in work.taken():
-        of_rows, of_driver = of_threads[rows.threads], rows.paths & _DRIVER != 0
+    for one in stretches:
+        rows = one.only(masks[one.codes] != 0)
+        at_work = masks[rows.codes]
         for client in clients:
-            some = rows.only((of_rows == client) | of_driver)
-            moments = _Moments(some, known)
+            some = (of_threads[rows.threads] == client) | (at_work & _DRIVER != 0)
+            moments = _Moments(rows.only(some), at_work[some], known)
             for clock in clocks:
                 clock.add(client, moments)
     return [clock.finish() for clock in clocks]
 
 
 class _Moments:
-    """Activity over time: a counter of active threads for each key; many counters are packed in one word."""
+    """Activity over time: the moments at which any thread begins or ends an interval, and who works after each."""
 
-    def __init__(self, rows: Intervals, processes: Numbers) -> None:
-        """Take rows of intervals, and the process of each thread that belongs to a driver."""
-        masks, drivers = rows.paths, processes[rows.threads]
+    def __init__(self, rows: Intervals, masks: Numbers, processes: Numbers) -> None:
+        """Take rows of intervals with their buckets as bits, and the process of each thread of a driver."""
+        drivers = processes[rows.threads]
         present = int(np.bitwise_or.reduce(masks))
         served = sorted(set(processes[distinct(rows.threads[masks & _DRIVER != 0])].tolist()))
         self.keys: list[Key] = [
@@ -173,8 +148,6 @@ class _Moments:
             if present & bit
             for driver in (served if bit & _DRIVER else [OWN_PROCESS])
         ]
-        width = len(distinct(rows.threads)).bit_length()
-        self._width, self._per_word = width, _SIGN_BIT // max(1, width)
         follows = (rows.threads[1:] == rows.threads[:-1]) & (rows.starts[1:] == rows.ends[:-1])
         closes = np.flatnonzero(~np.append(follows, False)) if len(masks) else np.zeros(0, np.int64)
         times = np.concatenate((rows.starts, rows.ends[closes]))
@@ -182,29 +155,16 @@ class _Moments:
         # Nothing is active before the first moment.
         self.times = np.append(np.iinfo(np.int64).min, times[order])
         self.spans = np.append(0, np.diff(self.times[1:], append=self.times[-1:]))
-        words = [
-            np.append(0, np.cumsum(self._changes(word, masks, drivers, follows, closes)[order]))
-            for word in range(-(-len(self.keys) // self._per_word))
-        ]
-        # The moments in which each key is active.
+        # The moments in which a thread is active, by key.
         self.at_work: list[npt.NDArray[np.bool_]] = []
-        for number in range(len(self.keys)):
-            place = number % self._per_word * width
-            self.at_work.append(words[number // self._per_word] & (1 << width) - 1 << place != 0)
-
-    def _changes(
-        self, word: int, masks: Numbers, drivers: Numbers, follows: npt.NDArray[np.bool_], closes: Numbers
-    ) -> Numbers:
-        """Return the changes to a word of counters at the start of each row and the end of rows that close."""
-        counts = np.zeros_like(masks)
-        for field, key in enumerate(self.keys[word * self._per_word : (word + 1) * self._per_word]):
-            at_work = masks & _BITS[key[:2]] != 0
+        for key in self.keys:
+            active = masks & _BITS[key[:2]] != 0
             if key[0] == _DEPTH[0]:
-                at_work &= drivers == key[2]
-            counts += at_work.astype(np.int64) << field * self._width
-        begins = counts.copy()
-        begins[1:] -= counts[:-1] * follows
-        return np.concatenate((begins, -counts[closes]))
+                active &= drivers == key[2]
+            begins = active.astype(np.int32)
+            begins[1:] -= active[:-1] & follows
+            changes = np.concatenate((begins, -active[closes].astype(np.int32)))[order]
+            self.at_work.append(np.append(False, np.cumsum(changes) > 0))
 
 
 class _Clock:

@@ -5,6 +5,7 @@ Eight characters form one 64-bit word.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -168,6 +169,13 @@ def small(values: Numbers) -> npt.NDArray[np.unsignedinteger[Any]]:
 def by_thread(threads: Numbers) -> Numbers:
     """Return the order of a stable sort by thread index; keys of 8 or 16 bits are sorted by radix."""
     return np.argsort(small(threads), kind="stable")
+
+
+def grouped(keys: Numbers) -> Iterator[tuple[int, Numbers]]:
+    """Yield each distinct key, in ascending order, with the indices of its rows."""
+    order = np.argsort(keys, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1) if len(keys) else ():
+        yield int(keys[rows[0]]), rows
 
 
 def distinct(keys: Numbers) -> list[int]:
