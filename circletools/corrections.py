@@ -42,6 +42,8 @@ def corrected(
     given, named = tuple(one for one in given if one is not saved), {k: v for k, v in named.items() if v is not saved}
     held, wrong, loose, unknown = _sorted_out(call, given["self" in signature.parameters :], named)
     held |= _placed(type(given[0]), loose) if title.endswith("Request") else {}
+    flags = [one for one in wrong if hints.get(one) is bool and isinstance(wrong[one], list | tuple)]
+    held |= _placed(type(given[0]), [wrong.pop(one) for one in flags]) | dict.fromkeys(flags, True) if flags else {}
     place = f"{variable_of(owner)}.{name}" if owner else title
     codes, by_name, series = list[str](), name[:1].isupper(), ""
     for one in (signature.parameters[parameter] for parameter in taken(call)):
@@ -115,6 +117,7 @@ def _sorted_out(
             hint = hints.get(name, Any)
             is_kept = isinstance(value, bool) if hint is bool else classes_in(type(value)) and classes_in(hint)
             is_home = fits(value, hint) and (hint is not bool or isinstance(value, bool))
+            is_kept = is_kept or (hint is int and isinstance(value, int) and own not in {*needed, ""})
             is_free = name not in held and name != own and (name in {*needed, *wrong} or is_kept)
             if is_free and is_home:
                 held[name] = value
@@ -132,7 +135,9 @@ def _sorted_out(
 
 def _same(word: str, names: list[str]) -> str:
     """Return the parameter with the same name or meaning, or a similar name; empty if there is none."""
-    words = " ".join(foreign()["parameters"].get(one, "") for one in (word, word.removesuffix("s"))).split()
+    words = " ".join(
+        foreign()["parameters"].get(one, "") for one in (re.sub("_names?$", "s", word), word.removesuffix("s"))
+    ).split()
     ways = (one for one in names if one in (word, f"{word}_", *words) or meanings(one) == meanings(word))
     return next(ways, "") or nearest(word, (one for one in names if len(one) < 2 * len(word)))
 
@@ -145,7 +150,7 @@ def _item_of(hint: Any) -> Any:
 
 def _is_each(value: Any, hint: Any) -> bool:
     """Return whether a value is a list of values for a parameter that takes only one."""
-    return isinstance(value, list | tuple) and len(value) > 1 and all(fits(one, hint) for one in value)
+    return isinstance(value, list | tuple) and bool(value) and all(fits(one, hint) for one in value)
 
 
 def _request_of(hint: Any) -> type | None:
@@ -309,7 +314,8 @@ def _shown(value: Any, name: str) -> str:
 
 def _placement(value: str | Mapping[Any, Any] | list[Any] | tuple[Any, ...]) -> _Named:
     """Return the fields of a plan's request for devices, rules, devices by operator or operators by device."""
-    items = [value] if isinstance(value, str) else [*(value.items() if isinstance(value, Mapping) else value)]
+    words = [value] if "=" in str(value) else [one.strip() for one in str(value).split(",")]
+    items = words if isinstance(value, str) else [*(value.items() if isinstance(value, Mapping) else value)]
     items = [*enumerate(items)] if all(isinstance(one, int) for one in items) else items  # a device for each operator
     pairs = [one for one in items if isinstance(one, list | tuple) and len(one) == 2]
     pairs = [(one, device) for device, held in pairs if isinstance(held, list | tuple) for one in held] or pairs

@@ -33,6 +33,14 @@ class Word(str, Enum):
     def __str__(self) -> str:
         return str.__str__(self)
 
+    def __eq__(self, other: object) -> bool:
+        same, words = str.__eq__(self, other), {one.value for one in type(self)}
+        if same is False and type(other) is str and other not in words:
+            warn(f"unknown {type(self).__name__} {other[:80]!r}; {suggestion(other, words)}", direct=True)
+        return same
+
+    __hash__ = str.__hash__
+
 
 def milliseconds(time_ns: int) -> str:
     """Format a time in milliseconds, to the microsecond."""
@@ -89,7 +97,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a hint: the known word that was probably meant, or a list of known words."""
     names = sorted(known)
-    if len(parts := [name for name in names if name.startswith((f"{word}_", f"{word}-"))]) > 1:
+    if len(parts := [name for name in names if name.startswith((f"{word.removesuffix('s')}_", f"{word}-"))]) > 1:
         return f"write {', '.join(map(repr, parts[:_LISTED]))}"
     return did_you_mean(word, names) or f"available: {', '.join(names[:_LISTED])}{', …' * (len(names) > _LISTED)}"
 
