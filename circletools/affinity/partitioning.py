@@ -67,7 +67,7 @@ def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fa
         return _placed(facts, table, sizing, devices, sizing.seconds)[0]
     whole = make_subgraph(facts, table, sizing, devices)  # no limits, so no operator has to move
     numbers = [int(assigned[row[0]]) for row in whole.members]
-    return Placed(whole, make_partitions(whole.problem.graph, numbers))
+    return whole, make_partitions(whole.problem.graph, numbers)
 
 
 def _links(devices: int, launch_us: float) -> Links:
@@ -84,7 +84,7 @@ def _placed(
         found = solve(whole.problem, seconds)
     except EditError as error:
         raise EditError(error.message, location=facts.place(), hint=error.hint) from error
-    return Placed(whole, found.candidate), found.least_us
+    return (whole, found.candidate), found.least_us
 
 
 def _assign(
@@ -106,7 +106,7 @@ def _assign(
         seconds, operators = max(0.0, seconds - (process_time() - begins)), operators - count
         least.append(bound if is_open.any() else None)
         placed.append(found)
-        devices = devices_of(count, found.subgraph.partitions(found.candidate))
+        devices = devices_of(count, found[0].partitions(found[1]))
         opened = np.flatnonzero(is_open).tolist()
         chosen.append({**had, **{one: Decision(given.devices[devices[one]], words) for one in opened}})
     made = assign(chooser, replace(given, before=chosen))
@@ -187,10 +187,10 @@ def _partitioned(
     fallback = devices.index(sizing.fallback) if sizing.fallback else len(devices) - 1
     if placed is None:
         placed = place_within_limits(facts, assignment, sizing, fallback)
-    subgraph, candidate, small = placed.subgraph, placed.candidate, list[Partition]()
+    (subgraph, candidate), small = placed, list[Partition]()
     if sizing.min_size > 1:
         candidate, small = demoted(subgraph.problem, candidate, sizing.min_size, fallback)
-    made, before = (_numbered(subgraph.partitions(some)) for some in (candidate, placed.candidate))
+    made, before = (_numbered(subgraph.partitions(some)) for some in (candidate, placed[1]))
     few = f"fewer than {counted(sizing.min_size, 'operator')}"
     moved = {
         operator: f"its partition was too small on {devices[then]}: {few}"

@@ -236,12 +236,8 @@ def make_subgraph(facts: Graph, table: CostTable, sizing: Sizing, names: Sequenc
 Candidate = tuple[Partition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A subgraph as a problem, and the chosen candidate."""
-
-    subgraph: Subgraph
-    candidate: Candidate
+Placed = tuple[Subgraph, Candidate]
+"""A subgraph as a problem, and the chosen candidate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def _planned(
         evaluation,
         sizing.caps,
         tuple(steps) if request.explain else None,
-        summarize(facts, partitioning, assignment.refused()),
+        summarize(facts, partitioning, assignment.refusals),
         tuple(notes),
     )
 

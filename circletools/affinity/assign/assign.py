@@ -75,16 +75,6 @@ class Assignment:
         device = self.devices[number]
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
-    def refused(self) -> Refusals:
-        """Return each device's refusals by subgraph and operator; None for an operator that the device accepts."""
-        return {
-            device: [
-                [self.refusal(self.devices.index(device), subgraph, operator) for operator in range(len(row))]
-                for subgraph, row in enumerate(self.numbers)
-            ]
-            for device in self.refusals
-        }
-
     def against_capability(self) -> list[tuple[int, int]]:
         """Return the operators (subgraph, index) that a rule or the default puts on a device that refuses them."""
         return [

@@ -30,7 +30,7 @@ from itertools import combinations
 import numpy as np
 
 from circletools.affinity.costs.table import Floats, Indices
-from circletools.affinity.problem import Candidate, Limit, Problem
+from circletools.affinity.problem import Candidate, Problem
 from circletools.affinity.solvers.groups import Partition, gathered, group_successors, members_of
 from circletools.affinity.solvers.partitions import schedule
 from circletools.affinity.solvers.rows import IntegerProgram, Solved, add_memory, within_memory
@@ -67,13 +67,6 @@ class Forest:
             self._beside.setdefault(a, []).append((b, edge))
             self._beside.setdefault(b, []).append((a, edge))
         self.home = sets.labels()
-
-    def joins(self, units: Sequence[int]) -> bool:
-        """Return whether edges among these units connect all of them."""
-        inside = set(units)  # a part of a forest is connected if it has one edge fewer than units
-        return (
-            sum(other in inside for unit in units for other, _ in self._beside.get(unit, ())) == 2 * len(inside) - 2
-        )
 
     def path(self, start: int, end: int) -> list[int]:
         """Return the edges of the path between two operators of the same set."""
@@ -331,8 +324,7 @@ class PartitionProgram:
             for units, its in sets if limit.kind != "max-partitions" else ():
                 weight = problem.weight(limit.measure, units, device) if its == device else limit.number
                 if limit.is_upper and weight > limit.number:
-                    fewer = self._just_too_large(units, forest, device, limit)
-                    self._program.row((self._within(fewer, at), 1.0), high=len(fewer) - 2.0)
+                    self._program.row((self._within(units, at), 1.0), high=len(units) - 2.0)
                 elif not limit.is_upper and weight < limit.number:
                     border = self._f[self._border(units), at]
                     for unit in units:
@@ -348,15 +340,6 @@ class PartitionProgram:
                 first = [unit for _, unit in readers]
                 x = self._x[first, self.counted[at]]
                 self._program.row((x, 1.0), (border, -1.0), ([column], -1.0), high=0.0)
-
-    def _just_too_large(self, units: Sequence[int], forest: Forest, device: int, limit: Limit) -> list[int]:
-        """Return a minimal subset of joined units that still exceeds the limit of a partition."""
-        kept = list(units)
-        for unit in units if len(units) <= _LONGEST else ():
-            fewer = [other for other in kept if other != unit]
-            is_over = self._problem.weight(limit.measure, fewer, device) > limit.number
-            kept = fewer if is_over and forest.joins(fewer) else kept
-        return kept
 
     def _add_no_good(self, devices: Indices, forest: Forest) -> None:
         """Exclude this combination of devices and partitions, which does not fit into memory in any order."""
