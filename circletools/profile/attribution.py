@@ -218,11 +218,8 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
         message = f"operators ran on threads {', '.join(map(str, threads[:8]))}; select one with `thread=`"
         yield Finding("SEVERAL_THREADS", "info", trace.name, message)
     if trace.incomplete:
-        what = (
-            "the report is cut; tables without their end"
-            if trace.averaged
-            else "unmatched begin or end events (ignored)"
-        )
+        cut = "the report is cut; tables without their end"
+        what = cut if trace.averaged else "unmatched begin or end events (ignored)"
         yield Finding("INCOMPLETE_EVENTS", "info", trace.name, f"{what}: {trace.incomplete}")
     if trace.skipped:
         message = f"executions at the beginning (left out): {trace.skipped}"
@@ -338,8 +335,8 @@ def _groups(
     origins: Origins,
     trace: OperatorTrace,
     depth: int | None,
-) -> tuple[tuple[GroupTime, ...], tuple[GroupTime, ...], tuple[GroupTime, ...]]:
-    """Return the times by source, by module, and by operator code."""
+) -> Iterator[tuple[GroupTime, ...]]:
+    """Yield the times by source, those by module, and those by operator code."""
     by_source, by_module, by_code = (_Shares(measured, trace) for _ in range(3))
     tree = module_tree(origins, depth)
     for row in rows:
@@ -353,19 +350,17 @@ def _groups(
             for module, part in zip(modules, split(share, len(modules)), strict=True):
                 for above in (None,) if module is None else tree.upwards(module):
                     by_module.add(above, place, part, 1 / len(sources) / len(modules))
-    return (
-        tuple(
-            GroupTime(source, origins.sources.get(source), share, origins.details_of(source))
-            for source, share in by_source.groups()
-        ),
-        tuple(
-            GroupTime(None, None, share)
-            if row is None
-            else GroupTime(None, tree.paths[row], share, parent=tree.parent(row))
-            for row, share in by_module.groups()
-        ),
-        tuple(GroupTime(None, code, share) for code, share in by_code.groups()),
+    yield tuple(
+        GroupTime(source, origins.sources.get(source), share, origins.details.get(source, NOTHING))
+        for source, share in by_source.groups()
     )
+    yield tuple(
+        GroupTime(None, None, share)
+        if row is None
+        else GroupTime(None, tree.paths[row], share, parent=tree.parent(row))
+        for row, share in by_module.groups()
+    )
+    yield tuple(GroupTime(None, code, share) for code, share in by_code.groups())
 
 
 class _Shares:
