@@ -151,6 +151,8 @@ class OldTables:
 
     def _carried(self, table_type: TableType, at: int, offsets: Mapping[int, int]) -> Carried:
         """Return the unknown fields of a table. Raises EditError if one of them could be a reference."""
+        if self._reachable is None:
+            raise self._unknown(table_type, at)
         size = self._number((at - self._number(at)) % 2**32 + 2, 2)
         self._charge(size + 4 * len(offsets))
         after = dict(pairwise(sorted({*offsets.values(), size})))
@@ -161,12 +163,9 @@ class OldTables:
         apart = all(end <= start for (_, end), (start, _) in pairwise(marks)) and len(after) >= len(offsets)
         if not apart or not all(_U4_BYTES <= offset < size for offset, _ in unknown):
             raise EditError(f"fields of a {table_type.name} overlap", hint="fix the exporter")
-        proven = self._reachable is not None and at + size <= self.wire.limit
-        if not (proven and all(self._is_number(at + start, after[start] - start) for start, _ in unknown)):
-            raise EditError(
-                f"{table_type.name} at byte {at} has a field that the {self.schema.format} schema does not know",
-                hint="it could be a reference; a newer version of circletools may know the field",
-            )
+        inside = at + size <= self.wire.limit
+        if not (inside and all(self._is_number(at + start, after[start] - start) for start, _ in unknown)):
+            raise self._unknown(table_type, at)
         start, end = unknown[0][0], max(after[offset] for offset, _ in unknown)
         data = bytearray(self.wire.memory[at + start : at + end])
         for first, last in known:
@@ -178,6 +177,12 @@ class OldTables:
         alignment = min(_MOST_ALIGNMENT, 1 << (longest.bit_length() - 1))
         slots = tuple((slot, offset - start) for offset, slot in unknown)
         return Carried(bytes(data), slots, alignment, (at + start) % alignment)
+
+    def _unknown(self, table_type: TableType, at: int) -> EditError:
+        return EditError(
+            f"{table_type.name} at byte {at} has a field that the {self.schema.format} schema does not know",
+            hint="it could be a reference; a newer version of circletools may know the field",
+        )
 
     def _is_number(self, at: int, length: int) -> bool:
         """Return whether a field cannot be a reference."""

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import flatbuffers
 import numpy as np
 import pytest
 
@@ -148,7 +147,7 @@ def test_a_flatbuffer_that_crosses_the_limit_already_is_refused(tmp_path: Path) 
 
 
 def test_a_prefix_alone_cannot_cross_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flatbuffers.Builder, "MAX_BUFFER_SIZE", 1 << 16)
+    monkeypatch.setattr(flatbuf_writer, "MAX_FLATBUFFER_BYTES", 1 << 16)
     with open_model(bytes_of("tflite/cnn")) as model:
         edit = ModelEdit(model)
         edit.set_metadata("note", bytes(1 << 16))
