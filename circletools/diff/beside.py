@@ -277,19 +277,10 @@ def _operators(comparison: ModelComparison, old: Origins, new: Origins) -> Itera
         names = _names(old, ours, before), _names(new, theirs, after)
         if names[0] != names[1]:
             yield between((_path(ours, before), _path(theirs, after)), *names)
-    for path, removed in _one_sided(old, subgraphs.before, found.removed):
-        yield between(path, removed, None)
-    for path, added in _one_sided(new, subgraphs.after, found.added):
-        yield between(path, None, added)
-
-
-def _one_sided(
-    origins: Origins, subgraphs: Indices, which: tuple[Indices, Indices]
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield the path and origins of each operator that only one model has."""
-    for row, operator in zip(*(side.tolist() for side in which), strict=True):
-        if names := _names(origins, int(subgraphs[row]), operator):
-            yield _path(int(subgraphs[row]), operator), names
+    for one, graphs, which in ((old, subgraphs.before, found.removed), (new, subgraphs.after, found.added)):
+        for subgraph, operator in zip(graphs[which[0]].tolist(), which[1].tolist(), strict=True):
+            if listed := _names(one, subgraph, operator):
+                yield between(_path(subgraph, operator), *((listed, None) if one is old else (None, listed)))
 
 
 def _names(origins: Origins, subgraph: int, operator: int) -> list[str]:

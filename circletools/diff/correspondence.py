@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,25 +36,17 @@ def custom_options(engine: Comparison, pairs: Pairs, before: Model, after: Model
     rest = pairs.take(np.flatnonzero(~known))
     yield from contents(engine, rest, "custom_options", ("large_custom_options_offset", "large_custom_options_size"))
     for row in np.flatnonzero(known).tolist():
-        ours, theirs = old[int(pairs.before.at[row])], new[int(pairs.after.at[row])]
-        options = theirs.options
-        moved = FILE_OFFSETS["Operator", "custom_options"](options, ours.offset - theirs.offset)
+        (raw, offset, program), (other, there, second) = old[int(pairs.before.at[row])], new[int(pairs.after.at[row])]
         path, path_after = (f"{place}.custom_options" for place in pairs.place(row))
-        if moved != ours.options:
-            yield Difference("changed", path, path_after, {"count": len(ours.options)}, {"count": len(options)})
-        elif not same_bytes(ours.program, theirs.program):
-            counts = ({"program_bytes": len(one.program)} for one in (ours, theirs))
+        if FILE_OFFSETS["Operator", "custom_options"](other, offset - there) != raw:
+            yield Difference("changed", path, path_after, {"count": len(raw)}, {"count": len(other)})
+        elif not same_bytes(program, second):
+            counts = ({"program_bytes": len(one)} for one in (program, second))
             yield Difference("changed", path, path_after, *counts)
 
 
-class _Program(NamedTuple):
-    options: bytes
-    offset: int
-    program: memoryview
-
-
-def _programs(model: Model) -> dict[int, _Program]:
-    """Return the compiled programs, by the position of their operator's table."""
+def _programs(model: Model) -> dict[int, tuple[bytes, int, memoryview]]:
+    """Return custom options, and the offset and bytes of the program, by the position of the operator's table."""
     tables, memory = model.operator_columns.tables, model.wire.memory
     programs = {}
     for data in external_data(model):
@@ -63,7 +55,7 @@ def _programs(model: Model) -> dict[int, _Program]:
             places = zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
             for index, (row, offset, size) in enumerate(places):
                 raw = options.row(index).tobytes()
-                programs[int(tables.at[row])] = _Program(raw, offset, memory[offset : offset + size])
+                programs[int(tables.at[row])] = raw, offset, memory[offset : offset + size]
     return programs
 
 

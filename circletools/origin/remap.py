@@ -18,7 +18,26 @@ def follow(edit: ModelEdit) -> None:
     An added operator inherits the origins of the operators whose work it continues. A fresh stamp stays fresh; a
     stale stamp is kept, since the tables remain stale.
     """
-    edit.before_save(_Follower())
+    written: list[bytes] = []  # the stamp that was written last, since an edit may be saved twice
+
+    def update(edit: ModelEdit) -> None:
+        if not edit.index_map.added and not edit.renamed:
+            return
+        origins = decode_origins(model_graph(edit.model), edit.metadata_value)
+        if origins is None:
+            return
+        if edit.index_map.added:
+            changed = remap(origins, edit.index_map)
+            edit.set_metadata(OP_TABLE, encode_op_table(merge(changed.operators)))
+            if edit.metadata_value(EXACT_TABLE) is not None and origins.scope == "exact":
+                edit.set_metadata(EXACT_TABLE, encode_exact(changed.operators))
+        stamp = edit.metadata_value(STAMP)
+        known = _named(edit, origins) if stamp is None else bytes(stamp) in written
+        if known or compare_stamp(model_graph(edit.model), stamp).state == "fresh":
+            written[:] = [stamp_after(edit)]
+            edit.set_metadata(STAMP, written[0])
+
+    edit.before_save(update)
 
 
 def remap(origins: Origins, index_map: IndexMap) -> Origins:
@@ -36,27 +55,3 @@ def _named(edit: ModelEdit, origins: Origins) -> bool:
     """Return whether an edit renames tensors although, without a stamp, only their names may identify sources."""
     unstamped = len(edit.model.subgraphs) == 1 and check_freshness(edit.model, origins).state == "unstamped"
     return bool(edit.renamed) and unstamped
-
-
-class _Follower:
-    """Updates the tables, and recognizes the stamp that it wrote last, since an edit may be saved twice."""
-
-    def __init__(self) -> None:
-        self._stamp: bytes | None = None
-
-    def __call__(self, edit: ModelEdit) -> None:
-        if not edit.index_map.added and not edit.renamed:
-            return
-        origins = decode_origins(model_graph(edit.model), edit.metadata_value)
-        if origins is None:
-            return
-        if edit.index_map.added:
-            changed = remap(origins, edit.index_map)
-            edit.set_metadata(OP_TABLE, encode_op_table(merge(changed.operators)))
-            if edit.metadata_value(EXACT_TABLE) is not None and origins.scope == "exact":
-                edit.set_metadata(EXACT_TABLE, encode_exact(changed.operators))
-        stamp = edit.metadata_value(STAMP)
-        known = _named(edit, origins) if stamp is None else bytes(stamp) == self._stamp
-        if known or compare_stamp(model_graph(edit.model), stamp).state == "fresh":
-            self._stamp = stamp_after(edit)
-            edit.set_metadata(STAMP, self._stamp)
