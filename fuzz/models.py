@@ -45,10 +45,11 @@ from circletools.outputs.fixing import fix_outputs
 from circletools.planning.inspection import inspect_affinity
 from circletools.planning.planner import plan
 from circletools.planning.request import PlanRequest
+from circletools.render.affinity import affinity_json, affinity_text
 from circletools.render.fit import fit_json, fit_sarif, fit_text
 from circletools.render.inspection import inspection_json, inspection_text
 from circletools.render.origins import origins_csv, origins_json, origins_text
-from circletools.render.plans import affinity_json, affinity_text, plan_json, plan_text
+from circletools.render.plans import plan_json, plan_text
 from circletools.render.table import document_json, rows_csv
 from circletools.requires.requirements import requires
 from circletools.storage.files import view

@@ -15,8 +15,8 @@ from circletools.model.model import Model, open_model
 from circletools.origin.embed import ORIGIN_ENTRIES, embed
 from circletools.origin.tracking.tracker import track
 from circletools.render.difference import difference_json, difference_text
-from circletools.render.origins import tracking_json, tracking_text
 from circletools.render.table import document_json
+from circletools.render.tracking import tracking_json, tracking_text
 from fuzz.models import exhaust, rewritten
 from fuzz.seeds import model_seed
 

@@ -1,21 +1,13 @@
-"""What a model holds and needs, as text and JSON: contents, costs, required releases and digests."""
+"""The contents of a model file as text and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 from itertools import groupby
-from pathlib import PurePath
 from typing import Any
 
-from circletools.cost.cost import Cost
-from circletools.diff.attestation import Attestation
 from circletools.inspection import Inspection, SubgraphSummary
-from circletools.model.digests import ContentDigests
-from circletools.model.model import Model
-from circletools.render.table import document_json, fields_json, number_columns, shorter, table_text
-from circletools.requires.requirements import Requirements
-from circletools.requires.table import runtime_table, title
+from circletools.render.table import fields_json, number_columns, shorter, table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
 _WIDEST = 80  # the maximum width of a cell, since a column is as wide as its longest cell
@@ -126,104 +118,3 @@ def _said(value: Any) -> str:
 
 def _listed(values: Sequence[Any]) -> str:
     return ",".join(map(str, values))
-
-
-def cost_text(found: Cost) -> Iterator[str]:
-    """Yield totals, then the requested table."""
-    total = found.total
-    unknown = f", plus {counted(total.unknown, 'operator')} with unknown MACs" if total.unknown else ""
-    yield f"MACs           {total.macs:,}{unknown}"
-    yield f"parameters     {total.parameters:,}"
-    yield f"weights        {total.weight_bytes:,} bytes"
-    for index, memory in enumerate(found.activations):
-        of = f" (subgraph {index})" if len(found.activations) > 1 else ""
-        yield f"activations    {memory.peak_bytes:,} bytes at operator {memory.peak_operator}{of}"
-        if memory.planned_bytes is not None:
-            yield f"arena          {memory.planned_bytes:,} bytes, planned greedily by size{of}"
-        if memory.variable_bytes:
-            yield f"variables      {memory.variable_bytes:,} bytes{of}"
-        if memory.unproduced_bytes:
-            yield f"unproduced     {memory.unproduced_bytes:,} bytes, not in the arena (TFLM: fit --on tflm){of}"
-    code = found.by == "operator"
-    head = [found.by, *["code"] * code, "operators", "MACs", "share", "parameters", "bytes"]
-    rows = [
-        [
-            row.name,
-            *[row.code] * code,
-            str(row.operators),
-            f"{row.macs:,}" + (" + ?" if row.unknown else ""),
-            f"{row.macs / total.macs:.1%}" if total.macs else "",
-            f"{row.parameters:,}",
-            f"{row.weight_bytes:,}",
-        ]
-        for row in found.rows
-    ]
-    if rows:
-        yield from table_text([head, *rows], right=range(len(head) - 5, len(head)))
-
-
-def requirements_text(found: Requirements) -> Iterator[str]:
-    """Yield the answer, then requirements that older runtimes do not meet, the runtimes, and min_runtime_version."""
-    if found.first is None:
-        yield "loads in no tested release"
-    else:
-        since = f"{title(found.first)} and later"
-        yield f"loads in every tested release ({since})" if found.is_oldest else f"loads in {since}"
-    rows = [
-        [
-            row.what,
-            "none" if row.first is None else title(row.first),
-            str(row.count),
-            ", ".join([*row.sources[:2], *["..."] * (len(row.sources) > 2)]),
-        ]
-        for row in found.rows
-    ]
-    if rows:
-        yield from table_text([["needs", "first runtime", "count", "sources"], *rows], right=(2,))
-    if len(found.verdicts) < len(runtime_table().runtimes):
-        for one in found.verdicts:
-            lacking = "loads it" if one.takes else f"does not load it: {', '.join(one.lacking)}"
-            yield f"{title(one.runtime)} {lacking}"
-    minimum = found.minimum
-    declared = "none" if minimum.declared is None else minimum.declared
-    needed = "no known TensorFlow release suffices" if minimum.needed is None else f"needed: {minimum.needed}"
-    more = " or older" if minimum.is_bound else ""
-    more += " without the custom operators" if found.first is None and minimum.needed is not None else ""
-    state = "correct" if minimum.state == "true" else minimum.state
-    yield f"min_runtime_version: {declared} ({state}; {needed}{more})"
-
-
-PREDICATE = "urn:circletools:identical-except:1"
-"""The predicate type of the in-toto statement."""
-
-
-def digests_text(found: ContentDigests) -> Iterator[str]:
-    """Yield the lines that `inspect --digest` shows."""
-    yield f"{found.digest}  {found.format}"
-    for part, digest in found.parts.items():
-        yield f"{digest}  {part}"
-
-
-def attestation_statement(found: Attestation, before: Model, after: Model) -> dict[str, Any]:
-    """Return the in-toto statement (version 1) about the second model, which contains the attestation as JSON.
-
-    The statement names the files, and has SHA-256 digests of all their bytes.
-    """
-    old, new = (
-        {"name": PurePath(model.source.name).name, "digest": {"sha256": sha256(model.wire.memory).hexdigest()}}
-        for model in (before, after)
-    )
-    return {
-        "_type": "https://in-toto.io/Statement/v1",
-        "subject": [new],
-        "predicateType": PREDICATE,
-        "predicate": {"from": old, **document_json(found)},
-    }
-
-
-def attestation_text(found: Attestation) -> Iterator[str]:
-    """Yield the lines that `attest` shows."""
-    for change in found.changes:
-        kind = "added" if change.before is None else "removed" if change.after is None else "changed"
-        yield f"{kind:8} {change.part}"
-    yield f"{counted(found.equal_parts, 'part')} equal, {len(found.changes)} not"

@@ -1,4 +1,4 @@
-"""Origins as text, JSON, CSV and a tree of modules; tracked origins."""
+"""Origins as text, JSON, CSV and a tree of modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
 from circletools.origin.modules import ROOT, module_tree
 from circletools.origin.read import Origins
 from circletools.origin.source import UNKNOWN, SourceDetails
-from circletools.origin.tracking.tracker import Tracking
 from circletools.render.table import csv_text, places_json, table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
@@ -132,41 +131,3 @@ def _source(table: OriginTable, source: int, level: int) -> tuple[str, str, str]
     labels = (operator_label(*one, table.subgraph_count > 1) for one in table.by_source[source])
     called = table.origins.sources[source].rpartition("::")[2].rpartition("/")[2]
     return "  " * level + called, " ".join(labels) or "(none)", table.origins.details_of(source).place
-
-
-def tracking_json(tracking: Tracking) -> dict[str, Any]:
-    """Return the JSON document; `embed-origins --origins` accepts it."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "format": tracking.format,
-        "sources": [{"id": source, "name": name} for source, name in sorted(tracking.origins.sources.items())],
-        "operators": [
-            {
-                **operator_json(row),
-                "grounds": [
-                    {"source": source, "evidence": grounds.evidence.value, "confidence": round(grounds.confidence, 4)}
-                    for source, grounds in tracking.grounds[row.subgraph].get(row.index, {}).items()
-                ],
-            }
-            for row in tracking.rows
-        ],
-        "without_origin": places_json(tracking.without_origin),
-    }
-
-
-def tracking_text(tracking: Tracking) -> Iterator[str]:
-    """Yield a table with a line for each operator and source."""
-    several = len(tracking.grounds) > 1
-    table = [line for row in tracking.rows for line in _lines(row, tracking, several)]
-    header = ("operator", "code", "output", "source", "evidence", "confidence")
-    yield from table_text([header, *table], indent="")
-
-
-def _lines(row: OperatorRow, tracking: Tracking, several: bool) -> Iterator[tuple[str, ...]]:
-    first = (operator_label(row.subgraph, row.index, several), row.code, row.output)
-    grounds = tracking.grounds[row.subgraph].get(row.index, {})
-    if not grounds:
-        yield (*first, "(none)", "", "")
-    for source, why in grounds.items():
-        yield (*first, f"{source} {tracking.origins.sources[source]}", why.evidence.value, f"{why.confidence:.2f}")
-        first = ("", "", "")

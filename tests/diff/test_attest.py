@@ -16,7 +16,7 @@ from circletools.errors import ModelFormatError, UsageError
 from circletools.model.digests import content_digests
 from circletools.model.model import open_model
 from circletools.origin.embed import embed
-from circletools.render.inspection import attestation_text
+from circletools.render.digests import attestation_text
 from circletools.render.table import document_json
 from tests.kit.build import Build, Code, Table
 from tests.kit.outside import PLACES, outside

@@ -103,7 +103,7 @@ READS = (
     "circletools/numerics/", "circletools/reduction/", "circletools/html/", "circletools/asking.py",
     "circletools/judging.py", "circletools/fit/fit.py", "circletools/graph/resources.py",
     "circletools/soundness/tensor_findings.py", "circletools/origin/tracking/constants.py",
-    "circletools/render/inspection.py", "circletools/affinity/capability/file.py",
+    "circletools/render/digests.py", "circletools/affinity/capability/file.py",
     "circletools/origin/exporters/patching.py", "cli/console/", "cli/main.py",
 )  # fmt: skip
 WRITES = ("cli/console/", "cli/main.py")
