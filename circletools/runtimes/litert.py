@@ -7,7 +7,6 @@ Importing this module imports the runtime, which is an optional package.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from collections.abc import Sequence
@@ -32,6 +31,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import ai_edge_litert
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -178,11 +178,7 @@ class LiteRt:
     """The library. Calls that fail raise RefusedError."""
 
     def __init__(self) -> None:
-        spec = importlib.util.find_spec("ai_edge_litert")
-        if spec is None or spec.submodule_search_locations is None:
-            raise ModuleNotFoundError("ai_edge_litert is not installed")
-        folder = Path(spec.submodule_search_locations[0])
-        self._library = CDLL(str(next(folder.glob("*LiteRt.*"))))
+        self._library = CDLL(str(next(Path(ai_edge_litert.__path__[0]).glob("*LiteRt.*"))))
         self._kept: list[object] = []
 
     def __call__(self, name: str, *arguments: object) -> None:
