@@ -8,14 +8,14 @@ argument or result of a called subgraph. `CALL_ONCE` sets initial values.
     VAR_HANDLE ----------+--> READ_VARIABLE   these two use it: if it is written anywhere, all its users
                          +--> ASSIGN_VARIABLE must be in one model
 
-Handles are unified as in Steensgaard's alias analysis: all handles of an operator, and those that a call passes to
-and from a subgraph, belong to one resource, in whatever order operators run.
+The names that a handle may hold follow the calls, as in Andersen's alias analysis: from arguments to inputs, from
+outputs to results, and around loops, in whatever order operators run.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -23,7 +23,6 @@ from itertools import chain
 import numpy as np
 
 from circletools.flatbuf.columns import Tables
-from circletools.graph.algorithms import components
 from circletools.graph.columns import Mask
 from circletools.graph.graph import NAMING, Graph, ModelGraph
 from circletools.model.views import text
@@ -31,8 +30,8 @@ from circletools.model.views import text
 Resource = str
 """A resource, described in words."""
 
-Handle = Resource | tuple[int, int]
-"""A resource, or a value that holds its handle, by graph and value."""
+Handle = tuple[int, int]
+"""A value that holds the name of a resource, by graph and value."""
 
 Access = dict[Resource, set[str]]
 """Resources, each with the codes of the operators that use it; for variable tensors, the code is VARIABLE."""
@@ -78,7 +77,7 @@ class Resources:
                 users[name].append(operator)
                 if not used_by <= _READING:
                     written.add(name)
-        self._charge(sum(len(users[name]) for access in copied.values() for name in access))
+        self._charge(_ENTRY_BYTES * sum(len(users[name]) for access in copied.values() for name in access))
         users_of = {
             operator: {user for name in access for user in users[name]} for operator, access in copied.items()
         }
@@ -104,65 +103,77 @@ class Resources:
         """Return the resources that each operator of a graph uses, directly or through calls."""
         found = dict(self._own[graph.index])
         for operator in graph.callees:
-            access = _merged(self._inside(one) for one in graph.called([operator]))
-            if access:
-                self._charge(len(access))
-                found[operator] = access
+            inside = [self._inside(one) for one in graph.called([operator])]
+            self._charge(_ENTRY_BYTES * sum(map(len, inside)))
+            if any(inside):
+                found[operator] = _merged(inside)
         return found
 
     def _inside(self, index: int) -> Access:
         """Return the resources that a graph and the graphs that it calls use."""
         if index not in self._known:
-            reached = self.model.reached([index])
-            self._charge(len(reached) + sum(len(self._own[one]) for one in reached))
-            self._known[index] = _merged(access for one in reached for access in self._own[one].values())
+            rows = [access for one in self.model.reached([index]) for access in self._own[one].values()]
+            self._charge(_ENTRY_BYTES * sum(map(len, rows)))
+            self._known[index] = _merged(rows)
         return self._known[index]
 
     @cached_property
     def _known(self) -> dict[int, Access]:
         return {}
 
-    def _charge(self, entries: int) -> None:
-        self.model.source.wire.budget.charge("resources that operators use through calls", _ENTRY_BYTES * entries)
+    @cached_property
+    def _charge(self) -> Callable[[int], None]:
+        return self.model.source.wire.budget.tally("resources that operators use through calls")
 
     @cached_property
     def _own(self) -> list[dict[int, Access]]:
         """The resources that operators use themselves, by graph and operator."""
-        uses, links = list[tuple[int, int, Handle, str]](), list[tuple[Handle, Handle]]()
+        uses, own = list[tuple[int, int, Handle]](), list[dict[int, Access]]()
+        pending, flows = list[tuple[Handle, Resource]](), defaultdict[Handle, list[Handle]](list)
         for graph in self.model.graphs:
             graph.check_values()
-            codes, first = graph.operators.code_names, dict[int, Handle](_naming(graph))
+            own.append({})
+            for operator, name in _variables(graph):
+                own[-1].setdefault(operator, {})[name] = {"VARIABLE"}
+            for operator, name in _naming(graph):
+                pending += (((graph.index, value), name) for value in graph.results.of(operator))
             for operator, value in _slots(graph, graph.is_handle):
-                handle: Handle = (graph.index, value)
                 if operator not in graph.callees:
-                    links.append((first.setdefault(operator, handle), handle))
-                    uses.append((graph.index, operator, handle, codes[operator]))
-            uses += ((graph.index, operator, name, "VARIABLE") for operator, name in _variables(graph))
-            links += self._passed(graph)
-        numbers = {one: at for at, one in enumerate(dict.fromkeys((*chain(*links), *(use[2] for use in uses))))}
-        labels = components(len(numbers), *([numbers[link[end]] for link in links] for end in (0, 1)))
-        names = {labels[at]: handle for handle, at in numbers.items() if isinstance(handle, str)}
-        own: list[dict[int, Access]] = [{} for _ in self.model.graphs]
-        for index, operator, handle, code in uses:
-            name = names.get(labels[numbers[handle]], "an unknown resource")
-            own[index].setdefault(operator, {}).setdefault(name, set()).add(code)
+                    uses.append((graph.index, operator, (graph.index, value)))
+            for source, target in self._passed(graph):
+                flows[source].append(target)
+        names = defaultdict[Handle, set[Resource]](set)
+        while pending:
+            handle, name = pending.pop()
+            if name not in names[handle]:
+                names[handle].add(name)
+                self._charge(_ENTRY_BYTES * (1 + len(flows[handle])))
+                pending += ((target, name) for target in flows[handle])
+        for index, operator, handle in uses:
+            code = self.model.graphs[index].operators.code_names[operator]
+            self._charge(_ENTRY_BYTES * len(names[handle]))
+            for name in names[handle] or ("an unknown resource",):
+                own[index].setdefault(operator, {}).setdefault(name, set()).add(code)
         return own
 
     def _passed(self, graph: Graph) -> Iterator[tuple[Handle, Handle]]:
-        """Yield the pairs of handles that calls pass to and from other graphs, or from iteration to iteration."""
+        """Yield the pairs of values through which calls pass handles to and from other graphs, and around loops."""
         graphs = self.model.graphs
         for operator in graph.callees:
             operands, results = graph.operands.of(operator), graph.results.of(operator)
-            pairs = [(graph, graph, *ends) for ends in zip(operands, results, strict=False)]
-            pairs = pairs if graph.operators.code_names[operator] in _LOOPS else []
+            is_loop = graph.operators.code_names[operator] in _LOOPS
+            pairs = [(graph, one, graph, other) for one, other in zip(operands, results, strict=False) if is_loop]
             for callee in (graphs[index] for index in graph.called([operator]) if index < len(graphs)):
                 inputs, outputs = callee.inputs.tolist(), callee.outputs.tolist()
                 arguments = operands[max(0, len(operands) - len(inputs)) :]  # the condition of IF comes before them
-                pairs += [(graph, callee, *ends) for ends in zip(arguments, inputs, strict=False)]
-                pairs += [(graph, callee, *ends) for ends in zip(results, outputs, strict=False)]
-            for one, other, here, there in pairs:
-                if any(0 <= at < len(of.values) and of.is_handle[at] for of, at in ((one, here), (other, there))):
-                    yield (one.index, here), (other.index, there)
+                pairs += ((graph, one, callee, other) for one, other in zip(arguments, inputs, strict=False))
+                pairs += ((callee, one, graph, other) for one, other in zip(outputs, results, strict=False))
+                if is_loop:
+                    pairs += ((graph, one, callee, other) for one, other in zip(results, inputs, strict=False))
+            for here, one, there, other in pairs:
+                exist = 0 <= one < len(here.values) and 0 <= other < len(there.values)
+                if exist and (here.is_handle[one] or there.is_handle[other]):
+                    yield (here.index, one), (there.index, other)
 
 
 def _merged(rows: Iterable[Access]) -> Access:

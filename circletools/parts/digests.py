@@ -113,7 +113,7 @@ class ModelDigests:
         before: dict[str, bytes] = {}  # the last user of each resource, whose values the next user sees
         setting = defaultdict[int, list[int]](list)
         for operator, some in state.copied.items():
-            for user in some:
+            for user in used.keys() & set(some):
                 setting[user].append(operator)
         for operator in graph.dag.order:
             inputs, outputs = graph.operands.of(operator), graph.results.of(operator)
@@ -126,7 +126,7 @@ class ModelDigests:
                 *map(read, inputs),
                 *(self.form(index, tensor) if tensor >= 0 else b"" for tensor in outputs),
                 *map(self._called, graph.callees.get(operator, ())),
-                *sorted(before[resource] for resource in used[operator] if resource in before),
+                *sorted({before[resource] for resource in used[operator] if resource in before}),
                 *sorted(names[one] for one in setting[operator] if one in names),
             )
             before |= dict.fromkeys(used[operator], name)
