@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -205,6 +206,13 @@ class ModelEdit(Attributes):
     def operator_codes(self) -> tuple[OperatorCode, ...]:
         """The operator codes, including changes by this edit."""
         return tuple(self._codes)
+
+    def set_operator_version(self, code: int, version: int) -> None:
+        """Set the version of an operator code, given by index. Raises UsageError if the code does not exist."""
+        members.check_index("operator code", code, len(self._codes))
+        codes = self._overlay.references(self._overlay.root, "operator_codes")
+        self._overlay.own(codes, "OperatorCode", code).set("version", version)
+        self._codes[code] = replace(self._codes[code], version=version)
 
     def add_operator(
         self,

@@ -4,41 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.requires.table import NEVER, RuntimeTable
-from circletools.wording import Attributes
 
 OUTSIDE, BLOCKWISE = "data outside the flatbuffer", "blockwise quantization"
 ELSEWHERE = "values in another file (CompiledModel)"
 _VERSION = 3
 
 
-MOST_SOURCES = 5
+class Feature(NamedTuple):
+    """A tensor type or feature, the number of tables with it, and the index of the first runtime that supports it."""
 
-
-@dataclass(frozen=True, slots=True)
-class Requirement(Attributes):
-    """A feature of a model that not every measured runtime supports.
-
-    `what` names it, as in `FULLY_CONNECTED version 12` or `INT4 tensors`. `first` is the first runtime that supports
-    it, or None if no measured one does; `count` is the number of operators, tensors or buffers that have it;
-    `sources` are the names of the operators' sources, at most `MOST_SOURCES`.
-    """
-
-    kind: Literal["operator", "type", "feature"]
+    kind: Literal["type", "feature"]
     what: str
-    first: str | None
-    count: int
-    sources: tuple[str, ...] = ()
+    number: int
+    first: int
 
 
-def features(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requirement]]:
-    """Yield the tensor types and format features of a model, each with the first runtime that has it."""
+def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
+    """Yield the tensor types and the format features of a model."""
     names = model.schema.enums["TensorType"]
     counts: Counter[int] = Counter()
     for graph in model.graphs:
@@ -46,8 +34,7 @@ def features(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requ
         counts.update(dict(zip(types.tolist(), numbers.tolist(), strict=True)))
     for number, count in sorted(counts.items()):
         name = names.get(number, f"UNKNOWN:{number}")
-        first = table.types.get(name, NEVER)
-        yield first, Requirement("type", f"{name} tensors", table.name_of(first), count)
+        yield Feature("type", f"{name} tensors", count, table.types.get(name, NEVER))
     options = [graph.operators.tables.scalars("large_custom_options_offset") for graph in model.graphs]
     others = [graph.values.tables.scalars("external_buffer") for graph in model.graphs]
     found = {
@@ -60,8 +47,7 @@ def features(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requ
     }
     for what, count in found.items():
         if count:
-            first = table.features.get(what, NEVER)
-            yield first, Requirement("feature", what, table.name_of(first), count)
+            yield Feature("feature", what, count, table.features.get(what, NEVER))
 
 
 def _blockwise(graph: Graph) -> int:

@@ -54,7 +54,7 @@ def minimum_of(model: ModelGraph, table: RuntimeTable, codes: Sequence[OperatorC
     declared = None if raw is None else bytes(raw).rstrip(b"\0").decode("utf-8", "replace")
     builtin = [code for code in codes or model.operator_codes if not code.name.startswith("CUSTOM:")]
     needed = [_release(table, code) for code in builtin]
-    needed += [_release_of(table, first) for first, _ in features(model, table)]
+    needed += [_release_of(table, one.first) for one in features(model, table)]
     oldest = _number(table.runtimes[0].removeprefix("tflite-")) or ()
     known = [release for release in needed if release is not None]
     highest = max([oldest, *known])
@@ -78,14 +78,10 @@ def _state(declared: str | None, needed: Release, is_bound: bool) -> State:
     return "true" if is_bound or written == needed else "too low"
 
 
-def rewrite_requirements(edit: ModelEdit) -> RewriteResult:
+def write_minimum(edit: ModelEdit) -> RewriteResult:
     """Set `min_runtime_version` to the correct value; nothing changes if it already has that value.
 
     Raises EditError if no TensorFlow release is known to have all operators, and UsageError for a Circle model.
-
-        with ct.open("in.tflite") as model, ct.edit(model) as edit:
-            ct.rewrite_requirements(edit)
-            edit.save("out.tflite")
     """
     if edit.model.format != "tflite":
         raise UsageError(f"{NAME} exists only in TFLite models; this is a Circle model")
@@ -93,7 +89,7 @@ def rewrite_requirements(edit: ModelEdit) -> RewriteResult:
     if found.needed is None:
         raise EditError(
             f"{NAME} must name a TensorFlow release, but no known release has all operators of this model",
-            hint="`circletool requires IN` shows which LiteRT release loads it",
+            hint="`circletool requires IN` shows which LiteRT release loads it; --lower may lower operator versions",
         )
     if found.state == "true":
         return RewriteResult(())

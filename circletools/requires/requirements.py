@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,10 +14,29 @@ from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.read import current_origins
-from circletools.requires.features import MOST_SOURCES, Requirement, features
+from circletools.requires.features import features
 from circletools.requires.minimum import Minimum, minimum_of
 from circletools.requires.table import RuntimeTable, runtime_table
 from circletools.wording import Attributes, Tabular
+
+MOST_SOURCES = 5
+Kind = Literal["operator", "type", "feature"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement(Attributes):
+    """A feature of a model that not every measured runtime supports.
+
+    `what` names it, as in `FULLY_CONNECTED version 12` or `INT4 tensors`. `first` is the first runtime that supports
+    it, or None if no measured one does; `count` is the number of operators, tensors or buffers that have it;
+    `sources` are the names of the operators' sources, at most `MOST_SOURCES`.
+    """
+
+    kind: Kind
+    what: str
+    first: str | None
+    count: int
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +115,8 @@ def _needs(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requir
         is_plain = code.version == 1 and code.name.startswith("CUSTOM:")
         what = code.name if is_plain else f"{code.name} version {code.version}"
         yield firsts[at], Requirement("operator", what, table.name_of(firsts[at]), int(counts[at]), named.get(at, ()))
-    yield from features(model, table)
+    for one in features(model, table):
+        yield one.first, Requirement(one.kind, one.what, table.name_of(one.first), one.number)
 
 
 def _sources_by_code(model: ModelGraph, codes: Collection[int]) -> dict[int, tuple[str, ...]]:

@@ -45,15 +45,14 @@ def resolver_code(models: Iterable[Model]) -> str:
     for model in models:
         if model.format != "tflite":
             raise UsageError("TFLM reads only TFLite models; this is a Circle model")
-        shown = (char if char.isprintable() and char != "\\" else "?" for char in model.source.name)
-        names.append("".join(shown))
+        names.append(model.source.name)
         codes.update(code for graph in model_graph(model).graphs for code in graph.operators.code_names)
     own: set[str] = set()
     calls = sorted([_call(code, own) for code in sorted(codes)])
     signature = f"tflite::MicroMutableOpResolver<{max(1, len(calls))}>& resolver"
     return "\n".join(
         [
-            *(f"// The operators of {name}." for name in names),
+            *(f"// The operators of {_comment(name)}." for name in names),
             "#pragma once",
             "",
             '#include "tensorflow/lite/micro/micro_mutable_op_resolver.h"',
@@ -83,3 +82,7 @@ def _call(code: str, own: set[str]) -> str:
         for byte in name.encode("utf-8", "surrogateescape")
     )
     return f'AddCustom("{quoted}", {word}())'
+
+
+def _comment(name: str) -> str:
+    return "".join(char if char.isprintable() and char != "\\" else "?" for char in name)

@@ -55,8 +55,9 @@ def inspect(
 def requires(
     source: Input,
     runtime: str | None = option("Releases to check, e.g. litert-1.4 (TFLM: fit --on tflm).", "RELEASE,..."),
+    lower: bool = option("Write a copy with the lowest operator versions."),
     write: bool = option("Write a copy with the correct min_runtime_version."),
-    output: str | None = option("The file to write with --write.", "OUT", names="--output -o"),
+    output: str | None = option("The file to write with --lower or --write.", "OUT", names="--output -o"),
     in_place: InPlace = False,
     resolver: Path | None = option("Write C++ code that registers the operators with TFLM.", "FILE"),
     also: str | None = option("With --resolver, also register the operators of these models.", "MODEL,..."),
@@ -67,16 +68,16 @@ def requires(
     Shows what older releases lack, as measured with all releases on PyPI since tflite-runtime 2.8. Exits
     with status 1 if a release in --runtime does not load the model. See docs/requires.md.
     """
-    asked = {"--runtime": runtime, "--write": write or None, "--resolver": resolver}
+    asked = {"--runtime": runtime, "--lower or --write": lower or write or None, "--resolver": resolver}
     if len(chosen := [name for name, value in asked.items() if value is not None]) > 1:
         raise ct.UsageError(f"{chosen[0]} excludes {chosen[1]}", hint="run the command twice")
     if also is not None and resolver is None:
         raise ct.UsageError("--also requires --resolver", hint="use both")
-    if write:
-        rewrite(source, output, in_place, ct.rewrite_requirements)
+    if lower or write:
+        rewrite(source, output, in_place, lambda edit: ct.rewrite_requirements(edit, lower=lower, write=write))
         return
     if output is not None or in_place:
-        raise ct.UsageError("nothing to write", hint="use --write")
+        raise ct.UsageError("nothing to write", hint="use --lower, --write or both")
     if resolver is not None:
         with ExitStack() as stack:
             named = [(name, stack.enter_context(reading(name))) for name in (source, *listed(also))]

@@ -17,6 +17,7 @@ import pytest
 import circletools as ct
 from circletools.findings import explanations
 from circletools.origin.tables import encode_op_table
+from circletools.requires.lower import lower_versions
 from circletools.trace.nnapi.analysis import analyse
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole
 from circletools.trace.sources import open_trace
@@ -110,6 +111,16 @@ def edit_notes(folder: Path) -> Found:
         ct.compact(model, folder / "compact")
     edited((folder / "compact").read_bytes(), removed)
     return notes
+
+
+def version_notes(_: Path) -> Found:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x"), graph.tensor("y")
+    graph.operator(Code("FULLY_CONNECTED", 14), [x, graph.tensor("w", type="INT16", data=bytes(8)), -1], [y])
+    graph.ends([x], [y])
+    with ct.open(build.to_bytes()) as model:
+        yield from lower_versions(ct.edit(model)).notes
 
 
 def origin_notes(_: Path) -> Found:
@@ -346,7 +357,7 @@ def diagnostics(_: Path) -> Found:
 
 OCCUR: dict[str, Callable[[Path], Found]] = {
     "check": check_found,
-    "edits": edit_notes,
+    "edits": lambda folder: [*edit_notes(folder), *version_notes(folder)],
     "origins": origin_notes,
     "devices": plan_notes,
     "parts": notes_on_parts,

@@ -53,7 +53,7 @@ WRITERS = f"""
     export-affinity in.circle --to part -o out
     trace-export trace.html out --to perfetto
     report in.circle -o out
-    requires in.task!a.tflite --write -o out
+    requires in.task!a.tflite --lower -o out
     requires in.task!a.tflite --resolver out
     track-origins in.circle in.circle out --replace
     track-origins in.circle out --tag

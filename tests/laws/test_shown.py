@@ -15,8 +15,8 @@ from circletools.numerics.results import Cell, Column, Comparison, OperatorCells
 from circletools.planning.measuring import Measurement, PartTime, PlanTime
 from circletools.profile.compare import ComparedTime
 from circletools.profile.comparisons import ComparedBucket, TraceComparison
-from circletools.requires.features import Requirement
 from circletools.requires.minimum import Minimum
+from circletools.requires.requirements import Requirement
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.wording import Tabular, counted
 from tests.kit.build import Build

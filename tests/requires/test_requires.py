@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import circletools as ct
 from circletools.graph.build import model_graph
 from circletools.requires.features import ELSEWHERE, OUTSIDE
-from circletools.requires.minimum import minimum_of, rewrite_requirements
+from circletools.requires.forms import forms
+from circletools.requires.lower import lower_versions
+from circletools.requires.minimum import minimum_of, write_minimum
 from circletools.requires.requirements import requires
-from circletools.requires.table import runtime_table
-from tests.kit.build import CODES, Build, Code
+from circletools.requires.table import NEVER, runtime_table
+from tests.kit.build import CODES, Build, Code, Table, floats, quantization
 from tests.kit.support import bytes_of
 
 TABLE = runtime_table()
@@ -35,6 +38,27 @@ def of_codes(
     for name, value in model.items():
         setattr(build.model, name, value)
     return build.to_bytes()
+
+
+def linear(version: int, *, channels: int = 3, kind: str = "INT8", **options: Any) -> bytes:
+    """Return a FULLY_CONNECTED of FLOAT32 with quantized weights of this many scales."""
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x", (1, 4)), graph.tensor("y", (1, 3))
+    weights = np.arange(12, dtype=np.int8).reshape(3, 4).tobytes()
+    scales = quantization([0.5, 0.25, 0.125][:channels])
+    w = graph.tensor("w", (3, 4), kind, data=weights, quantization=scales)
+    graph.operator(Code("FULLY_CONNECTED", version), [x, w, graph.constant("b", floats(3))], [y], **options)
+    graph.ends([x], [y])
+    return build.to_bytes()
+
+
+def lowered(data: bytes) -> bytes:
+    """Return the model with lowered versions."""
+    with ct.open(data) as model:
+        edit = ct.edit(model)
+        lower_versions(edit)
+        return edit.to_bytes()
 
 
 def test_a_newer_runtime_takes_whatever_an_older_one_does() -> None:
@@ -138,15 +162,75 @@ def test_what_the_file_says_of_the_runtime_is_compared(
 def test_the_true_version_is_written_once() -> None:
     with ct.open(of_codes(Code("ADD", 5), declared=b"1.5.0")) as model:
         edit = ct.edit(model)
-        assert rewrite_requirements(edit).changes == ("metadata min_runtime_version: 16 bytes",)
+        assert write_minimum(edit).changes == ("metadata min_runtime_version: 16 bytes",)
         once = edit.to_bytes()
     with ct.open(once) as model:
         assert bytes(model.metadata_value("min_runtime_version") or b"") == b"2.13.0".ljust(16, b"\0")
         edit = ct.edit(model)
-        assert rewrite_requirements(edit).changes == ()
+        assert write_minimum(edit).changes == ()
         assert edit.to_bytes() == once
 
 
 def test_a_version_that_only_litert_has_cannot_be_written() -> None:
     with ct.open(of_codes(Code("FULLY_CONNECTED", 14))) as model, pytest.raises(ct.EditError, match="no known"):
-        rewrite_requirements(ct.edit(model))
+        write_minimum(ct.edit(model))
+
+
+@pytest.mark.parametrize(
+    ("data", "version"),
+    [
+        (linear(14), 12),
+        (linear(14, channels=1), 3),
+        (linear(12, channels=1, asymmetric_quantize_inputs=True), 9),
+        (linear(9, channels=1), 9),  # all measured runtimes resolve it
+        (linear(14, kind="INT16"), 14),  # a form that is not known
+        (of_codes(Code("FULLY_CONNECTED", 14)), 14),  # no operator has it
+    ],
+)
+def test_a_code_gets_the_lowest_version_of_its_operators(data: bytes, version: int) -> None:
+    once = lowered(data)
+    with ct.open(once) as model:
+        assert [code.version for code in model.operator_codes] == [version]
+    assert lowered(once) == once
+    if version == TABLE.operators["FULLY_CONNECTED"][1][-1]:
+        assert once == data
+
+
+def test_entries_that_share_a_table_are_lowered_apart() -> None:
+    build = Build()
+    graph = build.graph()
+    code = Table("OperatorCode", builtin_code=CODES["ABS"], deprecated_builtin_code=CODES["ABS"], version=5)
+    for number, kind in enumerate(("FLOAT32", "INT32")):
+        x, y = graph.tensor(f"x{number}", (1,), kind), graph.tensor(f"y{number}", (1,), kind)
+        graph.operator("ABS", [x], [y]).opcode_index = number
+    build.model.operator_codes = [code, code]
+    with ct.open(lowered(build.to_bytes())) as model:
+        assert [one.version for one in model.operator_codes] == [1, 5]
+    with ct.open(bytes_of("tflite/composite")) as model:
+        (note,) = lower_versions(ct.edit(model)).notes  # version 1 of a code that only newer runtimes have
+        assert note.message == "STABLEHLO_COMPOSITE stays at version 1: there is no lower version"
+
+
+@pytest.mark.runtime
+def test_lowering_changes_no_bit_in_litert() -> None:
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+
+    def run(data: bytes) -> bytes:
+        interpreter = litert.Interpreter(model_content=data)
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], floats(1, 4))
+        interpreter.invoke()
+        return bytes(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tobytes())
+
+    data = linear(14)
+    assert lowered(data) != data
+    assert run(lowered(data)) == run(data)
+
+
+def test_every_form_leads_to_a_version_that_a_runtime_resolves() -> None:
+    assert [
+        (code, form.line)
+        for code, lines in forms().items()
+        for form in lines
+        if form.version and TABLE.first_for_operator(code, form.version) == NEVER
+    ] == []
