@@ -20,6 +20,7 @@ from circletools.storage.documents import read_json
 
 MANIFEST = "metadata/MANIFEST"
 CONNECTIONS = ".part.conn.json"
+RUNNER = "run_openvino.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def find_connections(directory: Path) -> Path | None:
 
 def written(name: str, connections: Connections) -> set[str]:
     """Return the paths that a split writes in its directory; `name` is the file of the connections."""
-    return {name, MANIFEST, str(Path(MANIFEST).parent), *(part.file for part in connections.parts)}
+    return {name, RUNNER, MANIFEST, str(Path(MANIFEST).parent), *(part.file for part in connections.parts)}
 
 
 def is_split(directory: Path) -> bool:

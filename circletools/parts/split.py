@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
@@ -19,9 +20,11 @@ from circletools.model.views import text
 from circletools.parts.contents import Excerpt, Section, called_by
 from circletools.parts.metadata import Annotations, SubgraphSelection, new_values, whole_model_notes
 from circletools.parts.names import is_open, with_ends
+from circletools.parts.openvino_runner import openvino_runner
 from circletools.parts.package import (
     CONNECTIONS,
     MANIFEST,
+    RUNNER,
     Connections,
     Piece,
     encode_connections,
@@ -55,12 +58,14 @@ def split(
     *,
     subgraph: int = 0,
     force: bool = False,
+    runner: Literal["openvino"] | None = None,
 ) -> Split:
     """Write a model for each partition of a subgraph to the directory `target`, or nothing on failure.
 
-    With `force`, a directory written by an earlier split is replaced. Raises EditError if the model cannot be split
-    (see `plan_split`), UsageError if the directory is not empty (with `force`, if it contains files that no split
-    wrote), OutputError if it cannot be written.
+    With `force`, a directory written by an earlier split is replaced. With a `runner`, a program that runs each part
+    on its device is written too. Raises EditError if the model cannot be split (see `plan_split`), or the runner
+    cannot read it; UsageError if the directory is not empty (with `force`, if it contains files that no split wrote),
+    OutputError if it cannot be written.
 
     >>> with ct.open("annotated.circle") as model:
     ...     done = ct.split(model, "parts")
@@ -84,6 +89,7 @@ def split(
     obstacle = package_obstacle(connections) or _open_shape(graph, plan)
     if obstacle is not None:
         notes.append(Finding("NO_MANIFEST", "info", "", obstacle))
+    program = openvino_runner(connections, plan) if runner == "openvino" else None
 
     most = _MOST_TIMES * len(whole.model.source.octets) + _MOST_BYTES
     sizes: list[int] = []
@@ -98,6 +104,8 @@ def split(
                 raise EditError(f"the parts take more than {most} bytes in total", hint=_FEWER)
             yield piece.file, data
         yield f"{_stem(whole.model.source.path)}{CONNECTIONS}", [encode_connections(connections)]
+        if program is not None:
+            yield RUNNER, [program.encode()]
         if obstacle is None:
             yield MANIFEST, [encode_manifest(connections, whole.graph.format)]
 

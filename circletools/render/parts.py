@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from circletools.parts.openvino_runner import parts_json
 from circletools.parts.split import Split
 from circletools.parts.verify import SplitVerification
 from circletools.planning.measuring import Measurement, PartTime, PlanTime
@@ -17,17 +18,8 @@ from circletools.wording import SCHEMA_VERSION
 
 def split_json(done: Split) -> dict[str, Any]:
     """Return the JSON document of `split`."""
-    parts = [
-        {
-            "file": piece.file,
-            "device": part.device,
-            "operators": list(part.operators),
-            "inputs": list(piece.inputs),
-            "outputs": list(piece.outputs),
-            "bytes": size,
-        }
-        for part, piece, size in zip(done.plan.parts, done.connections.parts, done.sizes, strict=True)
-    ]
+    parts = parts_json(done.plan, done.connections)
+    parts = [one | {"bytes": size} for one, size in zip(parts, done.sizes, strict=True)]
     return {
         "schema_version": SCHEMA_VERSION,
         "subgraph": done.plan.subgraph,

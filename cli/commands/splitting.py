@@ -20,6 +20,7 @@ def split(
     directory: Directory,
     subgraph: OneSubgraph = 0,
     force: bool = option("Overwrite an earlier split in DIR."),
+    runner: Literal["openvino"] | None = option("Also write a program that runs each part on its device."),
     form: Form = "text",
 ) -> None:
     """Write a model for each partition of an annotated model.
@@ -29,7 +30,7 @@ def split(
     onert. docs/split.md describes the contents of the parts.
     """
     with reading(source) as model:
-        done = ct.split(model, directory, subgraph=subgraph, force=force)
+        done = ct.split(model, directory, subgraph=subgraph, force=force, runner=runner)
     if form == "json":
         show_json(ct.render.split_json(done), source)
     count = len(done.plan.parts)

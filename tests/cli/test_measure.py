@@ -73,3 +73,12 @@ def test_parts_that_do_not_run_are_a_finding(parts: Path, worker: LawfulWorker) 
     done = run("measure", parts, "--on", ON[0], "--on", ON[1])
     assert done.returncode == 1
     assert "no kernel for r" in done.stdout
+
+
+def test_a_runner_for_openvino_is_written(parts: Path, tmp_path: Path) -> None:
+    source = tmp_path / "chain.tflite"
+    assert run("split", source, tmp_path / "with", "--runner", "openvino").returncode == 0
+    assert (tmp_path / "with" / "run_openvino.py").exists()
+    assert not (parts / "run_openvino.py").exists()
+    assert run("split", source, tmp_path / "with", "--runner", "openvino", "--force").returncode == 0
+    assert run("verify-split", tmp_path / "with", "--runtime", "none").returncode == 0
