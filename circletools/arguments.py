@@ -56,7 +56,7 @@ def _fault(call: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str,
         return str(error)
     for name, value in bound.items():
         if name in hints and not fits(value, hints[name]):
-            return f"`{name}` must be {_described(hints[name])}, not {shortened(repr(value), 60)}"
+            return f"`{name}` must be {_described(hints[name])}, not {shortened(' '.join(repr(value).split()), 60)}"
         if name.endswith("_percent") and isinstance(value, float) and 0 < value < 1:
             warn(f"`{name}` is in percent: {value:g} is {value:g} %, and {100 * value:g} is {100 * value:g} %")
         if (nearest := in_range(name, value)) is not value:

@@ -117,7 +117,8 @@ def _sorted_out(
             hint = hints.get(name, Any)
             is_kept = isinstance(value, bool) if hint is bool else classes_in(type(value)) and classes_in(hint)
             is_home = fits(value, hint) and (hint is not bool or isinstance(value, bool))
-            is_kept = is_kept or (hint is int and isinstance(value, int) and own not in {*needed, ""})
+            is_number = hint in (int, float) and type(value) is hint and own not in needed
+            is_kept = is_kept or (is_number and not (own and fits([value], hints[own])))
             is_free = name not in held and name != own and (name in {*needed, *wrong} or is_kept)
             if is_free and is_home:
                 held[name] = value
@@ -191,6 +192,8 @@ def _request(kind: type, values: list[Any], unknown: _Named) -> str:
     for word, value in unknown.items():
         if name := _same(word, taken(kind)):
             found[name] = _meant([value], {}, hints[name], f"{kind.__name__}.{name}")
+    if any(isinstance(one, np.ndarray) for one in values):
+        found["inputs"] = foreign()["given"].get(f"{kind.__name__}.inputs", "")
     values = values * all(_shown(one, "") for one in values)
     for name in taken(kind):
         if pair := _paired(values, hints[name]):
@@ -282,6 +285,7 @@ def _plain_ways(value: Any, items: list[Any], place: str, is_path: bool) -> Iter
         items = [] if is_path else [word.strip() for word in text.split(",")]
         yield [value] if isinstance(value, int | float) else None
     yield [*value.items()] if isinstance(value, Mapping) else items[0] if len(items) == 1 else None
+    yield [*value.values()] if isinstance(value, Mapping) and not place.startswith("PlanRequest.") else None
     if (known := foreign()["known"].get(place)) and all(isinstance(one, str) for one in items):
         words = getattr(import_module(known[0]), known[1])
         items = [_known(one, words() if callable(words) else words) or one for one in items]

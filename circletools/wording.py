@@ -34,9 +34,9 @@ class Word(str, Enum):
         return str.__str__(self)
 
     def __eq__(self, other: object) -> bool:
-        same, words = str.__eq__(self, other), {one.value for one in type(self)}
-        if same is False and type(other) is str and other not in words:
-            warn(f"unknown {type(self).__name__} {other[:80]!r}; {suggestion(other, words)}", direct=True)
+        same = str.__eq__(self, other)
+        if same is False and type(other) is str and other not in (words := type(self)._value2member_map_):
+            warn(f"unknown {type(self).__name__} {other[:80]!r}; {suggestion(other, map(str, words))}", direct=True)
         return same
 
     __hash__ = str.__hash__
