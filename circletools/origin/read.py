@@ -74,8 +74,9 @@ class Origins(Attributes):
         inverse: dict[int, list[tuple[int, int]]] = {source: [] for source in sorted(self.sources)}
         for subgraph, operators in enumerate(self.operators):
             for operator, origin in sorted(operators.items()):
+                place = subgraph, operator
                 for source in origin:
-                    inverse[source].append((subgraph, operator))
+                    inverse[source].append(place)
         return inverse
 
 
@@ -91,7 +92,7 @@ def merge(operators: Iterable[OperatorOrigins]) -> dict[int, Origin]:
     merged: dict[int, Origin] = {}
     for subgraph in described:
         for operator, origin in subgraph.items():
-            merged[operator] = merged.get(operator, UNKNOWN) | origin
+            merged[operator] = merged[operator] | origin if operator in merged else origin
     return merged
 
 

@@ -72,20 +72,23 @@ def decode_source_table(data: bytes | memoryview) -> dict[int, str]:
 def decode_op_table(data: bytes | memoryview, sources: Iterable[int] | None = None) -> dict[int, frozenset[int]]:
     """Decode the source ids of each operator index. Raises TableFormatError.
 
-    With `sources`, the ids of the source table, any other id is an error.
+    With `sources`, the ids of the source table, any other id is an error. Equal numbers and sets are shared, because
+    a file may repeat them for every operator.
     """
     known = None if sources is None else frozenset(sources)
     operators: dict[int, frozenset[int]] = {}
+    numbers, sets = dict[int, int](), dict[frozenset[int], frozenset[int]]()
     reader = TableReader(data, OP_TABLE)
     for operator, count, at in reader.entries():
         if count == 0:
             raise reader.error(f"no source for operator {operator}: an empty entry", at + 4)
-        ids = frozenset(reader.numbers(count))
+        found = reader.numbers(count)
+        ids = frozenset(map(numbers.setdefault, found, found))
         if operator in operators:
             raise reader.error(f"duplicate entry for operator {operator}", at)
         if known is not None and not ids <= known:
             raise reader.error(f"operator {operator} refers to the missing source {min(ids - known)}", at + 8)
-        operators[operator] = ids
+        operators[operator] = sets.setdefault(ids, ids)
     return operators
 
 

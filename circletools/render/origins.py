@@ -20,14 +20,17 @@ _HEAD = ("operator", "code", "output", "sources")
 
 def origins_json(table: OriginTable) -> dict[str, Any]:
     """Return the JSON document; `embed-origins --origins` accepts it."""
-    sources = {*table.by_source, *(source for row in table.rows for source in row.origin)}
+    sources = table.by_source.keys() | UNKNOWN.union(*(row.origin for row in table.rows))
+    every = sorted({place for places in table.by_source.values() for place in places})
+    shown = dict(zip(every, places_json(every), strict=True))  # shared: each source may have every operator
     return {
         "schema_version": SCHEMA_VERSION,
         "format": table.format,
         "freshness": _freshness_json(table.freshness),
         "scope": table.origins.scope,
         "sources": [
-            source_json(table.origins, source) | {"operators": places_json(table.by_source.get(source, []))}
+            source_json(table.origins, source)
+            | {"operators": [shown[place] for place in table.by_source.get(source, [])]}
             for source in sorted(sources)
         ],
         "operators": [operator_json(row) for row in table.rows],
@@ -78,7 +81,7 @@ def origins_text(table: OriginTable) -> Iterator[str]:
         return
     several = table.subgraph_count > 1
     yield "operator -> sources"
-    yield from table_text([_HEAD, *(_cells(row, table.origins, several) for row in table.rows)])
+    yield from table_text(_Rows(table, several))
     yield ""
     yield "source -> operators"
     for source, operators in table.by_source.items():
@@ -97,9 +100,19 @@ def operator_label(subgraph: int, operator: int, several: bool) -> str:
     return f"{subgraph}/{index}" if several else index
 
 
-def _cells(row: OperatorRow, origins: Origins, several: bool) -> tuple[str, str, str, str]:
-    names = ", ".join(f"{source} {origins.sources[source]}" for source in sorted(row.origin))
-    return operator_label(row.subgraph, row.index, several), row.code, row.output, f"<- {names or '(none)'}"
+class _Rows:
+    """The rows of operators, made anew by each loop, since every operator may repeat the names of all sources."""
+
+    def __init__(self, table: OriginTable, several: bool) -> None:
+        self._table, self._several = table, several
+
+    def __iter__(self) -> Iterator[tuple[str, str, str, str]]:
+        yield _HEAD
+        sources = self._table.origins.sources
+        for row in self._table.rows:
+            names = ", ".join(f"{source} {sources[source]}" for source in sorted(row.origin))
+            label = operator_label(row.subgraph, row.index, self._several)
+            yield label, row.code, row.output, f"<- {names or '(none)'}"
 
 
 def origins_tree(table: OriginTable, depth: int | None = None) -> Iterator[str]:

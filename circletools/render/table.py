@@ -6,7 +6,7 @@ import csv
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
-from itertools import groupby
+from itertools import groupby, repeat
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,17 +21,20 @@ _LEAST = 4  # the minimum width of a column that is cut
 
 
 def table_text(
-    rows: Rows, *, right: Container[int] = (), indent: str = "  ", widest: int | None = None
+    rows: Iterable[Sequence[str]], *, right: Container[int] = (), indent: str = "  ", widest: int | None = None
 ) -> Iterator[str]:
     """Yield the lines of a table, with two spaces between columns; all rows must have the same number of cells.
 
-    `right` holds the columns to align right. Columns are padded to their longest cell, but to at most `widest`
-    characters; the last column is not padded, so its labels may have any length.
+    Rows may be made anew by each loop over `rows`. `right` holds the columns to align right. Columns are padded to
+    their longest cell, but to at most `widest` characters; the last column is not padded, so its labels may have any
+    length.
 
     >>> list(table_text([["operator", "code"], ["0", "ADD"]], right=(0,)))
     ['  operator  code', '         0  ADD']
     """
-    longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    longest: list[int] = []
+    for row in rows:
+        longest = [*map(max, longest or repeat(0), map(len, row))]
     widths = longest if widest is None else [min(width, widest) for width in longest]
     layout, table = _layout(widths, right, indent), (longest, right, indent)
     for row in rows:

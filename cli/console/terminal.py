@@ -19,8 +19,8 @@ from ..signature import as_options
 from . import captured, progress
 
 _COLORS = {"error": "31", "warning": "33"}
-_LINES_AT_ONCE = 256
-_VALUES_AT_ONCE = 64
+_LINES_AT_ONCE = 64
+_VALUES_AT_ONCE, _MANY = 64, 500
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _CONTROLS |= {
     code: f"\\u{code:x}" for code in (*range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
@@ -133,7 +133,8 @@ def show_json(document: dict[str, Any], file: str | None = None) -> None:
     Bytes in names that are not UTF-8 stay surrogate escapes. Iterators in the document become arrays, written while
     they are consumed.
     """
-    whole = document if file is None else {"file": file} | document
+    whole = ({} if file is None else {"file": file}) | document
+    whole |= {key: iter(value) for key, value in whole.items() if isinstance(value, list) and len(value) > _MANY}
     keep = captured.current()
     if keep is not None and keep.is_one_of_several:
         read = {key: list(value) if isinstance(value, Iterator) else value for key, value in whole.items()}

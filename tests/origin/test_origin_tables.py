@@ -106,6 +106,8 @@ def test_reference_vectors() -> None:
     assert encode_op_table({5: {1, 2}}) == OP5
     assert decode_source_table(NODE1) == {1: "node1"} == {1: one_sources(NODE1)[1].decode()}
     assert decode_op_table(OP5) == {5: {1, 2}} == one_operators(OP5, {1, 2})
+    first, second = decode_op_table(encode_op_table({0: {1, 9}, 5: {9, 1}})).values()
+    assert first is second
 
 
 def test_empty_tables_are_their_count() -> None:
