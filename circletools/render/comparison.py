@@ -66,10 +66,10 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
 
 
 def _side(side: ComparedTrace | ComparedProfile) -> str:
-    executions = counted(side.executions, "execution") if side.executions else ""
+    executions = counted(side.executions or 0, "execution")
     if isinstance(side, ComparedTrace):
         return f"{side.name}, {counted(side.runs, 'run')}, {executions}"
-    return ", ".join(filter(None, (side.runtime, executions, "averages only" * side.averaged)))
+    return f"{side.runtime}{f', {executions}' * bool(side.executions)}{', averages only' * side.averaged}"
 
 
 def _bucket_cells(row: ComparedBucket) -> tuple[str, ...]:
