@@ -12,8 +12,6 @@ from ctypes import byref, c_char_p
 
 import numpy as np
 
-from circletools.runtimes.litert import Profiled
-
 OPERATOR = 1 << 1
 DELEGATE_PROFILED_OPERATOR = 1 << 3
 
@@ -22,6 +20,8 @@ _FIELDS = ("tag", "event_type", "start_timestamp_us", "elapsed_time_us", "event_
 
 def record(model: str, runs: int, variant: str = "xnnpack") -> dict[str, object]:
     """Run the first signature `runs` times, with zeros: a loop may run as often as an input says."""
+    from circletools.runtimes.litert import Profiled  # noqa: PLC0415 - imports the runtime
+
     profiled = Profiled(model, variant)
     events = profiled.events(None, lambda _, dtype, shape: np.zeros(shape, dtype), runs)
     summary = c_char_p()
