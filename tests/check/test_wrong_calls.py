@@ -68,7 +68,6 @@ ARGUMENTS: list[tuple[Call, str]] = [
 ]
 OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.open("none.tflite"), ct.InvalidInputError, "none.tflite: cannot read it: No such file"),
-    (lambda m, e: ct.metadata.get(m, "nope"), ct.UsageError, "available: CONVERSION_METADATA, min_runtime_version"),
     (
         lambda m, e: "x" in ct.cost(m).rows,
         TypeError,
@@ -88,17 +87,14 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
         AttributeError,
         "model.subgraphs[0].tensors[index].name",
     ),
-    (lambda m, e: m.subgraphs[0].tensors.index("x"), TypeError, "no item is named 'x': write next("),
     (lambda m, e: e.set_option(0, 0, "pad", 1), ct.UsageError, "no option 'pad' (did you mean 'padding'?)"),
     (lambda m, e: e.set_option(0, 0, "padding", "SAMME"), ct.EditError, "(did you mean 'SAME'?)"),
-    (lambda m, e: ct.FitRequest(on=["tflm"]).targets, AttributeError, "has no attribute 'targets' (it has "),
     (lambda m, e: ct.affinity.set(e), AttributeError, "ct.affinity.annotate(edit, plan); edit.save(target))"),
     (lambda m, e: ct.Finding("NOPE", "error", "", ""), ValueError, "there is no code 'NOPE' (available: "),
     (lambda m, e: m.subgraphs[0].tensors[-1], IndexError, "-1 marks an omitted input: "),
     (lambda m, e: ct.origins.Origins({}, ({},)).of(0, m.subgraphs[0].operators[0]), TypeError, "operator.index)"),
     (lambda m, e: setattr(m.subgraphs[0].tensors[0], "shape", (1,)), AttributeError, "ShapeRequest(inputs=((name, "),
     (lambda m, e: ct.outputs.fix(e).save("x"), AttributeError, "has no attribute 'save' (write edit.save(path)"),
-    (lambda m, e: [*ct.cost(m)], TypeError, ".total.macs and .total.parameters"),
     (lambda m, e: m.subgraphs[0].operators[0].options["stride"], KeyError, "(write 'stride_h', 'stride_w')"),
     (lambda m, e: ct.open(TextIOWrapper(BytesIO(b"\xff"), "ascii")), ct.UsageError, "(open it as 'rb')"),
 ]
