@@ -112,7 +112,7 @@ def test_lines_are_shown_before_all_of_them_are_made() -> None:
 
     def lines() -> Iterator[str]:
         nonlocal made
-        while made < 256 + 1:
+        while made < 64 + 1:
             made += 1
             yield "x"
 
@@ -120,7 +120,7 @@ def test_lines_are_shown_before_all_of_them_are_made() -> None:
     with capturing(Captured()) as captured, pytest.MonkeyPatch.context() as patch:
         patch.setattr(terminal, "show_text", lambda text: seen.append((made, text.count("\n"))))
         terminal.show(lines())
-    assert seen == [(256, 256), (257, 1)]
+    assert seen == [(64, 64), (65, 1)]
     assert captured.out == []
 
 
