@@ -163,8 +163,8 @@ def test_notes(tmp_path: Path) -> None:
     model.write_bytes(embedded(MLP))
     _, _, err = run(path, "--model", model)
     assert err.splitlines() == [
-        f"note: {path}: unmatched begin or end events (ignored): 1",
         f"note: {path}: operators not checked against the model, because their names are unknown: 1",
+        f"note: {path}: unmatched begin or end events (ignored): 1",
     ]
 
 
