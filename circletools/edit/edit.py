@@ -57,9 +57,8 @@ class ModelEdit(Attributes):
         self.model = model
         check_editable(model)
         self._base = original_start(model)
-        self._overlay = Overlay(
-            model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS, lambda: model.reachable
-        )
+        root = int(model.root.at[0])
+        self._overlay = Overlay(model.wire, model.schema, root, self._base, FILE_OFFSETS, lambda: model.reachable)
         self._original = original_model(model, self._base)
         self._entries = Entries(model, self._overlay, self._original)
         self._codes = list(model.operator_codes)
@@ -254,10 +253,9 @@ class ModelEdit(Attributes):
     def _check_tensors(self, subgraph: int, tensors: Sequence[int], lowest: int = 0) -> None:
         members.check_index("subgraph", subgraph, len(self.model.subgraphs))
         count = len(self.model.subgraphs[subgraph].tensors) + self._new_tensors[subgraph]
-        for tensor in tensors:
-            if not lowest <= tensor < count:
-                message = f"tensor {tensor} does not exist; the count is {count} (indices start at 0)"
-                raise UsageError(message, location=f"subgraphs[{subgraph}]")
+        for tensor in (one for one in tensors if not lowest <= one < count):
+            message = f"tensor {tensor} does not exist; the count is {count} (indices start at 0)"
+            raise UsageError(message, location=f"subgraphs[{subgraph}]")
 
     def _tensor_name(self, subgraph: int, index: int) -> bytes:
         if index == OPTIONAL:

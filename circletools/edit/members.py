@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.options import OPTION_FIELDS, enum_of_field
 from circletools.model.rows import Subgraph
+from circletools.model.sizes import element_count
 from circletools.wording import did_you_mean, numbered, suggestion
 
 
@@ -129,7 +129,7 @@ def constant_bytes(overlay: Overlay, table: NewTable, data: bytes | NDArray[Any]
     if list(data.shape) != (shape := np.frombuffer(overlay.text(table, "shape"), "<i4").tolist()):
         message = f"the tensor has the shape {shape}, the array {[*data.shape]}"
         ways = "write array.reshape(tensor.shape)", f"give an array like numpy.zeros({shape}, {kind.lower()!r})"
-        raise UsageError(message, hint=ways[data.size != math.prod(shape)])
+        raise UsageError(message, hint=ways[data.size != element_count(shape)])
     return data.astype(data.dtype.newbyteorder("<")).tobytes()
 
 

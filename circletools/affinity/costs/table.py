@@ -221,7 +221,7 @@ def contracted(what: Contents, label: Indices) -> Contents:
     """
     operators, buffers = what.constants
     pairs = np.unique(np.stack([label[operators], buffers], axis=1), axis=0)
-    producers = np.where(what.producers < 0, -1, label[what.producers])
+    producers = np.append(label, -1)[what.producers]  # -1 stays -1
     return replace(what, constants=(pairs[:, 0], pairs[:, 1]), producers=producers, readers=label[what.readers])
 
 
