@@ -129,7 +129,7 @@ def _check_devices(given: Constraints) -> None:
     named += [(decision.device, decision.words) for known in given.before for decision in known.values()]
     for device, place in named:
         if device not in given.devices:
-            hint = f"{suggestion(device, given.devices)}; to add it: devices={(*given.devices, device)}"
+            hint = f"add it to `devices=`; {suggestion(device, given.devices)}"
             if place == "`capabilities=`" and (free := [one for one in given.devices if one not in given.refusals]):
                 hint = f"a table applies to the device of its name; for another device, write {free[0]}={device}"
             raise UsageError(f"device {device!r} is not among `devices=`", location=place, hint=hint)
