@@ -178,7 +178,7 @@ def _contents(value: Any, name: str | None = None) -> str:
     if "__dataclass_fields__" in dir(value) and name is None:
         ways = [f"{type(value).__name__.lower()}.{one}" for one in value.__dataclass_fields__]
         return f"write {', '.join(ways[:3])}{', …' * (len(ways) > 3)}"
-    if not isinstance(value, Sequence):
+    if not isinstance(value, Sequence) or isinstance(value, bytes):
         return f"it has {', '.join(_public(value))}"
     if not value:
         return "it is an empty list"

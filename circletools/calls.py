@@ -5,12 +5,13 @@ The argument checks are imported at the first call, so that `circletool --help` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial, wraps
 from importlib import import_module
 from inspect import isgeneratorfunction
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from circletools.errors import UsageError
 
@@ -21,6 +22,56 @@ _TITLES = {
     "circletools.storage": "ct.files",
 }
 _Kind = TypeVar("_Kind", bound=type)
+
+
+class Lines(Iterator[str]):
+    """Lines of text that are made one by one; `str` is the whole text, and the methods of a str apply to it."""
+
+    def __init__(self, make: Callable[[], Iterator[str]]) -> None:
+        """Take a function that starts again at the first line."""
+        self._make, self._rest = make, make()
+
+    def __iter__(self) -> Iterator[str]:
+        return self._rest
+
+    def __next__(self) -> str:
+        return next(self._rest)
+
+    def __str__(self) -> str:
+        return "\n".join(self._make())
+
+    if not TYPE_CHECKING:
+        __repr__ = __str__
+        __add__, __radd__ = (lambda self, other: str(self) + other), (lambda self, other: other + str(self))
+
+        def __getitem__(self, index: Any) -> Any:
+            return [*self._make()][index]
+
+        def __contains__(self, part: object) -> bool:
+            return part in str(self)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr("" if name[0] == "_" else str(self), name)
+
+
+class Block(AbstractContextManager[Any]):
+    """A context manager whose other attributes say that `with` is missing."""
+
+    def __init__(self, made: AbstractContextManager[Any], title: str) -> None:
+        """Take the context manager that the function called `title` made."""
+        self._made, self._title = made, title
+
+    def __enter__(self) -> Any:
+        return self._made.__enter__()
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._made.__exit__(*error)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            way = f"with {self._title}() as log: ...; then log.{name}" if name[0] != "_" else ""
+            raise AttributeError(f"there is no {name!r} before `with`" + f" (write {way})" * bool(way))
 
 
 def title_of(module: str, name: str) -> str:
@@ -34,7 +85,8 @@ def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
     With `first`, they check before each call; otherwise, only after Python has raised an error.
     """
     if isinstance(value, FunctionType):
-        made = (_checking if first or isgeneratorfunction(value) else _explaining)(value, title_of(module, name))
+        title = title_of(module, name)
+        made = (_checking if first or isgeneratorfunction(value) else _explaining)(_shown(value, title), title)
         made.__module__, made.__name__, made.__qualname__ = module, name, name  # for pickle and `help`
         return made
     if isinstance(value, type) and name.endswith("Request"):
@@ -42,6 +94,15 @@ def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
         if not hasattr(plain, "__wrapped__"):
             type.__setattr__(value, "__init__", _checking(plain, title_of(module, name)))
     return value
+
+
+def _shown(call: Callable[..., Any], title: str) -> Callable[..., Any]:
+    """Make a function return Lines instead of a generator of strings, and a Block instead of a context manager."""
+    if isgeneratorfunction(getattr(call, "__wrapped__", None)):
+        return wraps(call)(lambda *given, **named: Block(call(*given, **named), title))
+    if call.__annotations__.get("return") == "Iterator[str]":
+        return wraps(call)(lambda *given, **named: Lines(partial(call, *given, **named)))
+    return call
 
 
 def explained(kind: _Kind) -> _Kind:

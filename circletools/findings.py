@@ -13,13 +13,34 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import blake2b
+from operator import ge, gt, le, lt
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from circletools.errors import UsageError
-from circletools.wording import Attributes, Tabular, one_of, suggestion
+from circletools.wording import Attributes, EnumName, Tabular, one_of, suggestion
 
 Severity = Literal["error", "warning", "info"]
+
+
+def _ranked(ordered: Callable[[int, int], bool]) -> Callable[[EnumName, object], Any]:
+    def _compare(self: EnumName, other: object) -> Any:
+        if other in (words := get_args(Severity)):
+            return ordered(words.index(other), words.index(self))
+        EnumName._compare(self, other)
+        return NotImplemented
+
+    return _compare
+
+
+class _SeverityName(EnumName):
+    """A severity; the order is info, warning, error."""
+
+    __slots__ = ()
+    __lt__, __le__, __gt__, __ge__ = map(_ranked, (lt, le, gt, ge))
+
+
+_severity = one_of("severity", get_args(Severity), _SeverityName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +116,7 @@ class Finding(Attributes):
         if self.code not in explanations():
             raise ValueError(f"there is no code {self.code!r} ({suggestion(self.code, explanations())})")
         object.__setattr__(self, "code", _codes()(self.code))
+        object.__setattr__(self, "severity", _severity(self.severity))
         Attributes.__post_init__(self)
 
 

@@ -256,10 +256,10 @@ def _answering(kind: Any) -> dict[str, Mapping[type, Callable[[Any], object]]]:
     return found
 
 
-def one_of(what: str, words: Sequence[str]) -> Callable[[_Item], _Item]:
+def one_of(what: str, words: Sequence[str], kind: type[EnumName] = EnumName) -> Callable[[_Item], _Item]:
     """Return a function that makes an EnumName of each of a few words; others stay strings."""
     known: Mapping[object, str] = {word: word for word in words}
-    names: dict[Any, Any] = {word: EnumName.of(word, what, lambda _every: known) for word in words}
+    names: dict[Any, Any] = {word: kind.of(word, what, lambda _every: known) for word in words}
     return lambda word: names.get(word, word)
 
 

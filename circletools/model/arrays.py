@@ -35,7 +35,7 @@ DTYPES = {
 """The tensor types that a file and NumPy store in the same way."""
 _WRITE = (
     "write values = values.copy() to change a copy, "
-    "then with ct.edit(model) as edit: edit.set_constant(0, tensor.index, values); edit.save(target)"
+    "then with ct.edit(model) as edit: edit.set_constant(tensor.subgraph, tensor.index, values); edit.save(target)"
 )
 _PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4}
 _FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # numpy lacks these types

@@ -282,7 +282,7 @@ def tally(found: Judgement) -> Tally:
 
 def statistics_text(counts: Tally) -> Iterator[str]:
     """Yield a table of the codes, the most frequent first."""
-    ordered = sorted((-count, what) for what, count in counts.items() if what != _KNOWN)
+    ordered = sorted((-count, (str(word), code)) for (word, code), count in counts.items() if (word, code) != _KNOWN)
     rows = [[f"{-count:,}", severity, code] for count, (severity, code) in ordered]
     yield from table_text([["count", "severity", "code"], *rows], right=(0,), indent="") if rows else ()
 
