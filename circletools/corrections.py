@@ -62,10 +62,7 @@ def corrected(
         if code:
             codes.append(f"{one.name}={code}" if by_name or one.kind is one.KEYWORD_ONLY else code)
         by_name = by_name or not code
-    owned = next((one for one in given if hasattr(one, "subgraph") and hasattr(one, "index")), None)
-    if owned is not None and codes[:1] == ["0"]:
-        codes[0] = f"{variable_of(type(owned))}.subgraph"
-    form = f"{place}({', '.join(codes)})"
+    form = re.sub(r"\(0, (\w+)\.index", r"(\1.subgraph, \1.index", f"{place}({', '.join(codes)})")
     if elsewhere := _elsewhere(title, form, wrong, loose, unknown):
         return f"write {elsewhere}"
     form = f"[{form} for one in {series}]" if series else form

@@ -88,7 +88,10 @@ def named_options(operators: Tables, schema: Schema) -> list[dict[str, Any]]:
 class Options(Named):
     """The options of an operator, by name."""
 
-    change = "write with ct.edit(model) as edit: edit.set_option(operator.subgraph, operator.index, name, value); edit.save(target)"
+    change = (
+        "write with ct.edit(model) as edit: "
+        "edit.set_option(operator.subgraph, operator.index, name, value); edit.save(target)"
+    )
 
 
 def named_fields(tables: Tables, schema: Schema) -> list[dict[str, Any]]:
