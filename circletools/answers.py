@@ -58,8 +58,10 @@ def _named(value: Any, name: str, lists: Sequence[str]) -> str:
 def _instead_of(name: str, value: Any) -> str:
     """Return what to write instead of a name; in an edit, without the statement that would start another edit."""
     hint = _found(name, value)
-    inner = re.search(r"with ct\.edit\(model\) as edit: (.*); edit\.save\(target\)", hint)
-    return f"write {inner[1]}" if inner and type(value).__name__ == "ModelEdit" else hint
+    inner = re.search(r"with ct\.edit\(model\) as edit: (.+?)(; edit\.save\(target\))?$", hint)
+    kind = type(value).__name__
+    is_edit = kind == "ModelEdit" or (kind == "Model" and getattr(value, "editing", bool)())
+    return f"write {inner[1]}" if inner and is_edit else hint
 
 
 def _found(name: str, value: Any) -> str:
@@ -243,6 +245,8 @@ def by_name(items: Sequence[object], name: str | None = None) -> str:
 def found_by_name(items: Sequence[object], name: str | None = None, place: str = "items") -> tuple[Any, str, str]:
     """Return the name of an item, code that finds the item, and other names if none is similar to the wanted one."""
     first, others = items[0] if items else None, ""
+    if place == "items" and (kind := type(first).__name__) in ("Tensor", "Operator"):
+        place = f"model.subgraphs[{getattr(first, 'subgraph', 0)}].{kind.lower()}s"
     key = next((key for key in ("name", "key", "code") if hasattr(first, key)), "")
     near: Any = None if name is None else name[:80]
     if key and name is not None:

@@ -81,12 +81,14 @@ def _elsewhere(title: str, form: str, wrong: _Named, loose: list[Any], unknown: 
     """Return code that uses surplus arguments for a request of another function; empty if there is none."""
     module, kind, other = foreign()["elsewhere"].get(title, ("", "", ""))
     loose = loose or [wrong[one] for one in wrong if one == "target" and not isinstance(wrong[one], int)]
-    if not module or not (loose or unknown) or {*unknown} - {*taken(kind := getattr(import_module(module), kind))}:
+    plan = next((one for one in (*loose, *wrong.values()) if type(one).__name__ in ("Plan", "Affinity")), None)
+    if not (module and (loose or unknown or plan)):
         return ""
-    plan = next((one for one in loose if type(one).__name__ in ("Plan", "Affinity")), None)
+    if {*unknown} - {*taken(kind := getattr(import_module(module), kind))}:
+        return ""
     request = _request(kind, [] if plan else loose, unknown)
     made = variable_of(type(plan)) if plan else f"ct.plan(model, {request})"
-    return str(other.format(request=request, plan=made, form=form))
+    return str(other.format(request=request, plan=made, form=form.replace("ct.open(path)", "model")))
 
 
 def _sorted_out(
@@ -136,9 +138,8 @@ def _sorted_out(
 
 def _same(word: str, names: list[str]) -> str:
     """Return the parameter with the same name or meaning, or a similar name; empty if there is none."""
-    words = " ".join(
-        foreign()["parameters"].get(one, "") for one in (re.sub("_names?$", "s", word), word.removesuffix("s"))
-    ).split()
+    spellings = re.sub("_names?$", "s", word), word.removesuffix("s")
+    words = " ".join(foreign()["parameters"].get(one, "") for one in spellings).split()
     ways = (one for one in names if one in (word, f"{word}_", *words) or meanings(one) == meanings(word))
     return next(ways, "") or nearest(word, (one for one in names if len(one) < 2 * len(word)))
 
@@ -176,9 +177,7 @@ def _meant(values: list[Any], unknown: _Named, hint: Any, place: str) -> str:
 
 def _paired(values: list[Any], hint: Any) -> str:
     """Return code for a list with one pair of values; empty if this does not fit."""
-    if len(values) < 2:
-        return ""
-    pairs = [tuple(values)], [(str(values[0]), *values[1:])]
+    pairs = ([tuple(values)], [(str(values[0]), *values[1:])]) if len(values) > 1 else ()
     return next((_shown(one, "") for one in pairs if fits(one, hint)), "")
 
 
@@ -258,7 +257,9 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     yield f"json.dumps({shown}).encode()", _SURE if is_json else None
     arrays = [*value.values()] if isinstance(value, Mapping) else value
     by_name = f"[[{shown}[model.subgraphs[0].tensors[one].name] for one in model.subgraphs[0].inputs]]"
-    for code, one in ((f"[{shown}]", [value]), (f"[[{shown}]]", [[value]]), (by_name, [arrays])):
+    cast = f"[one.astype('f4') for one in {shown}]" if isinstance(value, list | tuple) else f"{shown}.astype('f4')"
+    cast = cast if any(getattr(one, "dtype", "") == np.float64 for one in (value, *names)) else shown
+    for code, one in ((f"[{cast}]", [value]), (f"[[{cast}]]", [[value]]), (by_name, [arrays])):
         yield code, one if shown == name and "ndarray" in str(hint) else None
     yield "ct.open(edit.to_bytes())", value.model if variable == "edit" else None
     for attribute in ("index", "name", "model", "code"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import ref
+
 from circletools.affinity import store
 from circletools.edit.edit import ModelEdit
 from circletools.model.model import Model
@@ -19,6 +21,7 @@ def edit(model: Model) -> ModelEdit:
     ...     edit.save("out.circle")
     """
     started = ModelEdit(model)
+    model.editing = ref(started)
     remap.follow(started)
     store.follow(started)
     return started

@@ -32,7 +32,8 @@ def member_number(members: Mapping[int, str], name: str, what: str) -> int:
     for value, known in members.items():
         if known == name:
             return value
-    raise EditError(f"this format has no {what} {name}", hint=did_you_mean(name, members.values()))
+    few = f"write {' or '.join(map(repr, members.values()))}" if len(members) < 4 else ""
+    raise EditError(f"this format has no {what} {name!r}", hint=few or did_you_mean(name, members.values()))
 
 
 def change_option(overlay: Overlay, operators: References, index: int, name: str, value: FieldValue) -> None:
@@ -53,7 +54,7 @@ def change_option(overlay: Overlay, operators: References, index: int, name: str
                     members = overlay.schema.enums.get(enum_of_field(member, name))
                     if members is None:
                         raise UsageError(f"{member}.{name} is a number, not {value!r}", hint="write, for example, 2")
-                    value = member_number(members, value, f"{name} of {member}:")
+                    value = member_number(members, value, name)
                 table.set(name, value)
                 operator.set(field, table)
                 return
@@ -125,6 +126,10 @@ def constant_bytes(overlay: Overlay, table: NewTable, data: bytes | NDArray[Any]
     kind = overlay.schema.enums["TensorType"].get(number(table, "type"), "")
     if data.dtype.name.upper() != kind:
         hint = f"write array.astype({kind.lower()!r})" if kind in DTYPES else "give bytes, as the file stores them"
+        if data.dtype.kind == "f" and np.dtype(DTYPES.get(kind, "f4")).kind in "iu":
+            limits = np.iinfo(DTYPES[kind])
+            hint = f"write array.round().clip({limits.min}, {limits.max}).astype({kind.lower()!r}); for real values, "
+            hint += "first array = array / scale + zero_point of tensor.quantization, along its axis"
         raise UsageError(f"the tensor is {kind}, not {data.dtype.name.upper()}", hint=hint)
     if list(data.shape) != (shape := np.frombuffer(overlay.text(table, "shape"), "<i4").tolist()):
         message = f"the tensor has the shape {shape}, the array {[*data.shape]}"

@@ -26,7 +26,7 @@ class Report(Attributes, bytes):
 
     notes: tuple[Finding, ...]
 
-    def __new__(cls, html: bytes, notes: Iterable[Finding] = ()) -> Report:
+    def __new__(cls, html: bytes = b"", notes: Iterable[Finding] = ()) -> Report:
         """Add the notes to a page."""
         made = super().__new__(cls, html)
         made.notes = Items(notes)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from functools import cache, cached_property
 from html import escape
 from itertools import pairwise
 from types import TracebackType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -85,6 +86,7 @@ class Model(ModelColumns):
     def __init__(self, source: Source) -> None:
         """Check the header. Raises ModelFormatError if this is neither format."""
         self.source = source
+        self.editing: Callable[[], Any] = lambda: None  # returns the last edit, if it still exists
         wire = Wire(source.octets)
         schema = self._schema(bytes(wire.memory[:8]))
         start = np.array([check_header(wire, schema)], np.int64)

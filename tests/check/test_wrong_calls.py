@@ -88,7 +88,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
         "model.subgraphs[0].tensors[index].name",
     ),
     (lambda m, e: e.set_option(0, 0, "pad", 1), ct.UsageError, "no option 'pad' (did you mean 'padding'?)"),
-    (lambda m, e: e.set_option(0, 0, "padding", "SAMME"), ct.EditError, "(did you mean 'SAME'?)"),
+    (lambda m, e: e.set_option(0, 0, "padding", "SAMME"), ct.EditError, "no padding 'SAMME' (write 'SAME' or 'VALID')"),
     (lambda m, e: ct.affinity.set(e), AttributeError, "ct.affinity.annotate(edit, plan); edit.save(target))"),
     (lambda m, e: ct.Finding("NOPE", "error", "", ""), ValueError, "there is no code 'NOPE' (available: "),
     (lambda m, e: m.subgraphs[0].tensors[-1], IndexError, "-1 marks an omitted input: "),
