@@ -257,8 +257,8 @@ def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     yield f"json.dumps({shown}).encode()", _SURE if is_json else None
     arrays = [*value.values()] if isinstance(value, Mapping) else value
     by_name = f"[[{shown}[model.subgraphs[0].tensors[one].name] for one in model.subgraphs[0].inputs]]"
-    cast = f"[one.astype('f4') for one in {shown}]" if isinstance(value, list | tuple) else f"{shown}.astype('f4')"
-    cast = cast if any(getattr(one, "dtype", "") == np.float64 for one in (value, *names)) else shown
+    cast = "[one.astype('float32') for one in {}]" if isinstance(value, list | tuple) else "{}.astype('float32')"
+    cast = cast.format(shown) if any(getattr(one, "dtype", "") == np.float64 for one in (value, *names)) else shown
     for code, one in ((f"[{cast}]", [value]), (f"[[{cast}]]", [[value]]), (by_name, [arrays])):
         yield code, one if shown == name and "ndarray" in str(hint) else None
     yield "ct.open(edit.to_bytes())", value.model if variable == "edit" else None
