@@ -4,26 +4,31 @@ Like `flatbuffers.Builder`, this writes the file from its end to its start: a re
 target is written first. A "place" is therefore a distance from the end. An object of the old file that is referred to
 several times is copied once, and equal tables stay separate, since a runtime may keep state for each. The layout
 depends on the contents alone; large vectors of scalars stay ranges of the old file.
+
+Many old tables in a vector are written at once: those with the same fields as one array, short data as one piece.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import groupby
+from itertools import groupby, repeat
 from struct import Struct
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, too_large
-from circletools.flatbuf.schema import OFFSET, Field
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Positions, Tables, too_large, unknown_slots, vectors_at
+from circletools.flatbuf.schema import OFFSET, Field, TableType
 from circletools.flatbuf.tables import FileOffsets, NewTable, OldTables
 
 _I4, _U4 = Struct("<i"), Struct("<I")
 DATA_ALIGNMENT = 16  # for byte vectors of at least this length; the schemas declare force_align: 16
 _STREAMED_BYTES = 1 << 16  # longer data is not copied into memory
 _SMALL_BYTES = 64  # equal data up to this length is written once
+_MANY = 32  # objects that are written together: fewer take less time one by one
 
 Chunk = bytes | tuple[int, int]
 """Bytes, or a range (start, end) of the old file."""
@@ -63,9 +68,9 @@ class Writer:
         }  # fmt: skip
         self.chunks: list[Chunk] = []  # from the last to the first
         self.size = 0  # of the chunks
-        self.tables: dict[tuple[str, int], int] = {}  # (type, position or id of a new table) -> place
-        self.vectors: dict[tuple[str, int, int], int] = {}  # (type or kind, width, old position) -> place
-        self.known: dict[tuple[int, bytes], int] = {}  # (alignment, vector or its digest) -> place
+        self.tables = defaultdict[str, dict[int, int]](dict)  # type -> position, or negative id -> place
+        self.vectors = defaultdict[tuple[str, int], dict[int, int]](dict)  # type or kind, width -> position -> place
+        self.known = defaultdict[int, dict[bytes, int]](dict)  # alignment -> vector; negative -> digest -> place
         self.vtables: dict[bytes, int] = {}
         self.layouts: dict[tuple[str, frozenset[int]], _Layout] = {}
 
@@ -98,13 +103,10 @@ class Writer:
         """Return the place of a table, which is written if necessary."""
         if isinstance(table, int) and self.base is not None and table >= self.base:
             return self.base - table
-        key = (type_name, table if isinstance(table, int) else -id(table))
-        place = self.tables.get(key)
-        if place is None:
-            place = self.tables[key] = self.inline(
-                self.old.copy(type_name, table) if isinstance(table, int) else table
-            )
-        return place
+        known, key = self.tables[type_name], table if isinstance(table, int) else -id(table)
+        if key not in known:
+            known[key] = self.inline(self.old.copy(type_name, table) if isinstance(table, int) else table)
+        return known[key]
 
     def inline(self, table: NewTable) -> int:
         """Write what a table refers to, its vtable and the table itself; return its place."""
@@ -123,10 +125,7 @@ class Writer:
                 inline[offset : offset + item.width] = value
         if table.carried is not None:
             inline[layout.unknown :] = table.carried.data
-        vtable = self.vtables.get(layout.vtable)
-        if vtable is None:
-            self.pad(len(layout.vtable), 2)
-            vtable = self.vtables[layout.vtable] = self.put(layout.vtable)
+        vtable = self.vtable(layout.vtable)
         self.pad(layout.size, layout.alignment)
         here = self.size + layout.size
         _I4.pack_into(inline, 0, vtable - here)
@@ -134,15 +133,26 @@ class Writer:
             _U4.pack_into(inline, offset, here - offset - place)
         return self.put(inline)
 
-    def layout(self, table: NewTable) -> _Layout:
-        """Return the layout of a table: known fields with minimal padding, then the bytes of unknown fields."""
-        key, carried = (table.type.name, frozenset(table.fields)), table.carried
-        layout = self.layouts.get(key)
+    def vtable(self, vtable: bytes) -> int:
+        """Return the place of a vtable, which is written if necessary."""
+        if vtable not in self.vtables:
+            self.pad(len(vtable), 2)
+            self.vtables[vtable] = self.put(vtable)
+        return self.vtables[vtable]
+
+    def known_layout(self, table_type: TableType, slots: frozenset[int]) -> _Layout:
+        """Return the layout of a table with known fields in these slots."""
+        layout = self.layouts.get((table_type.name, slots))
         if layout is None:
-            placed, size, alignment = place_fields([item for item in table.type.fields if item.slot in table.fields])
+            placed, size, alignment = place_fields([item for item in table_type.fields if item.slot in slots])
             vtable = vtable_bytes([(item.slot, offset) for item, offset in placed], size)
             placed.sort(key=lambda field: -field[0].slot)  # what later fields refer to comes later in the file
-            layout = self.layouts[key] = _Layout(placed, size, alignment, vtable, 0)
+            layout = self.layouts[table_type.name, slots] = _Layout(placed, size, alignment, vtable, 0)
+        return layout
+
+    def layout(self, table: NewTable) -> _Layout:
+        """Return the layout of a table: known fields with minimal padding, then the bytes of unknown fields."""
+        layout, carried = self.known_layout(table.type, frozenset(table.fields)), table.carried
         if carried is None:
             return layout
         start = layout.size + (carried.phase - layout.size) % carried.alignment
@@ -159,6 +169,7 @@ class Writer:
         if isinstance(value, NewTable):
             return self.table(value.type.name, value)
         if isinstance(value, list | tuple):
+            self.ahead(item, value)
             return self.distances([self.element(one, item) for one in reversed(value)])
         if isinstance(value, bytes):
             return self.data(value, item)
@@ -166,15 +177,18 @@ class Writer:
             return self.base - value
         if item.kind in ("table", "union"):
             return self.table(self.old.target(table, item), value)
-        key = (item.target or item.kind, item.dtype.itemsize, value)
-        place = self.vectors.get(key)
-        if place is None:
-            place = self.vectors[key] = (
-                self.old_data(value, item)
-                if item.target is None
-                else self.distances([self.element(one, item) for one in reversed(self.old.elements(value))])
-            )
-        return place
+        return self.old_vector(value, item)
+
+    def old_vector(self, at: int, item: Field) -> int:
+        """Return the place of a string or vector of the old file, which is written if necessary."""
+        known = self.vectors[item.target or item.kind, item.dtype.itemsize]
+        if at not in known and item.target is None:
+            known[at] = self.old_data(at, item)
+        elif at not in known:
+            elements = self.old.elements(at)
+            self.batch(str(item.target), elements)
+            known[at] = self.distances([self.table(str(item.target), one) for one in reversed(elements)])
+        return known[at]
 
     def element(self, value: int | NewTable | bytes, item: Field) -> int:
         """Return the place of a table or string in a vector."""
@@ -197,11 +211,12 @@ class Writer:
     def vector(self, data: bytes, count: int, alignment: int) -> int:
         """Write a count and data."""
         vector = _U4.pack(count) + data
-        key = (alignment, vector) if len(data) <= _SMALL_BYTES else (-alignment, blake2b(vector).digest())
-        place = self.known.get(key) if self.merges or len(data) <= _SMALL_BYTES else None
+        small = len(data) <= _SMALL_BYTES
+        known, key = self.known[alignment if small else -alignment], vector if small else blake2b(vector).digest()
+        place = known.get(key) if self.merges or small else None
         if place is None:
             self.pad(len(data), alignment)
-            place = self.known[key] = self.put(vector)
+            place = known[key] = self.put(vector)
         return place
 
     def old_data(self, at: int, item: Field) -> int:
@@ -210,14 +225,119 @@ class Writer:
         if end - start <= _STREAMED_BYTES:
             return self.data(bytes(memory[start:end]), item)
         alignment, nul = _alignment(item, end - start), b"\0" * (item.kind == "string")
-        key = (-alignment, blake2b(memory[at:end], key=nul).digest() if self.merges else b"")
-        place = self.known.get(key) if self.merges else None
+        known, key = self.known[-alignment], blake2b(memory[at:end], key=nul).digest() if self.merges else b""
+        place = known.get(key) if self.merges else None
         if place is None:
             self.pad(end - start + len(nul), alignment)
             self.put(nul)
             self.put((start, end))
-            place = self.known[key] = self.put(bytes(memory[at:start]))
+            place = known[key] = self.put(bytes(memory[at:start]))
         return place
+
+    def ahead(self, owner: Field, elements: Sequence[int | NewTable | bytes]) -> None:
+        """Write the tables of the old file in a vector, and the objects that its new tables refer to."""
+        if self.base is not None or owner.target is None or len(elements) < _MANY:
+            return  # few objects of the old file are copied in front of it
+        self.batch(owner.target, [one for one in elements if isinstance(one, int)])
+        new = [one for one in elements if isinstance(one, NewTable)]
+        for item in reversed(self.old.schema.tables[owner.target].fields):
+            found = defaultdict[str, list[int]](list)
+            for table in () if item.kind == "scalar" or item.deprecated else new:
+                if isinstance(at := table.fields.get(item.slot), int):
+                    found[self.old.target(table, item)].append(at)
+            for name, positions in found.items():
+                self.targets(item, name, positions)
+
+    def batch(self, name: str, positions: Iterable[int]) -> None:
+        """Write tables of the old file and what they refer to; those with fields to decide on, one by one."""
+        new = [at for at in dict.fromkeys(positions) if at not in self.tables[name]]
+        if self.base is not None or len(new) < _MANY:
+            for at in reversed(new):
+                self.table(name, at)
+            return
+        tables = Tables(self.old.wire, self.old.schema.tables[name], np.array(new, np.int64))
+        apart, slots = unknown_slots(tables), np.zeros(len(new), np.int64)
+        moved = [item.slot for item, _ in self.movers.get(name, ())]
+        for item in tables.type.fields:
+            present = tables.slot_positions(item.slot) != 0
+            slots |= present.astype(np.int64) << item.slot
+            if item.deprecated or item.slot in moved:
+                apart |= present
+        for at in tables.at[apart][::-1].tolist():
+            self.table(name, at)
+        tables, slots = tables.take(~apart), slots[~apart]
+        references = [item for item in reversed(tables.type.fields) if item.kind != "scalar"]
+        places = {item.slot: self.column(tables, item) for item in references}
+        for some in np.unique(slots).tolist():
+            here, used = slots == some, frozenset(slot for slot in tables.type.by_slot if some >> slot & 1)
+            columns = {slot: column[here] for slot, column in places.items()}
+            self.rows(tables.take(here), self.known_layout(tables.type, used), columns)
+
+    def column(self, tables: Tables, item: Field) -> Positions:
+        """Write the objects that a field of tables of the old file refers to; return their places, or 0."""
+        targets = tables.targets(item.name)
+        places, union = np.zeros(len(tables), np.int64), item.kind == "union"
+        codes = tables.union_codes(item) if union else np.zeros(len(tables), np.uint8)
+        for code in np.unique(codes[targets != 0]).tolist():
+            name = self.old.schema.member(tables.type, item, code) if union else str(item.target)
+            here = (targets != 0) & (codes == code)
+            places[here] = self.targets(item, name, targets[here].tolist())
+        return places
+
+    def targets(self, item: Field, name: str, positions: list[int]) -> list[int]:
+        """Write the objects of the old file that one field of many tables refers to; return their places."""
+        if item.kind in ("table", "union"):
+            self.batch(name, positions)
+            return [self.tables[name][at] for at in positions]
+        known = self.vectors[item.target or item.kind, item.dtype.itemsize]
+        new = np.array([at for at in dict.fromkeys(positions) if at not in known], np.int64)
+        if item.target is None:
+            self.join(item, new, known)
+        else:
+            elements = vectors_at(self.old.wire, new, OFFSET).element_positions()
+            self.batch(name, (elements + self.old.wire.gather(elements, OFFSET)).tolist())
+        for at in new[::-1].tolist():
+            if at not in known:
+                self.old_vector(at, item)
+        return [known[at] for at in positions]
+
+    def join(self, item: Field, new: Positions, known: dict[int, int]) -> None:
+        """Write short strings or vectors of scalars of the old file, those of one alignment as one piece."""
+        vectors, memory = vectors_at(self.old.wire, new, item.element), self.old.wire.memory
+        sizes = vectors.count * item.element.itemsize + (item.kind == "string")
+        short, found = sizes <= _SMALL_BYTES, defaultdict[int, dict[int, bytes]](dict)
+        alignments = [_alignment(item, size) for size in range(_SMALL_BYTES + 1)]
+        for at, size in zip(new[short].tolist(), sizes[short].tolist(), strict=True):
+            found[alignments[size]][at] = memory[at : at + 4 + size].tobytes()
+        for alignment, some in found.items():
+            places = self.known[alignment]
+            fresh = [vector for vector in dict.fromkeys(some.values()) if vector not in places]
+            if fresh:
+                sizes = np.array([align(len(vector), alignment) for vector in fresh], np.int64)
+                sizes[-1] = len(fresh[-1])
+                self.pad(int(sizes.sum()) - OFFSET.itemsize, alignment)
+                self.put(b"".join(map(bytes.ljust, fresh, sizes.tolist(), repeat(b"\0"))))
+                places.update(zip(fresh, (self.size - np.cumsum(sizes) + sizes).tolist(), strict=True))
+            known.update(zip(some, map(places.__getitem__, some.values()), strict=True))
+
+    def rows(self, tables: Tables, layout: _Layout, places: Mapping[int, Positions]) -> None:
+        """Write tables of the old file that have this layout. `places` are the places that a field refers to."""
+        vtable, stride = self.vtable(layout.vtable), align(layout.size, layout.alignment)
+        self.pad(len(tables) * stride, layout.alignment)
+        here = self.size + np.arange(len(tables), 0, -1, dtype=np.int64) * stride
+        out = np.zeros((len(tables), stride), np.uint8)
+        out[:, :4] = _raw(vtable - here, np.dtype("<i4"))
+        for item, offset in layout.placed:
+            scalar = item.kind == "scalar"
+            values = tables.scalars(item.name) if scalar else here - offset - places[item.slot]
+            out[:, offset : offset + item.width] = _raw(values, item.dtype if scalar else OFFSET)
+        self.put(out.tobytes())
+        self.tables[tables.type.name].update(zip(tables.at.tolist(), here.tolist(), strict=True))
+
+
+def _raw(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[np.uint8]:
+    """Return the bytes of numbers, those of one in each row."""
+    return np.ascontiguousarray(values, dtype).view(np.uint8).reshape(len(values), dtype.itemsize)
 
 
 def _alignment(item: Field, length: int) -> int:

@@ -25,6 +25,11 @@ from tests.kit.support import bytes_of, entry_at, put, put_u32, u32
 every_field = cache(every_field)
 
 
+@pytest.fixture(params=[1, module._MANY], autouse=True)
+def _many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MANY", request.param)
+
+
 def chunks_of(
     data: bytes, fields: Mapping[str, Value | None] | None = None, offsets: FileOffsets | None = None, moved: int = 0
 ) -> list[Chunk]:
