@@ -38,26 +38,19 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.check(F), "write ct.check(ct.open('"),
     (lambda m, e: ct.FitRequest(on="gpu"), "write ct.FitRequest(on=['litert-gpu'])"),
     (lambda m, e: ct.fit(m, on="xnnpack"), "no parameter 'on' (write ct.fit(model, ct.FitRequest(on=['xnnpack'])))"),
-    (
-        lambda m, e: ct.metadata.set(m, "note", b"text"),
-        "write with ct.edit(model) as edit: ct.metadata.set(edit, 'note', b'text'); edit.save(target)",
-    ),
+    (lambda m, e: ct.metadata.set(m, "note", b"text"), "ct.metadata.set(edit, 'note', b'text'); edit.save(target)"),
     (lambda m, e: ct.affinity.annotate(e, {0: "npu"}), "devices=['npu'], rules=['index:0=npu'], default='npu'"),
     (lambda m, e: ct.outputs.fix(F, "o.tflite"), "ct.outputs.fix(edit); edit.save('o.tflite')"),
     (lambda m, e: ct.origins.embed(e, "o.json"), "parse(pathlib.Path('o.json').read_text(), 'o.json')"),
     (ct.compare, "write ct.compare(model, other=ct.open(edit.to_bytes()))"),
     (lambda m, e: ct.plan(m, rules=["op:X=a"], default="b"), "PlanRequest(rules=['op:X=a'], default='b')"),
     (lambda m, e: ct.PlanRequest(["a"], ["x=a"], "a"), "PlanRequest(devices=['a'], rules=['x=a'], default='a')"),
-    (
-        lambda m, e: ct.surgery.extract("a.tflite", "b", ["x"], ["y"]),
-        "extract(ct.open('a.tflite'), 'b', ct.surgery.Ex",
-    ),
+    (lambda m, e: ct.surgery.extract("a.tflite", "b", ["x"], ["y"]), "extract(ct.open('a.tflite'), 'b', ct.surg"),
     (lambda m, e: ct.check(m, ignore=["X"]), "path), ct.checks.CheckRequest(ignore=['X'])).findings"),
     (lambda m, e: ct.metadata.get(e, "a"), "write ct.metadata.get(ct.open(edit.to_bytes()), 'a')"),
-    (
-        lambda m, e: ct.profile(m, inputs=np.zeros((1, 2))),
-        "write ct.profile(model, inputs=[[inputs.astype('float32')]])",
-    ),
+    (lambda m, e: ct.profile(m, inputs=np.zeros((1, 2))), "(model, inputs=[[inputs.astype('float32')]])"),
+    (lambda m, e: ct.origins.embed(e, ct.track_origins(m, m)), "write ct.origins.embed(edit, tracking.origins)"),
+    (lambda m, e: ct.split(ct.plan(m, ct.PlanRequest(devices=["a"], default="a")), "o"), "; ct.split(model, 'o')"),
     (lambda m, e: ct.Model.metadata_value("x"), "be called on an object, not on the class (ct.open(path) makes one)"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (write tensor.numpy())"),
     (lambda m, e: e.set_option(0, "stride_w", 2), "write edit.set_option(0, 0, 'stride_w', 2)"),
@@ -71,11 +64,10 @@ ARGUMENTS: list[tuple[Call, str]] = [
 ]
 OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.open("none.tflite"), ct.InvalidInputError, "none.tflite: cannot read it: No such file"),
-    (
-        lambda m, e: "x" in ct.cost(m).rows,
-        TypeError,
-        "items are of type CostRow, not str (no item is named 'x': write next(",
-    ),
+    (lambda m, e: "x" in ct.cost(m).rows, TypeError, "of type CostRow, not str (no item is named 'x': write next("),
+    (lambda m, e: m.save("x"), AttributeError, "Model has no attribute 'save' (write edit.save(target))"),
+    (lambda m, e: ct.exporters.record().write("x"), AttributeError, "with ct.exporters.record() as log"),
+    (lambda m, e: e.set_constant(0, 4, np.zeros(2)), ct.UsageError, "first array = array / scale + zero_point"),
     (lambda m, e: m.subgraphs[0].tensors[9999], IndexError, "there is no item 9999: 14 items"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values for this tensor"),
     (lambda m, e: m.tensors, AttributeError, "Model has no attribute 'tensors' (write model.subgraphs[0].tensors)"),
@@ -85,11 +77,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: m.subgraphs[0].operators[0].options.padding, AttributeError, "write ['padding']"),
     (lambda m, e: m.subgraphs[0].operators[0].options["pad"], KeyError, "no 'pad' (did you mean 'padding'?)"),
     (lambda m, e: m.metadata.colour, AttributeError, "(it is a list of 2 Metadata, each with buffer, index"),
-    (
-        lambda m, e: m.subgraphs[0].operators[0].inputs[0].name,
-        AttributeError,
-        "model.subgraphs[0].tensors[index].name",
-    ),
+    (lambda m, e: m.subgraphs[0].operators[0].inputs[0].name, AttributeError, "subgraphs[0].tensors[index].name"),
     (lambda m, e: e.set_option(0, 0, "pad", 1), ct.UsageError, "no option 'pad' (did you mean 'padding'?)"),
     (lambda m, e: e.set_option(0, 0, "padding", "SAMME"), ct.EditError, "'SAMME' (write 'SAME' or 'VALID')"),
     (lambda m, e: ct.affinity.set(e), AttributeError, "ct.affinity.annotate(edit, plan); edit.save(target))"),
@@ -116,6 +104,14 @@ def test_others(call: Call, error: type[Exception], words: str, opened: tuple[An
     with pytest.raises(error) as raised:
         call(*opened)
     assert words in str(raised.value)
+
+
+def test_text_prints_and_severities_have_an_order(opened: tuple[Any, Any]) -> None:
+    lines = ct.render.cost_text(ct.cost(opened[0]))
+    assert [next(lines), *lines] == str(lines).splitlines() == lines.splitlines()
+    info, warning = (ct.Finding("REPORTED", one, "", "").severity for one in ("info", "warning"))
+    assert info < warning < "error"
+    assert not warning >= "error"
 
 
 OFFERED: list[tuple[str, Any]] = [
