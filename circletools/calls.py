@@ -70,7 +70,7 @@ class Block(AbstractContextManager[Any]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            way = f"with {self._title}() as log: ...; then log.{name}" if name[0] != "_" else ""
+            way = f"with {self._title}(...) as log: ...; then log.{name}" if name[0] != "_" else ""
             raise AttributeError(f"there is no {name!r} before `with`" + f" (write {way})" * bool(way))
 
 

@@ -80,11 +80,11 @@ def corrected(
 def _elsewhere(title: str, form: str, wrong: _Named, loose: list[Any], unknown: _Named) -> str:
     """Return code that uses surplus arguments for a request of another function; empty if there is none."""
     module, kind, other = foreign()["elsewhere"].get(title, ("", "", ""))
-    loose = loose or [wrong[one] for one in wrong if one == "target" and not isinstance(wrong[one], int)]
+    aimed = wrong.get("target") if title == "ct.split" else None
+    loose = loose or [aimed] * (aimed is not None and not isinstance(aimed, int))
     plan = next((one for one in (*loose, *wrong.values()) if type(one).__name__ in ("Plan", "Affinity")), None)
-    if not (module and (loose or unknown or plan)):
-        return ""
-    if {*unknown} - {*taken(kind := getattr(import_module(module), kind))}:
+    kind = getattr(import_module(module), kind) if module else dict
+    if not (module and (loose or unknown or plan)) or {*unknown} - {*taken(kind)}:
         return ""
     request = _request(kind, [] if plan else loose, unknown)
     made = variable_of(type(plan)) if plan else f"ct.plan(model, {request})"

@@ -66,7 +66,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.open("none.tflite"), ct.InvalidInputError, "none.tflite: cannot read it: No such file"),
     (lambda m, e: "x" in ct.cost(m).rows, TypeError, "of type CostRow, not str (no item is named 'x': write next("),
     (lambda m, e: m.save("x"), AttributeError, "Model has no attribute 'save' (write edit.save(target))"),
-    (lambda m, e: ct.exporters.record().write("x"), AttributeError, "with ct.exporters.record() as log"),
+    (lambda m, e: ct.exporters.record().write("x"), AttributeError, "with ct.exporters.record(...) as log"),
     (lambda m, e: e.set_constant(0, 4, np.zeros(2)), ct.UsageError, "first array = array / scale + zero_point"),
     (lambda m, e: m.subgraphs[0].tensors[9999], IndexError, "there is no item 9999: 14 items"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values for this tensor"),
