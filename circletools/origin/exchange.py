@@ -93,7 +93,8 @@ def parse_csv(text: str, name: str = "CSV") -> Origins:
             given = {key: value for key, value in row.items() if value}
             if "source_id" not in given:
                 continue  # an operator without a source
-            source = collected.source({**given, "id": row["source_id"], "name": row["source_name"]}, place)
+            named = {"id": _whole(row, "source_id", place), "name": row["source_name"]}
+            source = collected.source({**given, **named}, place)
             if "operator_index" in given:
                 collected.pair(given, source, place)
     except csv.Error as error:
@@ -155,7 +156,8 @@ def _whole(item: Mapping[str, Any], key: str, place: str) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 32:
-        raise InvalidInputError(f"`{key}` must be a whole number below 2^32, not {value!r}", location=place)
+        wrong = "is missing" if value is None else f"must be a whole number below 2^32, not {value!r}"
+        raise InvalidInputError(f"`{key}` {wrong}", location=place)
     return value
 
 

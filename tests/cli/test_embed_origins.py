@@ -69,8 +69,8 @@ MALFORMED = [
     ("csv", "", ":1: no column operator_index, source_id, source_name"),
     ("csv", "x" * 200_000 + "\n", ":1: no column operator_index"),
     ("csv", "source_id,source_name\n", ":1: no column operator_index"),
-    ("csv", HEADER + "0,0,a\n1,x,b\n", ":3: source_id must be a whole number"),
-    ("csv", HEADER + "-1,0,a\n", ":2: operator_index must be a whole number"),
+    ("csv", HEADER + "0,0,a\n1,x,b\n", ":3: `source_id` must be a whole number"),
+    ("csv", HEADER + "-1,0,a\n", ":2: `operator_index` must be a whole number"),
     ("csv", HEADER + '0,0,"two\nlines"\n1,0,b\n', ":4: source 0 has two names"),
 ]
 
