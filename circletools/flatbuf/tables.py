@@ -7,7 +7,7 @@ another object. A field that is not a reference does not depend on its position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -246,3 +246,38 @@ class OldTables:
         code = table.fields.get(item.type_slot, b"\0")
         assert isinstance(code, bytes)
         return self.schema.member(table.type, item, code[0])
+
+
+# --- layout ---------------------------------------------------------------------------------------------------
+
+
+def align(position: int, alignment: int) -> int:
+    """Return the first multiple of `alignment` at or after `position`."""
+    return (position + alignment - 1) // alignment * alignment
+
+
+def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int, int]:
+    """Place fields after a table's vtable offset with minimal padding.
+
+    Return the fields with their offsets, and the size and alignment of the table.
+    """
+    order = sorted(fields, key=lambda item: (-item.width, item.slot))
+    placed, end = [], 4
+    while order:
+        # Take the first field that needs no padding here, or else the widest one.
+        item = next((item for item in order if end % item.width == 0), order[0])
+        order.remove(item)
+        end = align(end, item.width)
+        placed.append((item, end))
+        end += item.width
+    return placed, end, max((4, *(item.width for item in fields)))
+
+
+def vtable_bytes(placed: Sequence[tuple[int, int]], size: int) -> bytes:
+    """Return the vtable of a table of `size` bytes with fields in these slots at these offsets."""
+    slots = max((slot for slot, _ in placed), default=-1) + 1
+    vtable = np.zeros(2 + slots, "<u2")
+    vtable[:2] = 4 + 2 * slots, size
+    for slot, offset in placed:
+        vtable[2 + slot] = offset
+    return vtable.tobytes()

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Positions, Tables, too_large, unknown_slots, vectors_at
 from circletools.flatbuf.schema import OFFSET, Field, TableType
-from circletools.flatbuf.tables import FileOffsets, NewTable, OldTables
+from circletools.flatbuf.tables import FileOffsets, NewTable, OldTables, align, place_fields, vtable_bytes
 
 _I4, _U4 = Struct("<i"), Struct("<I")
 DATA_ALIGNMENT = 16  # for byte vectors of at least this length; the schemas declare force_align: 16
@@ -71,6 +71,7 @@ class Writer:
         self.tables = defaultdict[str, dict[int, int]](dict)  # type -> position, or negative id -> place
         self.vectors = defaultdict[tuple[str, int], dict[int, int]](dict)  # type or kind, width -> position -> place
         self.known = defaultdict[int, dict[bytes, int]](dict)  # alignment -> vector; negative -> digest -> place
+        self.gaps: tuple[list[tuple[int, int]], ...] = ([], [], [], [])  # padding by words: its chunk and place
         self.vtables: dict[bytes, int] = {}
         self.layouts: dict[tuple[str, frozenset[int]], _Layout] = {}
 
@@ -98,6 +99,20 @@ class Writer:
         missing = -(self.size + length) % alignment
         if missing:
             self.put(bytes(missing))
+            room = (self.size - align(self.size - missing, 4)) // 4
+            self.gaps[max(0, min(room, 3))].append((len(self.chunks) - 1, self.size))
+
+    def fill(self, vector: bytes) -> int | None:
+        """Put a vector into padding and return its place, or None if it does not fit."""
+        need = align(len(vector), 4) // 4
+        fitting = next((gaps for gaps in self.gaps[need:] if gaps), None)
+        if fitting is None:
+            return None
+        index, end = fitting.pop()
+        padding = cast(bytes, self.chunks[index])
+        place = align(end - len(padding), 4) + 4 * need
+        self.chunks[index] = (bytes(end - place) + vector).ljust(len(padding), b"\0")
+        return place
 
     def table(self, type_name: str, table: int | NewTable) -> int:
         """Return the place of a table, which is written if necessary."""
@@ -214,9 +229,10 @@ class Writer:
         small = len(data) <= _SMALL_BYTES
         known, key = self.known[alignment if small else -alignment], vector if small else blake2b(vector).digest()
         place = known.get(key) if self.merges or small else None
-        if place is None:
+        if place is None and (alignment > OFFSET.itemsize or (place := self.fill(vector)) is None):
             self.pad(len(data), alignment)
-            place = known[key] = self.put(vector)
+            place = self.put(vector)
+        known[key] = place
         return place
 
     def old_data(self, at: int, item: Field) -> int:
@@ -290,35 +306,33 @@ class Writer:
             self.batch(name, positions)
             return [self.tables[name][at] for at in positions]
         known = self.vectors[item.target or item.kind, item.dtype.itemsize]
-        new = np.array([at for at in dict.fromkeys(positions) if at not in known], np.int64)
+        new = np.array([at for at in dict.fromkeys(reversed(positions)) if at not in known], np.int64)
         if item.target is None:
             self.join(item, new, known)
         else:
             elements = vectors_at(self.old.wire, new, OFFSET).element_positions()
             self.batch(name, (elements + self.old.wire.gather(elements, OFFSET)).tolist())
-        for at in new[::-1].tolist():
+        for at in new.tolist():
             if at not in known:
                 self.old_vector(at, item)
         return [known[at] for at in positions]
 
     def join(self, item: Field, new: Positions, known: dict[int, int]) -> None:
-        """Write short strings or vectors of scalars of the old file, those of one alignment as one piece."""
+        """Write short strings or vectors of scalars of the old file as one piece."""
         vectors, memory = vectors_at(self.old.wire, new, item.element), self.old.wire.memory
         sizes = vectors.count * item.element.itemsize + (item.kind == "string")
-        short, found = sizes <= _SMALL_BYTES, defaultdict[int, dict[int, bytes]](dict)
-        alignments = [_alignment(item, size) for size in range(_SMALL_BYTES + 1)]
-        for at, size in zip(new[short].tolist(), sizes[short].tolist(), strict=True):
-            found[alignments[size]][at] = memory[at : at + 4 + size].tobytes()
-        for alignment, some in found.items():
-            places = self.known[alignment]
-            fresh = [vector for vector in dict.fromkeys(some.values()) if vector not in places]
-            if fresh:
-                sizes = np.array([align(len(vector), alignment) for vector in fresh], np.int64)
-                sizes[-1] = len(fresh[-1])
-                self.pad(int(sizes.sum()) - OFFSET.itemsize, alignment)
-                self.put(b"".join(map(bytes.ljust, fresh, sizes.tolist(), repeat(b"\0"))))
-                places.update(zip(fresh, (self.size - np.cumsum(sizes) + sizes).tolist(), strict=True))
-            known.update(zip(some, map(places.__getitem__, some.values()), strict=True))
+        short, places = sizes <= _SMALL_BYTES, self.known[OFFSET.itemsize]
+        short &= np.array([_alignment(item, size) == 4 for size in range(_SMALL_BYTES + 1)])[sizes * short]
+        pairs = zip(new[short].tolist(), sizes[short].tolist(), strict=True)
+        some = {at: memory[at : at + 4 + size].tobytes() for at, size in pairs}
+        fresh = [vector for vector in dict.fromkeys(some.values()) if vector not in places]
+        places.update({vector: at for vector in fresh if (at := self.fill(vector)) is not None})
+        fresh = [vector for vector in reversed(fresh) if vector not in places]
+        widths = np.array([align(len(vector), 4) for vector in fresh], np.int64)
+        self.pad(int(widths.sum()), OFFSET.itemsize)
+        self.put(b"".join(map(bytes.ljust, fresh, widths.tolist(), repeat(b"\0"))))
+        places.update(zip(fresh, (self.size - np.cumsum(widths) + widths).tolist(), strict=True))
+        known.update(zip(some, map(places.__getitem__, some.values()), strict=True))
 
     def rows(self, tables: Tables, layout: _Layout, places: Mapping[int, Positions]) -> None:
         """Write tables of the old file that have this layout. `places` are the places that a field refers to."""
@@ -354,41 +368,6 @@ def _joined(chunks: list[Chunk]) -> list[Chunk]:
     return result
 
 
-# --- layout ---------------------------------------------------------------------------------------------------
-
-
-def align(position: int, alignment: int) -> int:
-    """Return the first multiple of `alignment` at or after `position`."""
-    return (position + alignment - 1) // alignment * alignment
-
-
 def data_alignment(length: int) -> int:
     """Return the alignment for a byte vector of `length` bytes: 16, or less for a shorter vector."""
     return next(alignment for alignment in (DATA_ALIGNMENT, 8, 4, 1) if length >= alignment or alignment == 1)
-
-
-def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int, int]:
-    """Place fields after a table's vtable offset with minimal padding.
-
-    Return the fields with their offsets, and the size and alignment of the table.
-    """
-    order = sorted(fields, key=lambda item: (-item.width, item.slot))
-    placed, end = [], 4
-    while order:
-        # Take the first field that needs no padding here, or else the widest one.
-        item = next((item for item in order if end % item.width == 0), order[0])
-        order.remove(item)
-        end = align(end, item.width)
-        placed.append((item, end))
-        end += item.width
-    return placed, end, max((4, *(item.width for item in fields)))
-
-
-def vtable_bytes(placed: Sequence[tuple[int, int]], size: int) -> bytes:
-    """Return the vtable of a table of `size` bytes with fields in these slots at these offsets."""
-    slots = max((slot for slot, _ in placed), default=-1) + 1
-    vtable = np.zeros(2 + slots, "<u2")
-    vtable[:2] = 4 + 2 * slots, size
-    for slot, offset in placed:
-        vtable[2 + slot] = offset
-    return vtable.tobytes()

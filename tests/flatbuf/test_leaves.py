@@ -11,7 +11,8 @@ import pytest
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import REPEATED_BYTES, Vectors, Wire
 from circletools.flatbuf.comparison import differing_vectors, first_difference, first_differing_byte, same_bytes
-from circletools.flatbuf.writer import align, data_alignment, vtable_bytes
+from circletools.flatbuf.tables import align, vtable_bytes
+from circletools.flatbuf.writer import data_alignment
 
 PIECE = 1 << 20
 
