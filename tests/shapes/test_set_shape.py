@@ -236,6 +236,8 @@ def test_a_batch_that_an_operator_mixes_is_refused(
 def test_a_long_range_is_not_computed() -> None:
     assert folded(Call("RANGE", {}, [()] * 3, [*map(np.array, (0, 2**50, 1))], 1), [(5,)]) is None
     assert folded(Call("PACK", {}, [(256,)] * 2**17, [np.zeros(256, INT)] * 2**17, 1), [(5,)]) is None
+    for code in ("SUB", "DIV", "BROADCAST_ARGS"):  # numpy refuses or means something else
+        assert folded(Call(code, {}, [(2,)] * 2, [np.array([True, False])] * 2, 1), [(2,)]) is None
 
 
 def test_the_command(tmp_path: Path) -> None:
