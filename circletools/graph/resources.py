@@ -112,7 +112,8 @@ class Resources:
     def _inside(self, index: int) -> Access:
         """Return the resources that a graph and the graphs that it calls use."""
         if index not in self._known:
-            rows = [access for one in self.model.reached([index]) for access in self._own[one].values()]
+            graphs = self.model.reached([index]) if any(self._own) else ()
+            rows = [access for one in graphs for access in self._own[one].values()]
             self._charge(_ENTRY_BYTES * sum(map(len, rows)))
             self._known[index] = _merged(rows)
         return self._known[index]
@@ -164,6 +165,8 @@ class Resources:
             is_loop = graph.operators.code_names[operator] in _LOOPS
             pairs = [(graph, one, graph, other) for one, other in zip(operands, results, strict=False) if is_loop]
             for callee in (graphs[index] for index in graph.called([operator]) if index < len(graphs)):
+                if not (graph.is_handle.any() or callee.is_handle.any()):
+                    continue
                 inputs, outputs = callee.inputs.tolist(), callee.outputs.tolist()
                 arguments = operands[max(0, len(operands) - len(inputs)) :]  # the condition of IF comes before them
                 pairs += ((graph, one, callee, other) for one, other in zip(arguments, inputs, strict=False))
