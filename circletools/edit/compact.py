@@ -48,7 +48,7 @@ def compact_parts(model: Model) -> list[Part]:
 def _flatbuffer(model: Model, moved: int) -> list[Part]:
     old = OldTables(model.wire, model.schema, lambda: model.reachable)
     root = old.copy(model.schema.root, int(model.root.at[0]))
-    return model.source.parts(Writer(old, FILE_OFFSETS, moved, merges=True).write(root))
+    return model.source.parts(Writer(old, FILE_OFFSETS, moved, minimal=True).write(root))
 
 
 def _rest(model: Model) -> tuple[int, bool]:

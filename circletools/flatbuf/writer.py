@@ -48,7 +48,8 @@ class Writer:
     """Writes one flatbuffer. Positions in the file (see `FileOffsets`) grow by `shift` bytes.
 
     Objects of the old file from `base` on are referred to where they are, since that part of the file will follow the
-    output; without `base`, they are copied. With `merges`, equal data of any length is written once.
+    output; without `base`, they are copied. With `minimal`, equal data of any length is written once, and the output
+    may have any length that is a multiple of 4, instead of 16.
     """
 
     def __init__(
@@ -58,9 +59,9 @@ class Writer:
         shift: int = 0,
         *,
         base: int | None = None,
-        merges: bool = False,
+        minimal: bool = False,
     ) -> None:
-        self.old, self.shift, self.base, self.merges = old, shift, base, merges
+        self.old, self.shift, self.base, self.minimal = old, shift, base, minimal
         self.movers = {
             name: [(item, mover) for (owner, field), mover in (file_offsets or {}).items()
                    for item in [old.schema.tables[name].by_name.get(field)] if owner == name and item]
@@ -68,6 +69,8 @@ class Writer:
         }  # fmt: skip
         self.chunks: list[Chunk] = []  # from the last to the first
         self.size = 0  # of the chunks
+        self.alignment = OFFSET.itemsize  # the largest so far
+        self.phase = 0  # the output ends so many bytes before a multiple of this alignment
         self.tables = defaultdict[str, dict[int, int]](dict)  # type -> position, or negative id -> place
         self.vectors = defaultdict[tuple[str, int], dict[int, int]](dict)  # type or kind, width -> position -> place
         self.known = defaultdict[int, dict[bytes, int]](dict)  # alignment -> vector; negative -> digest -> place
@@ -95,8 +98,14 @@ class Writer:
         return self.size
 
     def pad(self, length: int, alignment: int) -> None:
-        """Pad so that an object of `length` bytes in front of the output begins at a multiple of `alignment`."""
-        missing = -(self.size + length) % alignment
+        """Pad so that an object of `length` bytes in front of the output begins at a multiple of `alignment`.
+
+        With `minimal`, the first object of a larger alignment moves the end of the output instead.
+        """
+        missing = -(self.size + self.phase + length) % alignment
+        if alignment > self.alignment and self.minimal:
+            self.phase += missing - missing % self.alignment
+            self.alignment, missing = alignment, missing % self.alignment
         if missing:
             self.put(bytes(missing))
             room = (self.size - align(self.size - missing, 4)) // 4
@@ -228,7 +237,7 @@ class Writer:
         vector = _U4.pack(count) + data
         small = len(data) <= _SMALL_BYTES
         known, key = self.known[alignment if small else -alignment], vector if small else blake2b(vector).digest()
-        place = known.get(key) if self.merges or small else None
+        place = known.get(key) if self.minimal or small else None
         if place is None and (alignment > OFFSET.itemsize or (place := self.fill(vector)) is None):
             self.pad(len(data), alignment)
             place = self.put(vector)
@@ -241,8 +250,8 @@ class Writer:
         if end - start <= _STREAMED_BYTES:
             return self.data(bytes(memory[start:end]), item)
         alignment, nul = _alignment(item, end - start), b"\0" * (item.kind == "string")
-        known, key = self.known[-alignment], blake2b(memory[at:end], key=nul).digest() if self.merges else b""
-        place = known.get(key) if self.merges else None
+        known, key = self.known[-alignment], blake2b(memory[at:end], key=nul).digest() if self.minimal else b""
+        place = known.get(key) if self.minimal else None
         if place is None:
             self.pad(end - start + len(nul), alignment)
             self.put(nul)
