@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -242,19 +242,29 @@ def fix_outputs(
 
 
 def _accepted_options(edit: ModelEdit, options: FixOptions, names: Sequence[str]) -> tuple[FixOptions, list[Finding]]:
-    """Return the options with the first copy operator that these programs accept, and the refusals that remain."""
+    """Return the options with the first copy operator that these programs accept, and notes about refusals."""
     others: tuple[CopyChoice, ...] = ("reshape", "transpose", "concatenation")
     trials = [replace(options, copy_operator=other) for other in others if options.copy_operator == "auto"]
-    refusals = []
+    hint, refusals = "to fix the outputs anyway, leave out `with_=`", defaultdict[str, list[str]](list)
     for trial in (options, *trials):
-        try:
-            with ModelEdit(edit.model) as copied:
+        with ModelEdit(edit.model) as copied:
+            try:
                 changes = copy_outputs(copied, trial).changes
-                notes = judged(copied, names if changes else (), "to fix the outputs anyway, leave out `with_=`")
-                return trial, list(notes)
-        except EditError as error:
-            refusals.append(error)
-    raise refusals[0]
+            except EditError:
+                if trial is options:
+                    raise
+                continue
+            try:
+                notes = list(judged(copied, names if changes else (), hint))
+            except EditError as error:
+                refusals[error.message].append(trial.copy_operator)
+                continue
+        return trial, [*notes, *(Finding("NOT_LOADED", "warning", "model", one) for one in _listed(refusals))]
+    raise EditError(f"no copy operator keeps the model running: {'; '.join(_listed(refusals))}", hint=hint)
+
+
+def _listed(refusals: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"copies by {', '.join(ways)}: {message}" for message, ways in refusals.items()]
 
 
 _RUNS = ("litert", "onert")  # other programs only load the model

@@ -64,7 +64,9 @@ def test_the_next_operator_is_taken_where_one_is_refused(program: str, pretended
     data = plain("tflite", "FLOAT32")
     assert codes_and_notes(data, program) == (["RESHAPE"] * 2, [])
     pretended.refuses = ("RESHAPE",)
-    assert codes_and_notes(data, program) == (["TRANSPOSE"] * 2, [])
+    codes, notes = codes_and_notes(data, program)
+    assert codes == ["TRANSPOSE"] * 2
+    assert notes == [f"copies by auto, reshape: {program} now refuses the model: no RESHAPE"]
     pretended.refuses = ("RESHAPE", "TRANSPOSE")
     assert codes_and_notes(data, program)[0] == ["CONCATENATION"] * 2
 
@@ -72,11 +74,11 @@ def test_the_next_operator_is_taken_where_one_is_refused(program: str, pretended
 def test_where_every_operator_is_refused_nothing_is_done(pretended: type[Pretended]) -> None:
     pretended.refuses = ("RESHAPE", "TRANSPOSE", "CONCATENATION")
     data = plain("tflite", "FLOAT32")
-    with pytest.raises(EditError, match="onert now refuses the model: no RESHAPE"):
+    with pytest.raises(EditError, match=r"no copy operator keeps the model running: .* no RESHAPE; copies by tr"):
         codes_and_notes(data, "onert")
     pretended.refuses = ("TRANSPOSE",)
     with open_model(data) as model, ModelEdit(model) as edit:
-        with pytest.raises(EditError, match="onert now refuses the model: no TRANSPOSE"):
+        with pytest.raises(EditError, match="copies by transpose: onert now refuses the model: no TRANSPOSE"):
             fix_outputs(edit, copy_operator="transpose", with_=["onert"])
         assert edit.to_bytes() == data
 
@@ -97,7 +99,8 @@ def test_other_outputs_are_a_refusal(pretended: type[Pretended], monkeypatch: py
     values = iter([1, 2, 1, 2, 1, 1])
     monkeypatch.setattr(pretended, "run", lambda self, path: Answer([], [np.array(next(values))]))
     codes, notes = codes_and_notes(plain("tflite", "FLOAT32"), "litert")
-    assert (codes, notes) == (["TRANSPOSE"] * 2, [])
+    assert codes == ["TRANSPOSE"] * 2
+    assert notes == ["copies by auto, reshape: litert now refuses the model: the outputs differ"]
 
 
 def test_a_model_without_aliased_outputs_is_not_run_twice(pretended: type[Pretended]) -> None:
@@ -119,4 +122,6 @@ def test_onert_itself_chooses_for_a_type_it_does_not_transpose() -> None:
     with open_model(data) as model, ModelEdit(model) as edit:
         with pytest.raises(EditError, match="unsupported data type"):
             fix_outputs(edit, runtime="litert", copy_operator="transpose", with_=["onert"])
-        assert fix_outputs(edit, runtime="litert", with_=["onert"]).changes
+        result = fix_outputs(edit, runtime="litert", with_=["onert"])
+        assert result.changes
+    assert any("unsupported data type" in note.message for note in result.notes)
