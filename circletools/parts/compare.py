@@ -6,12 +6,13 @@ reported only if the other side computes all of its inputs.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, starmap, zip_longest
 from pathlib import Path
 
 from circletools.affinity.tables import AFFINITY_TABLE
@@ -109,8 +110,8 @@ def check_files(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
                 continue
             names = {entry.name for entry in model.metadata}
             annotated |= AFFINITY_TABLE in names
-            if missing := ", ".join(sorted(entries - names)):
-                message = f"{piece.file} lacks metadata that the original model has: {_listed(missing)}"
+            if missing := _listed(", ".join(sorted(entries - names))):
+                message = f"{piece.file} lacks metadata that the original model has and every part needs: {missing}"
                 without.append(Finding("METADATA_MISSING", "warning", f"{place}.metadata", message))
             part = ModelDigests(model)
             graph = part.graph.graphs[0]
@@ -260,15 +261,30 @@ def manifest_findings(directory: Path, connections: Connections, *, expected: bo
         return
     model_type = Path(connections.parts[0].file).suffix[1:] if connections.parts else ""
     try:
-        found, wanted = (
-            read_json(data, "") for data in (path.read_bytes(), encode_manifest(connections, model_type))
-        )
-        keys = [key for key in wanted | found if found.get(key) != wanted.get(key)]
-    except (OSError, InvalidInputError, TypeError, KeyError):  # KeyError: no part produces an output
-        keys = ["the document"]
-    if keys:
-        message = f"the connections call for another value of {', '.join(keys)[:200]}; split again"
-        yield Finding("MANIFEST_DIFFERS", "error", MANIFEST, message)
+        wanted = read_json(encode_manifest(connections, model_type), MANIFEST)
+        difference = _difference("", read_json(path.read_bytes(), MANIFEST), wanted)
+    except InvalidInputError as error:
+        difference = error.message
+    except OSError as error:
+        difference = f"cannot read it: {error.strerror}"
+    except KeyError as error:
+        difference = f"no part produces the output {error}"
+    if difference is not None:
+        yield Finding("MANIFEST_DIFFERS", "error", MANIFEST, difference)
+
+
+def _difference(place: str, ours: object, theirs: object) -> str | None:
+    """Return the first difference between two JSON values, where None stands for a missing value."""
+    if isinstance(ours, list) and isinstance(theirs, list):
+        pairs = [(f"{place}[{index}]", *pair) for index, pair in enumerate(zip_longest(ours, theirs))]
+    elif isinstance(ours, dict) and isinstance(theirs, dict):
+        pairs = [(f"{place}.{key}".lstrip("."), ours.get(key), theirs.get(key)) for key in theirs | ours]
+    elif ours == theirs:
+        return None
+    else:
+        here, there = ("absent" if value is None else json.dumps(value)[:100] for value in (ours, theirs))
+        return f"{place or 'the manifest'} is {here}; according to the connections, it must be {there}"
+    return next(filter(None, starmap(_difference, pairs)), None)
 
 
 def stray_files(files: SplitFiles) -> Iterator[Finding]:

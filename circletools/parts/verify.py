@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
+from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
@@ -133,23 +134,26 @@ def _difference(first: Runs, second: Runs) -> str | None:
 
 
 def _nondeterminism(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Finding | None:
-    """Run the source again, then a copy with different file offsets; report whether the values change."""
+    """Run the source again, then copies with different file offsets; report whether the values change."""
+
+    def changed(path: Path) -> str | None:
+        answer = worker.run_each(path, inputs)
+        return None if answer.failure else _difference(expected, _by_run(answer.outputs, len(inputs)))
+
+    if (difference := changed(files.source)) is not None:
+        message = (
+            f"the values of the parts differ, but the model itself gives different values each time "
+            f"({difference}), so values prove nothing about the split"
+        )
+        return Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)
     with TemporaryDirectory() as directory, open_model(files.source) as model, ModelEdit(model) as edit:
         copy = Path(directory) / files.source.name
         edit.set_metadata("CIRCLETOOLS_control", bytes(20))
-        write(copy, edit.parts())
-        for path in (files.source, copy):
-            answer = worker.run_each(path, inputs)
-            difference = None if answer.failure else _difference(expected, _by_run(answer.outputs, len(inputs)))
-            if difference is not None and path != copy:
+        for how, parts in (("as a compact file", compact_parts(model)), ("with metadata added", edit.parts())):
+            write(copy, parts)
+            if (difference := changed(copy)) is not None:
                 message = (
-                    f"the values of the parts differ, but the model itself gives different values each time "
-                    f"({difference}), so values prove nothing about the split"
-                )
-                return Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)
-            if difference is not None:
-                message = (
-                    f"the values of the parts differ, but so do those of the model with metadata added "
+                    f"the values of the parts differ, but so do those of the unchanged model written {how} "
                     f"({difference}): the results of {worker.runtime} depend on the file's layout, not on the split"
                 )
                 return Finding("LAYOUT_CHANGES_VALUES", "info", str(files.source), message)

@@ -28,7 +28,7 @@ def test_a_result_that_depends_on_the_layout_is_not_the_fault_of_the_split(
     monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", fake_litert(tmp_path, "layout"))
     (finding,) = ct.verify_split(parts).findings
     assert (finding.code, finding.severity) == ("LAYOUT_CHANGES_VALUES", "info")
-    assert "those of the model with metadata added (output 0: 2 of 2 values differ)" in finding.message
+    assert "the unchanged model written as a compact file (output 0: 2 of 2 values differ)" in finding.message
     done = run("verify-split", parts)
     assert (done.returncode, "LAYOUT_CHANGES_VALUES" in done.stdout) == (0, True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,28 @@ def test_a_manifest_has_every_end_by_part_and_slot() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"pkg-inputs": None}, 'pkg-inputs is absent; according to the connections, it must be ["0:0:0"]'),
+        ({"pkg-inputs": []}, 'pkg-inputs[0] is absent; according to the connections, it must be "0:0:0"'),
+        ({"models": ["a", "b"]}, 'models[0] is "a"; according to the connections, it must be "0.circle"'),
+        ({"models": ["0.circle", "b"]}, 'models[1] is "b"; according to the connections, it must be absent'),
+        ({"configs": "x" * 200}, f'configs is "{"x" * 99}; according to the connections, it must be absent'),
+        ([], "the manifest is []; according to the connections, it must be {"),
+        ("{", "not JSON: "),
+    ],
+)
+def test_the_first_difference_of_manifests_is_told(change: Any, said: str, tmp_path: Path) -> None:
+    simple = connected("x", "y", ("x", "y"))
+    (tmp_path / "metadata").mkdir()
+    document = json.loads(encode_manifest(simple, "circle"))
+    changed = json.dumps({**document, **change} if isinstance(change, dict) else change)
+    (tmp_path / MANIFEST).write_text(change if isinstance(change, str) else changed)
+    (finding,) = manifest_findings(tmp_path, simple, expected=True)
+    assert finding.message.startswith(said)
+
+
 def test_what_is_said_of_a_manifest(tmp_path: Path) -> None:
     (tmp_path / "metadata").mkdir()
     missing = Finding(
@@ -68,18 +91,13 @@ def test_what_is_said_of_a_manifest(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_bytes(encode_manifest(simple, "circle"))
     assert list(manifest_findings(tmp_path, simple, expected=True)) == []
     (tmp_path / MANIFEST).write_bytes(encode_manifest(simple, "tflite"))
-    said = "the connections call for another value of model-types; split again"
+    said = 'model-types[0] is "tflite"; according to the connections, it must be "circle"'
     assert list(manifest_findings(tmp_path, simple, expected=True)) == [
         Finding("MANIFEST_DIFFERS", "error", MANIFEST, said)
     ]
     lost = connected("x", "q", ("x", "y"))
     assert list(manifest_findings(tmp_path, lost, expected=True)) == [
-        Finding(
-            "MANIFEST_DIFFERS",
-            "error",
-            MANIFEST,
-            "the connections call for another value of the document; split again",
-        )
+        Finding("MANIFEST_DIFFERS", "error", MANIFEST, "no part produces the output 'q'")
     ]
     (tmp_path / MANIFEST).unlink()
     (tmp_path / MANIFEST).mkdir()

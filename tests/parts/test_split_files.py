@@ -48,8 +48,7 @@ class Program:
         if name == "model.circle" and given is not None:
             with open_model(model) as found:
                 marked = "CIRCLETOOLS_control" in [one.name for one in found.metadata]
-            assert marked != (model.parent / "parts").exists()
-            name = "with metadata" if marked else "again"
+            name = "again" if (model.parent / "parts").exists() else "with metadata" if marked else "compact"
         self.runs.append((name, given, seed))
         values = [10, 20] if given is None else given
         made = self.outputs[name](*values)
@@ -81,8 +80,8 @@ RIGHT: Mapping[str, Outputs] = {
 WHOLE = ("model.circle", None, 5)
 PARTS = [(FIRST, [10, 20], 0), (SECOND, [10, 30], 0)]
 PACKAGE = ("parts", [10, 10, 20], 0)
-ANEW = [("again", [10, 20], 0), ("with metadata", [10, 20], 0)]
-SAME = dict.fromkeys(("again", "with metadata"), RIGHT["model.circle"])
+ANEW = [("again", [10, 20], 0), ("compact", [10, 20], 0), ("with metadata", [10, 20], 0)]
+SAME = dict.fromkeys(("again", "compact", "with metadata"), RIGHT["model.circle"])
 
 
 def ran(files: SplitFiles, wrong: Mapping[str, Outputs], runtime: str = "onert") -> tuple[list[Finding], list[Any]]:
@@ -135,17 +134,19 @@ def test_other_values_are_told_unless_the_source_written_anew_has_others_too(tmp
     wrong: dict[str, Outputs] = {SECOND: lambda x, a: [x - a], "parts": lambda x, other, y: [x + other + y, 0]}
     assert ran(files, wrong) == ([in_parts, together], [WHOLE, *PARTS, PACKAGE, *ANEW])
     # What fails when it is written anew says nothing.
-    for how in ("again", "with metadata"):
+    for how in ("again", "compact"):
         assert ran(files, wrong | {how: lambda *_: "no"})[0] == [in_parts, together]
-    found, runs = ran(files, wrong | {"with metadata": lambda x, y: [0, -x - y]})
-    message = (
-        "the values of the parts differ, but so do those of the model with metadata added (output 0: 1 of 1 values "
-        "differ): the results of onert depend on the file's layout, not on the split"
-    )
-    assert found == [Finding("LAYOUT_CHANGES_VALUES", "info", str(files.source), message)]
-    assert runs == [WHOLE, *PARTS, PACKAGE, *ANEW]
+    for how in ("compact", "with metadata"):
+        found, runs = ran(files, wrong | {how: lambda x, y: [0, -x - y]})
+        words = "with metadata added" if how != "compact" else "as a compact file"
+        message = (
+            f"the values of the parts differ, but so do those of the unchanged model written {words} (output 0: 1 of "
+            "1 values differ): the results of onert depend on the file's layout, not on the split"
+        )
+        assert found == [Finding("LAYOUT_CHANGES_VALUES", "info", str(files.source), message)]
+        assert runs == [WHOLE, *PARTS, PACKAGE, *(ANEW[:2] if how == "compact" else ANEW)]
     # Other findings stay.
-    found, _ = ran(files, {**wrong, "parts": lambda *_: "no", "with metadata": lambda x, y: [0, 0]})
+    found, _ = ran(files, {**wrong, "parts": lambda *_: "no", "compact": lambda x, y: [0, 0]})
     assert [one.code for one in found] == ["PACKAGE_NOT_RUN", "LAYOUT_CHANGES_VALUES"]
 
 

@@ -148,8 +148,8 @@ def test_a_manifest_that_is_gone_or_wrong_is_seen(annotated: Path, tmp_path: Pat
     manifest.write_text(json.dumps(document))  # laid out otherwise
     assert check_files(files) == []
     for change, said in (
-        ({"pkg-outputs": ["0:0:9"]}, "the connections call for another value of pkg-outputs; split again"),
-        ({"configs": ["x"]}, "the connections call for another value of configs; split again"),
+        ({"pkg-outputs": ["0:0:9"]}, 'pkg-outputs[0] is "0:0:9"; according to the connections, it must be "1:0:0"'),
+        ({"configs": ["x"]}, 'configs is ["x"]; according to the connections, it must be absent'),
     ):
         manifest.write_text(json.dumps({**document, **change}))
         (finding,) = check_files(files)
