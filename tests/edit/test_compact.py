@@ -25,6 +25,8 @@ from tests.kit.support import (
     put_u32,
     read,
     target,
+    u32,
+    vtable_of,
 )
 
 
@@ -137,6 +139,15 @@ def test_an_original_that_needs_its_prefix_has_no_start_of_its_own() -> None:
     before = put_u32(data, field_at(data, written, 1), base - 1)  # data in the prefix
     assert start_of(before) == 0
     assert start_of(put_u32(data, field_at(data, written, 1), base)) == base
+    # A table that only the new root names, and whose vtable stands in the prefix.
+    held = base + locate(old, "metadata", 0)
+    assert locate(data, "metadata", 0) == held
+    alone = put_u32(data, target(data, field_at(data, base + u32(old, 0), 6)), 0)
+    assert start_of(alone) == base
+    vtable, own = 24, vtable_of(data, held)  # after the marker stands padding
+    assert data[vtable : vtable + 8] == bytes(8)
+    alone = alone[:vtable] + data[own : own + 8] + alone[vtable + 8 :]
+    assert start_of(put_u32(alone, held, (held - vtable) % 2**32)) == 0
     assert start_of(put_u32(data, base, len(data))) == 0  # no flatbuffer of its own
 
 

@@ -196,6 +196,17 @@ def test_a_loop_of_no_turns_hands_on_what_it_was_given() -> None:
     assert users(build).keys() == {"variable 'a'", "variable 'b'", f"the resource that tensor {given} names"}
 
 
+def test_what_is_given_too_little_uses_what_nobody_knows() -> None:
+    build = Build()
+    graph = resources(build, "main", 2, "ab")
+    graph.operator("CALL", [0], [], subgraph=1)
+    graph.operator("CALL", [1], [], subgraph=2)
+    again = resources(build, "again", 1)
+    again.operator("CALL", [0], [], subgraph=1)
+    write(resources(build, "two", 2), 1)
+    assert users(build) == {"an unknown resource": [3]}  # what only calls itself uses nothing
+
+
 def test_a_name_may_be_an_integer() -> None:
     build = Build()
     graph = build.graph()

@@ -253,6 +253,36 @@ def test_what_feeds_the_users_of_a_variable_counts(device: int, last: int, expec
     assert sorted((part.device, part.operators) for part in plan.parts) == expected
 
 
+def test_what_reads_a_first_value_needs_who_gives_it() -> None:
+    """The second call gives `b` what the first gave `a`: it stays with who reads `b`, and needs the first."""
+    build = Build()
+    graph, *inits = build.graph(), build.graph("first"), build.graph("second")
+    x = graph.tensor("x", (1, 4))
+    for number in (1, 2):
+        graph.operator("CALL_ONCE", [], [], init_subgraph_index=number)
+    handles, values = {}, {}
+    for index, owner in enumerate((graph, *inits)):
+        for name in "ab" if index != 1 else "a":
+            handles[index, name] = owner.tensor(f"handle_{name}", (), "RESOURCE")
+            owner.operator("VAR_HANDLE", [], [handles[index, name]], shared_name=name)
+    first, second = inits
+    first.operator("ASSIGN_VARIABLE", [handles[1, "a"], first.tensor("one", (1, 4), data=bytes(16))], [])
+    given = second.tensor("given", (1, 4))
+    second.operator("READ_VARIABLE", [handles[2, "a"]], [given])
+    second.operator("ASSIGN_VARIABLE", [handles[2, "b"], given], [])
+    for name in "ab":
+        values[name] = graph.tensor(f"value_{name}", (1, 4))
+        graph.operator("READ_VARIABLE", [handles[0, name]], [values[name]])
+    ends = [graph.compute("ADD", [x, values[name]], f"sum_{name}", (1, 4)) for name in "ab"]
+    graph.ends([x], ends)
+    for one in inits:
+        one.ends([], [])
+    with open_model(build.to_bytes()) as model:
+        state = state_of(model)
+    assert state.users == {"variable 'b'": [1, 5]}
+    assert state.copied == {0: [1, 4], 2: [1, 4], 3: [1, 5]}
+
+
 def test_operators_that_only_name_things_are_no_model() -> None:
     data = Streaming(2, 1).finish()
     with (
