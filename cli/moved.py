@@ -18,6 +18,6 @@ OPTIONS = {
     "--launch": "launch_us of --costs FILE",
     "--ops": "--operators",
     "--output-format": "--format",
-    "--what-if": "--set OP=DEVICE",
     "--sarif": "--format sarif",
+    "--what-if": "--set SELECTOR=DEVICE",
 }

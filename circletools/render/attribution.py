@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -200,9 +200,11 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
             yield from _table(title, ("index", "backend", "name"), lines, attribution, top=top)
     absent = _absent(attribution)
     if absent:
-        place = _places(attribution)
+        several = _has_subgraphs(attribution)
         more = f" and {len(absent) - top} more" if 0 < top < len(absent) else ""
-        shown = ", ".join(f"{place(row)} {row.code}" for row in absent[: top or None])
+        shown = ", ".join(
+            f"{operator_label(row.subgraph, row.index, several)} {row.code}" for row in absent[: top or None]
+        )
         yield ""
         yield f"operators without a time: {shown}{more}"
 
@@ -275,7 +277,7 @@ def _kinds(attribution: Attribution) -> Iterator[tuple[str, Sequence[Place], Tim
 
 def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     names = {row.source: with_line(f"{row.source} {row.name}", row.details) for row in attribution.sources}
-    place, bare = _places(attribution), without_model(attribution)
+    several, bare = _has_subgraphs(attribution), without_model(attribution)
     measured = [(row, row.time) for row in attribution.operators if row.time is not None]
     lines: list[tuple[Time, tuple[str, ...], str]] = []
     for row, time in measured:
@@ -284,15 +286,12 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
             label, *others = re.split(", |\t", row.output) if bare else [row.output]
             label += f" and {len(others)} more" * bool(others)
         rate = _rate(row.macs and row.macs * time.runs // attribution.executions, time, attribution)
-        of_row = place(row), row.code, " ".join(row.backends), rate
+        of_row = operator_label(row.subgraph, row.index, several), row.code, " ".join(row.backends), rate
         lines.append((time, of_row[: 3 if bare else 4], label))
     work = [row.operand_bytes for row, _ in measured]
     for group in attribution.groups:
-        many = (
-            shorter(places_text(group.operators), _INDICES),
-            counted(len(group.operators), "operator"),
-            group.name,
-        )
+        indices = shorter(places_text(group.operators, several), _INDICES)
+        many = indices, counted(len(group.operators), "operator"), group.name
         rate = _rate(_macs(group.operators, attribution, group.time.runs), group.time, attribution)
         lines.append((group.time, (*many, rate), ""))
         work.append(0)
@@ -305,11 +304,13 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
         yield "operators in groups, estimated by dividing the time of each group by MACs (by bytes if none has any)"
         pairs = (zip(group.estimates_ns, group.operators, strict=True) for group in attribution.groups)
         rows, count = sorted(chain(*pairs), key=lambda row: -row[0])[: top or None], attribution.executions
-        cells = [(microseconds(time // count), place(known[one]), known[one].code) for time, one in rows]
+        cells = [(microseconds(time // count), operator_label(*one, several), known[one].code) for time, one in rows]
         yield from table_text([("estimated_us", "index", "code"), *cells], right=(0,))
     if attribution.ambiguous:
-        rows_ = sorted(attribution.ambiguous, key=lambda row: -row.total_ns)[: top or None]
-        cells = [(microseconds(row.total_ns), places_text(row.operators), ", ".join(row.names)) for row in rows_]
+        cells = [
+            (microseconds(row.total_ns), places_text(row.operators, several), ", ".join(row.names))
+            for row in sorted(attribution.ambiguous, key=lambda row: -row.total_ns)[: top or None]
+        ]
         yield ""
         yield "rows that may belong to several operators; their time is shared evenly above"
         yield from table_text([("total_us", "index", "names"), *cells], right=(0,))
@@ -370,7 +371,6 @@ def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
     return *map(microseconds, times), f"{median_share(time, attribution):.1f}%", total
 
 
-def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:
-    """Return the label of an operator: its index, preceded by the subgraph if there are several."""
-    several = any(row.subgraph for row in attribution.operators)
-    return lambda row: operator_label(row.subgraph, row.index, several)
+def _has_subgraphs(attribution: Attribution) -> bool:
+    """Return whether the labels of operators begin with the subgraph."""
+    return any(row.subgraph for row in attribution.operators)

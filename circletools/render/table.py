@@ -166,10 +166,10 @@ def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
     return [{"subgraph": subgraph, "operator_index": index if index >= 0 else None} for subgraph, index in operators]
 
 
-def places_text(operators: Iterable[tuple[int, int]]) -> str:
-    """Format operators (subgraph, index) as ranges, such as `0-3 1/2`."""
+def places_text(operators: Iterable[tuple[int, int]], several: bool = False) -> str:
+    """Format operators (subgraph, index) as ranges: `0-3 1/2`, or `0/0-3 1/2` if a table has `several` subgraphs."""
     return " ".join(
-        (f"{subgraph}/" if subgraph else "") + ranges(index for _, index in group)
+        (f"{subgraph}/" if subgraph or several else "") + ranges(index for _, index in group)
         for subgraph, group in groupby(operators, lambda place: place[0])
     )
 
