@@ -9,7 +9,6 @@ import math
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
@@ -202,9 +201,12 @@ class Join:
 
     def _checked(self, run: OperatorRun, own: bool) -> Kind:
         """Return the kind of a run; in the model's `own` trace, one that fits no operator is not attributed."""
-        with suppress(*[InvalidInputError] * own):
+        try:
             return self._kind(run)
-        return "unattributed"
+        except InvalidInputError:
+            if not own:
+                raise
+            return "unattributed"
 
     def _kind(self, run: OperatorRun) -> Kind:
         """Return the kind of a run, or None for other marks. Raises InvalidInputError for a run of another model."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import BUCKET, Contexts
-from circletools.trace.nnapi.machine import Intervals
+from circletools.trace.nnapi.machine import LIMIT, Intervals
 from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.sources.names import Numbers, distinct
 
@@ -37,7 +37,6 @@ _BITS = {(layer, phase): 1 << BUCKET[layer, phase] for layer in _DEPTH for phase
 _WORK = sum(_BITS.values())
 _DRIVER = sum(bit for (layer, _), bit in _BITS.items() if layer == "LD")
 _MOST_DRIVERS, _MOST_CLIENTS = 32, 64
-_LIMIT = 1 << 62
 
 
 class Windows(NamedTuple):
@@ -115,7 +114,7 @@ def wall_clocks(
     `processes` maps threads to processes, `name` names the trace. Raises InvalidInputError for impossible times.
     """
     for windows in every:
-        if sum((windows.ends - windows.starts).tolist()) >= _LIMIT:
+        if sum((windows.ends - windows.starts).tolist()) >= LIMIT:
             raise InvalidInputError("executions take too long", location=name, hint="the timestamps are wrong")
     of_threads, masks = np.array([*processes, 0], np.int64), np.array(contexts.running, np.int64) & _WORK
     serving = [thread for one in stretches for thread in distinct(one.threads[masks[one.codes] & _DRIVER != 0])]
