@@ -37,8 +37,8 @@ def move_archive(model: Model, start: int, by: int, end: int | None = None, old:
     """Return the file from `start` on, with an archive at its end adjusted for a move by `by` bytes.
 
     With `end`, the file is cut off there. Zeros take the place of the files in the archive that are called `old`.
-    Raises EditError if the archive's offsets cannot be adjusted, InvalidInputError if the file changed since it was
-    opened, ModelFormatError for a broken archive with `old` files.
+    Raises EditError if the archive's offsets cannot be adjusted, InvalidInputError if the file has changed since it
+    was opened, and ModelFormatError if the archive is broken and `old` is given.
     """
     model.source.check_unchanged()  # a file that has become shorter may lack the directory
     rest = Range(model.source, start, model.wire.size if end is None else end)

@@ -206,7 +206,11 @@ def _wrong_scales(
     for kind, zeros in needs.get("zeros", {}).items():
         moved = [(slots[:, slot] >= 0) & (given.zero[slots[:, slot]] != 0) for slot in zeros]
         wrong = _is(whole, slots[:, [0, -1][: 1 + (-1 in zeros)]], (kind,)).all(axis=1) & np.logical_or.reduce(moved)
-        yield "INVALID_QUANTIZATION", wrong, f"a zero point of {name} is not 0 for {kind}; {_REFUSED}"
+        yield (
+            "INVALID_QUANTIZATION",
+            wrong,
+            f"a tensor of {name} has a zero point, which must be 0 for {kind}; {_REFUSED}",
+        )
     for kind, (scale, zero) in needs.get("fixed", {}).items():
         wrong = _is(whole, source, (kind,)) & _is(whole, made, (kind,))
         wrong &= ~np.isclose(given.scale[made], scale, rtol=_NEAR) | (given.zero[made] != zero)

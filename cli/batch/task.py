@@ -19,7 +19,7 @@ from ..console.terminal import fail, show
 from ..signature import Command
 
 Heading = Literal["name", "own", "line"]
-"""The heading above a file's text: the file's name, one that the text includes, or no heading and no empty line."""
+"""What is written above a file's text: its name, an empty line (the text has its own heading), or nothing."""
 
 UNKNOWN = 5
 """The exit status of `fit` if it is unknown whether a model runs."""

@@ -88,7 +88,7 @@ def partition(
     source: Input,
     request: ct.PlanRequest,
     by: Literal["partition", "operator"] = option(
-        "Show partitions, or each operator and why it runs there.", default="partition"
+        "Show partitions, or each operator with its device and the reason.", default="partition"
     ),
     form: TableForm = "text",
 ) -> None:

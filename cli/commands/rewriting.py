@@ -166,7 +166,7 @@ def fix_outputs(
         "Subgraphs to fix; entry: the main one and those with signatures.", "entry|all|N", default="entry"
     ),
     copy_operator: Literal["auto", "transpose", "reshape", "concatenation"] = option(
-        "The operator that copies.", default="auto"
+        "The operator that makes the copies.", default="auto"
     ),
     runtime: Literal["auto", "litert", "onert", "both", "vela"] = option(
         "The runtime in which copies must be exact; auto means the format's runtime.", default="auto"

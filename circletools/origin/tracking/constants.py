@@ -172,8 +172,10 @@ def _unit(samples: Samples) -> Samples:
 def _mutual(old: Samples, new: Samples) -> list[tuple[int, int]]:
     """Return (new, old) for the samples that are each other's best match, with no close second."""
     likeness = new @ old.T
-    rows, best = np.arange(len(new)), likeness.argmax(axis=1)
+    best = likeness.argmax(axis=1)
+    rows = np.flatnonzero(likeness.argmax(axis=0)[best] == np.arange(len(new)))
+    best = best[rows]
     value = likeness[rows, best]
-    near = (likeness > value[:, None] - _APART).sum(axis=1) + (likeness[:, best] > value - _APART).sum(axis=0)
-    chosen = (value >= _SIMILAR) & (likeness.argmax(axis=0)[best] == rows) & (near == 2)
+    near = (likeness[rows] > value[:, None] - _APART).sum(axis=1) + (likeness[:, best] > value - _APART).sum(axis=0)
+    chosen = (value >= _SIMILAR) & (near == 2)
     return list(zip(rows[chosen].tolist(), best[chosen].tolist(), strict=True))

@@ -91,7 +91,7 @@ def same_values(
     """Return the AFTER values that correspond to each BEFORE value, judging by pairs.
 
     The results of two paired operators correspond, and so do the values read in the same slot. Several values may
-    correspond to one, since an operator inserted after another produces a value that equals its input. `copies` holds
+    correspond to one, since an inserted operator may produce a value that equals its input. `copies` holds
     AFTER's operators that compute the same value as a paired one (see `repeated`); `twins` holds those of BEFORE.
     """
     was, now = views

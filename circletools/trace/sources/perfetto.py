@@ -293,10 +293,11 @@ class _Block:
         for at in np.flatnonzero(begins & (pids < 0)).tolist():
             text = data[int(prints.start[at]) : int(prints.stop[at])]
             self.trace.fault(FaultKind.MALFORMED, int(places[at]), text)
-        for tid in set(prints.threads[begins].tolist()) - self.trace.processes.keys() - marked.keys():
-            known = pids[(prints.threads == tid) & (pids >= 0)]
-            if len(known):
-                marked[tid] = int(known[0])
+        known = np.flatnonzero(pids >= 0)
+        if not {*self.trace.processes, *marked} >= set(prints.threads[known].tolist()):
+            threads, first = np.unique(prints.threads[known], return_index=True)
+            for tid, pid in zip(threads.tolist(), pids[known[first]].tolist(), strict=True):
+                marked.setdefault(tid, pid)
         return Batch(prints.times, prints.threads, texts, places, names)
 
     def _one(self, data: bytes, start: int, end: int, prints: _Prints, at: int) -> None:

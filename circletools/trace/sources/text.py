@@ -280,16 +280,21 @@ class _Reader:
     def _note_processes(self, found: _Lines, threads: Numbers, pids: Numbers) -> None:
         """Record each new thread's process, from its first line's TGID or, without one, its first begin event."""
         trace = self.trace
-        for tid in set(distinct(threads)) - trace.processes.keys():
-            of_thread = np.flatnonzero(threads == tid)
-            header = _HEADER.match(self.data, int(found.start[of_thread[0]]), int(found.end[of_thread[0]]))
+        if trace.processes.keys() >= set(distinct(threads)):
+            return
+        known = np.flatnonzero(pids >= 0)
+        marked, first = np.unique(threads[known], return_index=True)
+        process = dict(zip(marked.tolist(), pids[known[first]].tolist(), strict=True))
+        for tid, line in zip(*(array.tolist() for array in np.unique(threads, return_index=True)), strict=True):
+            if tid in trace.processes:
+                continue
+            header = _HEADER.match(self.data, int(found.start[line]), int(found.end[line]))
             if header is not None:
                 trace.thread_names.setdefault(tid, header["task"].decode("utf-8", "backslashreplace"))
-            own_pids = pids[of_thread]
             if header is not None and header["tgid"] and header["tgid"].isdigit():
                 trace.processes[tid] = int(header["tgid"])
-            elif (own_pids >= 0).any():
-                trace.processes[tid] = int(own_pids[own_pids >= 0][0])
+            elif tid in process:
+                trace.processes[tid] = process[tid]
 
 
 HEAD = '{"ph":"%s","ts":%16d.%03d,"tid":%10d,"pid":%10d'
