@@ -23,6 +23,7 @@ from itertools import chain
 import numpy as np
 
 from circletools.flatbuf.columns import Tables
+from circletools.graph.algorithms import strong_components
 from circletools.graph.columns import Mask
 from circletools.graph.graph import NAMING, Graph, ModelGraph
 from circletools.model.views import text
@@ -103,24 +104,25 @@ class Resources:
         """Return the resources that each operator of a graph uses, directly or through calls."""
         found = dict(self._own[graph.index])
         for operator in graph.callees:
-            inside = [self._inside(one) for one in graph.called([operator])]
+            inside = [self._inside[one] for one in graph.called([operator])]
             self._charge(_ENTRY_BYTES * sum(map(len, inside)))
             if any(inside):
                 found[operator] = _merged(inside)
         return found
 
-    def _inside(self, index: int) -> Access:
-        """Return the resources that a graph and the graphs that it calls use."""
-        if index not in self._known:
-            graphs = self.model.reached([index]) if any(self._own) else ()
-            rows = [access for one in graphs for access in self._own[one].values()]
-            self._charge(_ENTRY_BYTES * sum(map(len, rows)))
-            self._known[index] = _merged(rows)
-        return self._known[index]
-
     @cached_property
-    def _known(self) -> dict[int, Access]:
-        return {}
+    def _inside(self) -> list[Access]:
+        """The resources that each graph uses, with those of the graphs that it calls."""
+        called, found = self.model.callees, list[Access]([{} for _ in self._own])
+        for component in strong_components([sorted(called.get(one, ())) for one in range(len(found))]):
+            others = {other for one in component for other in called.get(one, ())}.difference(component)
+            rows = [access for one in component for access in self._own[one].values()]
+            rows += [found[other] for other in others]
+            self._charge(_ENTRY_BYTES * sum(map(len, rows)))
+            merged = _merged(rows)
+            for one in component:
+                found[one] = merged
+        return found
 
     @cached_property
     def _charge(self) -> Callable[[int], None]:
@@ -157,6 +159,12 @@ class Resources:
                 own[index].setdefault(operator, {}).setdefault(name, set()).add(code)
         return own
 
+    @cached_property
+    def _given_handles(self) -> set[int]:
+        """The graphs with a handle among their inputs and outputs."""
+        graphs = self.model.graphs
+        return {one.index for one in graphs if _holds_handle(one, (*one.inputs.tolist(), *one.outputs.tolist()))}
+
     def _passed(self, graph: Graph) -> Iterator[tuple[Handle, Handle]]:
         """Yield the pairs of values through which calls pass handles to and from other graphs, and around loops."""
         graphs = self.model.graphs
@@ -164,10 +172,12 @@ class Resources:
             operands, results = graph.operands.of(operator), graph.results.of(operator)
             is_loop = graph.operators.code_names[operator] in _LOOPS
             pairs = [(graph, one, graph, other) for one, other in zip(operands, results, strict=False) if is_loop]
-            for callee in (graphs[index] for index in graph.called([operator]) if index < len(graphs)):
-                if not (graph.is_handle.any() or callee.is_handle.any()):
-                    continue
+            called = {index for index in graph.called([operator]) if index < len(graphs)}
+            if not _holds_handle(graph, (*operands, *results)):
+                called &= self._given_handles
+            for callee in (graphs[index] for index in called):
                 inputs, outputs = callee.inputs.tolist(), callee.outputs.tolist()
+                self._charge(_ENTRY_BYTES * (len(inputs) + len(outputs)))
                 arguments = operands[max(0, len(operands) - len(inputs)) :]  # the condition of IF comes before them
                 pairs += ((graph, one, callee, other) for one, other in zip(arguments, inputs, strict=False))
                 pairs += ((callee, one, graph, other) for one, other in zip(outputs, results, strict=False))
@@ -177,6 +187,10 @@ class Resources:
                 exist = 0 <= one < len(here.values) and 0 <= other < len(there.values)
                 if exist and (here.is_handle[one] or there.is_handle[other]):
                     yield (here.index, one), (there.index, other)
+
+
+def _holds_handle(graph: Graph, values: Iterable[int]) -> bool:
+    return any(graph.is_handle[value] for value in values if 0 <= value < len(graph.values))
 
 
 def _merged(rows: Iterable[Access]) -> Access:

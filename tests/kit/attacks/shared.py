@@ -287,6 +287,13 @@ def cases(raw: Sharing) -> bytes:
     return raw.file(graphs, {1: raw.refs([raw.code(209)])})
 
 
+def graphs_that_call_each_other(raw: Sharing) -> bytes:
+    """900 subgraphs have a STABLEHLO_CASE each, which share a list of all of them."""
+    more: Fields = {11: ("u8", 23), 12: raw.table({0: raw.ints(range(900))})}
+    graphs = [raw.graph([raw.tensor()], [raw.operator(more=more)]) for _ in range(900)]
+    return raw.file(graphs, {1: raw.refs([raw.code(209)])})
+
+
 def source_of_many_operators(raw: Sharing) -> bytes:
     """20,000 operators come from a source with a name of 64 KiB."""
     name = b"torch.nn." + b"s" * (1 << 16)
@@ -342,8 +349,8 @@ SHARED: dict[str, Callable[[Sharing], bytes]] = {
         small_entries, maps_of_signatures,
         values_of_metadata, one_buffer_in_many_places, data_of_buffers, one_buffer_of_many_tensors,
         buffers_that_overlap, options_that_overlap, vectors_in_options, strings_in_options, vtables_that_overlap,
-        calls, cases, source_of_many_operators, codes_of_operators, results_of_operators, results_of_one_operator,
-        handles_of_a_variable,
+        calls, cases, graphs_that_call_each_other, source_of_many_operators, codes_of_operators,
+        results_of_operators, results_of_one_operator, handles_of_a_variable,
     )
 }  # fmt: skip
 
