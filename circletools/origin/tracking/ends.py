@@ -1,12 +1,22 @@
-"""Pair the inputs and outputs of two graphs: by signature, by position if their numbers are equal, or by name."""
+"""Pair the ends (inputs and outputs) of two graphs: by signature, by position if their numbers are equal, or by name.
+
+A part cut out of a model may have as many ends as the whole, so ends are checked again once operators are paired:
+
+    before   x -> CONV_2D a -> RELU -> CONV_2D b -> y      between `x` and `b` are constants that AFTER does not
+    after                     x' ----> CONV_2D b -> y'     have, so `x'` is not `x`: the model was cut there
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import compress
 
 import numpy as np
 
-from circletools.origin.tracking.view import NONE, Pairs, Side, View, ends_of
+from circletools.origin.tracking.view import NONE, Pairs, Side, View, Views, ends_of
+
+_MOST_BETWEEN = 6  # the most operators that may have been fused; two values differ if more are missing between them
 
 Names = Mapping[str, int]
 """The inputs and outputs of a graph by their names in a signature."""
@@ -70,3 +80,48 @@ def cut_ends(now: View, pairs: Pairs) -> tuple[set[int], set[int]]:
         for own, known in zip(ends, (pairs.inputs, pairs.outputs), strict=True)
     )
     return inputs, outputs
+
+
+def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
+    """Return the pairs, except pairs of ends with too many missing operators between them.
+
+    The views must show everything except conversions without a partner.
+    """
+    was, now = views
+    partner = pairs.to_before.tolist()
+    paired = [(old, new) for new, old in enumerate(partner) if old != NONE]
+    made = {mine: own for old, new in paired for own, mine in zip(was.made[old], now.made[new], strict=False)}
+
+    def is_cut_input(old: int, new: int) -> bool:
+        readers = [(was.reads[partner[reader]], slot) for reader, slot in now.readers[new] if partner[reader] != NONE]
+        read = [reads[slot][2] for reads, slot in readers if slot < len(reads)]
+        return bool(read) and all(_is_far(views, pairs, value, old) for value in read)
+
+    ends = [[(int(was.value[old]), int(now.value[new])) for old, new in own] for own in (pairs.inputs, pairs.outputs)]
+    inputs = [not is_cut_input(*own) for own in ends[0]]
+    outputs = [new not in made or not _is_far(views, pairs, old, made[new]) for old, new in ends[1]]
+    return replace(
+        pairs, inputs=tuple(compress(pairs.inputs, inputs)), outputs=tuple(compress(pairs.outputs, outputs))
+    )
+
+
+def _is_lost(was: View, row: int) -> bool:
+    """Return whether an operator of BEFORE has significant constants, and AFTER has none of them."""
+    constant, constants = was.side.constant, was.side.constants
+    own = [int(constant[value]) for *_, value in was.reads[row] if constant[value] != NONE]
+    telling = [number for number in own if constants.distinctive[number]]
+    return bool(telling) and not any(constants.shared[number] for number in telling)
+
+
+def _is_far(views: Views, pairs: Pairs, value: int, goal: int) -> bool:
+    """Return whether more operators than can be fused lie on every path back from one value to the other."""
+    was, waiting, seen = views[0], [value], set[int]()
+    while waiting:
+        value = waiting.pop()
+        if value == goal:
+            return len(seen) > _MOST_BETWEEN
+        row = int(was.side.graph.producer[value])
+        if row != NONE and row not in seen and pairs.to_after[row] == NONE and not _is_lost(was, row):
+            seen.add(row)
+            waiting += [read for *_, read in was.reads[row]]
+    return True

@@ -6,7 +6,7 @@ are neighbours if only hidden operators lie between them:
 
     names, match     conversions (QUANTIZE, ...) are hidden
     match            nothing is hidden, so conversions are paired too
-    drop             pairs in parts that fit in several places are dropped
+    recheck, drop    pairs of ends that were cut, and pairs in parts that fit in several places, are dropped
     cover            operators without a partner: regions, fused, folded, inserted
 """
 
@@ -23,7 +23,7 @@ from circletools.graph.graph import Graph, ModelGraph
 from circletools.origin.tags import TAG, only_tags
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import cover
-from circletools.origin.tracking.ends import Names, pair_ends, resized
+from circletools.origin.tracking.ends import Names, pair_ends, recheck_ends, resized
 from circletools.origin.tracking.evidence import Found, drop_disconnected_pairs, evidence_of
 from circletools.origin.tracking.match import match
 from circletools.origin.tracking.names import pair_by_name
@@ -61,6 +61,8 @@ def track_graphs(
     pairs = match(views, pairs, sizes)
     views = _views(sides, [np.zeros(len(side), np.bool_) for side in sides])
     pairs = match(views, pairs, sizes)
+    left = [mask & pairs.unpaired(side) for side, mask in enumerate(conversions)]
+    pairs = recheck_ends(_views(sides, left), pairs)
     if not tags:
         pairs = drop_disconnected_pairs(views, pairs)
     opaque = set(np.flatnonzero(custom & pairs.unpaired(1)).tolist())
