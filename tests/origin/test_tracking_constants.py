@@ -116,13 +116,15 @@ def test_numbers_of_four_bits_are_unpacked(kind: str, low: int, shape: tuple[int
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_each_channel_has_its_scale(axis: int) -> None:
+def test_each_channel_has_its_scale_and_offset(axis: int) -> None:
+    generator = np.random.default_rng(2)
+    scales = [generator.uniform(0.01, 9, (value.shape[axis],)) for value in WHOLE]
+    zeros = [generator.integers(-90, 90, (value.shape[axis],)) for value in WHOLE]
     before, after = [], []
-    for seed in range(3):
-        value = np.round(floats(32, 48, seed=seed) * 100)
-        scale = np.random.default_rng(seed).uniform(0.01, 9, (value.shape[axis],))
-        before.append(of((value * np.expand_dims(scale, 1 - axis)).astype(np.float32)))
-        after.append(of(value.astype(np.int8), "INT8", quantized(scale.tolist(), [0] * len(scale), axis)))
+    for value, scale, zero in zip(WHOLE, scales, zeros, strict=True):
+        spread = [np.expand_dims(row, 1 - axis) for row in (scale, zero)]
+        before.append(of(((value - spread[1]) * spread[0]).astype(np.float32)))
+        after.append(of(value.astype(np.int8), "INT8", quantized(scale.tolist(), zero.tolist(), axis)))
     assert kinds(before, after) == [(index, CLOSE) for index in range(3)]
 
 

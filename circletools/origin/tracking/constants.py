@@ -4,10 +4,10 @@
     CLOSE     equal values up to rounding, in another quantization or type, or with each channel scaled, as after
               folding a batch normalization
 
-Close constants are found by the correlation of 256 stored elements (Pearson; cosine for scaled channels): two
-match if they correlate, each is the other's best match, and no other constant comes close (mutual nearest neighbours
-with a margin, as in the matching of image features). Quantization parameters are not needed: neither a correlation
-nor the cosine of a channel depends on the scale, and channels have no zero point.
+Close constants are found by the correlation of 256 stored elements (Pearson, of all or by channel): two match if they
+correlate, each is the other's best match, and no other constant comes close (mutual nearest neighbours with a margin,
+as in the matching of image features). Quantization parameters are not needed: correlation does not depend on scales
+and zero points.
 """
 
 from __future__ import annotations
@@ -154,12 +154,12 @@ def _spread(size: int, count: int) -> Indices:
 
 
 def _normal(payloads: Iterable[Payload], positions: Indices) -> Samples:
-    """Return samples normalized to mean 0 and length 1; for channels, to length 1 and a fixed sign per channel."""
+    """Return samples normalized to mean 0 and length 1; for channels, also to a fixed sign per channel."""
     samples = np.stack([payload.read(positions) for payload in payloads])
+    rows = _unit(samples - samples.mean(axis=-1, keepdims=True))
     if positions.ndim == 1:
-        return _unit(samples - samples.mean(axis=1, keepdims=True))
-    rows = _unit(samples)
-    varies = rows.var(axis=-1, keepdims=True) * rows.shape[-1] > 1e-3
+        return rows
+    varies = _unit(samples).var(axis=-1, keepdims=True) * rows.shape[-1] > 1e-3
     return _unit((rows * np.sign((rows**3).sum(axis=-1, keepdims=True)) * varies).reshape(len(rows), -1))
 
 
