@@ -83,7 +83,7 @@ def test_an_error_names_the_file_that_it_is_about(files: Path) -> None:
     assert first_line("nosuch.tflite", "after.tflite").startswith("error: nosuch.tflite: cannot")
     assert first_line("before.tflite", "own.tflite").startswith("error: own.tflite: the model already has origins")
     assert first_line("before.tflite", "cut.tflite").startswith("error: cut.tflite: buffers")
-    assert first_line("cut.tflite", "after.tflite").startswith("error: cut.tflite, after.tflite: buffers")
+    assert first_line("cut.tflite", "after.tflite").startswith("error: cut.tflite: buffers")
 
 
 def test_the_help_speaks_of_its_own_files(files: Path) -> None:

@@ -175,18 +175,28 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
 
     The sources are those in the tables of `before`; without tables, they are its operators, numbered over all
     subgraphs. Sources with a confidence (from 0 to 1) below `min_confidence` are omitted. Raises ModelFormatError for
-    a broken model and TableFormatError for broken tables, with the names of the files before the location.
+    a broken model and TableFormatError for broken tables, with the name of the file before the location.
 
     >>> with ct.open("before.tflite") as before, ct.open("after.tflite") as after, ct.edit(after) as edit:
     ...     found = ct.track_origins(before, after, min_confidence=0.25)
     ...     ct.origins.embed(edit, found.origins, replace=found.carried)
     ...     edit.save("out.tflite")
     """
+    graphs = model_graph(before), model_graph(after)
     try:
-        return track_from(model_graph(before), None, model_graph(after), min_confidence)
+        return track_from(graphs[0], None, graphs[1], min_confidence)
     except CircleToolsError as error:
-        error.name_file(f"{before.source.name}, {after.source.name}")
+        error.name_file((before if _is_broken(graphs[0]) else after).source.name)
         raise
+
+
+def _is_broken(graph: ModelGraph) -> bool:
+    """Return whether comparing a model with itself fails."""
+    try:
+        track_from(graph, None, graph)
+    except CircleToolsError:
+        return True
+    return False
 
 
 def track_from(before: ModelGraph, known: Origins | None, after: ModelGraph, min_confidence: float = 0.0) -> Tracking:
