@@ -21,3 +21,13 @@ def test_layout_changes_that_the_optimizer_moves() -> None:
     with ct.open(before) as first, ct.open(after) as second:
         found = through_the_optimizer(first, known, second)
     assert found.operators == entries({0: {0}, 1: {1}, 2: {1, 2}, 3: {3}})
+
+
+def test_a_computation_that_the_optimizer_moves_in_front_of_a_change_of_layout() -> None:
+    """The names stay where they were; the RESHAPE makes the value of NEG, so it is of that call."""
+    before = row(("ABS", "a"), ("TRANSPOSE", "p"), ("TANH", "t"), ("NEG", "n"), ("EXP", "e")).to_bytes()
+    known = origins({0: "abs", 1: "tanh", 2: "neg", 3: "exp"}, {0: {0}, 1: {0}, 2: {1}, 3: {2}, 4: {3}})
+    after = row(("ABS", "a"), ("TANH", "p"), ("NEG", "t"), ("RESHAPE", "n"), ("EXP", "e")).to_bytes()
+    with ct.open(before) as first, ct.open(after) as second:
+        found = through_the_optimizer(first, known, second)
+    assert found.operators == entries({0: {0}, 1: {1}, 2: {2}, 3: {2}, 4: {3}})

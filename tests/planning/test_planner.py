@@ -135,6 +135,8 @@ def test_selectors_by_origin_read_the_sources(tmp_path: Path) -> None:
     path = written(tmp_path, "costs.json", by_origin)
     assert planned(source, costs=path).evaluation[0].estimate is not None
     assert devices_of(planned(source, devices=TWO, rules=("origin:*tanh=npu",), default="cpu"))[:2] == ["cpu", "npu"]
+    with pytest.raises(ct.EditError, match="the model has no origins"):
+        planned(devices=TWO, rules=("origin:*=npu",), default="cpu")
 
 
 @pytest.mark.parametrize("mode", ["seed", "min"])
