@@ -137,3 +137,8 @@ def test_what_takes_little_runs_several_times_in_a_turn(
     pass_time(monkeypatch, cycle([seconds]))
     assert measure(asked([step("a")])).times_us[0].shape == (7, 1)
     assert [model for what, model in LOG if what == "run"] == ["a"] * (1 + 1 + 2 * runs + 7 * runs)
+
+
+def test_of_the_runs_in_a_turn_the_median_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    pass_time(monkeypatch, cycle([0.00029, 0.0003, 0.00038]))  # three runs make a turn
+    assert measure(asked([step("a")])).times_us[0].ravel().tolist() == pytest.approx([300.0] * 7)
