@@ -7,7 +7,7 @@ import os
 import re
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from typer import Exit
 
@@ -123,13 +123,9 @@ def _is_dump(directory: Path) -> bool:
     return all(re.fullmatch(r"origins\.json|(ONE|CIRCLETOOLS)_\w+\.bin", name) for name in names)
 
 
-Before = Annotated[str, argument("BEFORE", "The model that the tool read, or - for standard input.")]
-After = Annotated[str, argument("AFTER", "The model that the tool wrote, or -; with --tag, the file to write.")]
-
-
 def track_origins(
-    before: Before,
-    after: After,
+    before: str = argument("BEFORE", "The model that the tool read, or - for standard input."),
+    after: str = argument("AFTER", "The model that the tool wrote, or -; with --tag, the file to write."),
     output: str | None = argument("OUT", "The file to write, or - for standard output.", default=None),
     min_confidence: float = option("Leave out origins with a lower confidence.", "X", default=0.25, min=0.0, max=1.0),
     replace: bool = option("Replace origins in AFTER that differ from those in BEFORE."),

@@ -12,7 +12,6 @@ from ..signature import argument, option
 Input = Annotated[str, argument("IN", "The model to read, or - for standard input.")]
 OutputFile = Annotated[str | None, argument("OUT", "The file to write, or - for standard output.")]
 Output = Annotated[str | None, argument("OUT", "The file (a directory if IN is one), or - for standard output.")]
-Directory = Annotated[Path, argument("DIR", "The directory to write to.")]
 InPlace = Annotated[bool, option("Overwrite IN.")]
 DryRun = Annotated[bool, option("Show the result, but write nothing.")]
 Erase = Annotated[bool, option("Write a minimal file without old values.")]

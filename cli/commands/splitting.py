@@ -12,12 +12,12 @@ import circletools as ct
 from ..console.captured import reading
 from ..console.terminal import print_message, print_notes, show, show_as, show_json
 from ..signature import argument, option
-from .parameters import Directory, Form, Input, OneSubgraph
+from .parameters import Form, Input, OneSubgraph
 
 
 def split(
     source: Input,
-    directory: Directory,
+    directory: Path = argument("DIR", "The directory to write to."),
     subgraph: OneSubgraph = 0,
     force: bool = option("Overwrite an earlier split in DIR."),
     runner: Literal["openvino"] | None = option("Also write a program that runs each part on its device."),

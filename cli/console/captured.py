@@ -51,8 +51,6 @@ class Captured:
 
 
 _current: ContextVar[Captured | None] = ContextVar("captured", default=None)
-
-
 _alone = Allowance()
 
 
