@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.errors import ModelFormatError
 from circletools.findings import Finding, Findings, Severity
 from circletools.flatbuf.schema import RoleKind
 from circletools.flatbuf.verify import MAX_TABLES
+from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.external import ExternalData, external_data
 from circletools.model.indices import Indices, indices_as_read, model_indices
 from circletools.model.model import Model
@@ -58,19 +60,21 @@ def check_indices(model: Model, *, as_read: bool = False) -> list[Finding]:
     """Return an `INDEX_OUT_OF_RANGE` finding for each index that is out of range.
 
     The severity is `warning`: LiteRT refuses most of these models, but onert uses the index anyway, and runs some.
-    With `as_read`, the structure is checked only where indices are stored. Raises ModelFormatError if the structure
-    there is broken. Indices into debug metadata are not checked, since no runtime reads them.
+    With `as_read`, debug metadata is left out, and the structure is checked only where indices are stored. Raises
+    ModelFormatError if the structure there is broken.
     """
-    if not as_read:
+    if as_read:
+        found = indices_as_read(model, *_INDICES)
+    else:
         _ = model.reachable  # the structure
-    found = (indices_as_read if as_read else model_indices)(model, *_INDICES)
+        found = model_indices(model, *_INDICES, "debug_metadata")
     bounds = _Bounds(model)
     return [finding for indices in found for finding in bounds.check(indices)]
 
 
 def is_index(finding: Finding) -> bool:
-    """Return whether a finding is about an out-of-range index."""
-    return finding.code == _INDEX
+    """Return whether a finding is about an out-of-range index, except into debug metadata."""
+    return finding.code == _INDEX and not finding.location.endswith("debug_metadata_index")
 
 
 def breaks_graph(finding: Finding) -> bool:
@@ -96,14 +100,18 @@ class _Bounds:
             "subgraph": len(model.subgraphs),
             "external_buffer_group": int(model.root.vectors(groups).count[0]) if groups in known else 0,
         }
+        self.described = _described(model)
 
     def check(self, indices: Indices) -> Iterator[Finding]:
         """Yield findings for the out-of-range indices of one field."""
         kind = indices.role.kind
         if kind == "external_buffer":
             yield from self._check_identifiers(indices)
+        elif kind == "debug_metadata":
+            yield from self._check_debug_metadata(indices)
         else:
-            yield from _check(indices, _bounds(indices, self.tensors) if kind == "tensor" else self.counts[kind])
+            limit = _bounds(indices, self.tensors) if kind == "tensor" else self.counts[kind]
+            yield from _check(indices, limit)
 
     def _check_identifiers(self, indices: Indices) -> Iterator[Finding]:
         """Check that tensors refer only to external buffers that exist."""
@@ -120,6 +128,19 @@ class _Bounds:
 
         yield from findings_at(_INDEX, bad, indices.place, message)
 
+    def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
+        """Check the indices into the debug metadata, if there are any and the metadata can be read."""
+        described = self.described
+        if described is None:
+            return
+        if indices.key[0] == "SubGraph":
+            yield from _check(indices, len(described))
+            return
+        of_subgraph = self.model.subgraph_tables.scalars("debug_metadata_index").astype(np.int64)
+        known = (of_subgraph >= 0) & (of_subgraph < len(described))
+        counts = np.append(described, _ANY)[np.where(known, of_subgraph, -1)]
+        yield from _check(indices, _bounds(indices, counts))
+
 
 def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of objects in the subgraph of each index; a missing subgraph is reported separately."""
@@ -127,6 +148,15 @@ def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     assert owners is not None
     known = (owners >= 0) & (owners < len(counts))
     return np.append(counts, _ANY)[np.where(known, owners, -1)]
+
+
+def _described(model: Model) -> NDArray[np.int64] | None:
+    """Return the number of operators of each subgraph in the debug metadata; None if it cannot be read."""
+    try:
+        data = model.metadata_value(DEBUG_METADATA)
+        return DebugMetadata(data).subgraphs.vectors("operators_debug_metadata").count if data else None
+    except ModelFormatError:
+        return None
 
 
 def _check_external(model: Model) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.errors import EditError
+from circletools.findings import Finding
 from circletools.flatbuf.schema import RoleKind, load_roles, load_schema
 from circletools.model.indices import model_indices
 from circletools.model.model import open_model
@@ -157,6 +158,39 @@ def test_an_index_counts_in_the_subgraph_that_its_tensor_is_in() -> None:
 
 
 # --- debug metadata -----------------------------------------------------------------------------------------
+
+
+def debug(subgraph: int | None = None, operator: int | None = None, *, entry: bytes | None = None) -> list[Finding]:
+    """Return the findings of a model whose debug metadata has one subgraph; `entry` replaces that."""
+    model = unpacked(bytes_of("tflite/debug_metadata"))
+    if subgraph is not None:
+        model.subgraphs[0].debugMetadataIndex = subgraph
+    if operator is not None:
+        model.subgraphs[0].operators[0].debugMetadataIndex = operator
+    data = packed(model, b"TFL3")
+    if entry is not None:
+        data = edited(data, lambda edit: edit.set_metadata("debug_metadata", entry))
+    with open_model(data) as opened:
+        return check_model(opened)
+
+
+def test_an_index_into_debug_metadata_is_checked() -> None:
+    assert debug() == []
+    (finding,) = debug(operator=1000)
+    assert (finding.code, finding.severity) == ("INDEX_OUT_OF_RANGE", "warning")
+    assert finding.location == "subgraphs[0].operators[0].debug_metadata_index"
+    (finding,) = debug(subgraph=1)
+    assert (finding.severity, finding.location) == ("warning", "subgraphs[0].debug_metadata_index")
+    assert finding.message == "debug metadata 1 does not exist; the count is 1"
+    assert debug(subgraph=-1, operator=1000) == []  # nothing is said of the subgraph, so nothing of its operators
+    for subgraph in (1, 2, 1000, -2, -1000):
+        (finding,) = debug(subgraph=subgraph, operator=1000)
+        assert finding.location == "subgraphs[0].debug_metadata_index"
+
+
+@pytest.mark.parametrize("entry", [b"", b"\xff" * 40, bytes(40), b"short"])
+def test_debug_metadata_that_cannot_be_read_bounds_nothing(entry: bytes) -> None:
+    assert debug(operator=1000, entry=entry) == []
 
 
 def test_places_name_every_level() -> None:
