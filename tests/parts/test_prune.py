@@ -200,7 +200,7 @@ def test_what_stands_behind_stays(name: str) -> None:
     with ct.open(after) as small, ct.open(data) as whole:
         assert [bytes(one.data) for one in small.buffers] == [bytes(one.data) for one in whole.buffers]
         assert [one.external for one in small.buffers] == [one.external for one in whole.buffers]
-    assert abs(len(after) - len(compacted(data))) < 128
+    assert abs(len(after) - len(compacted(data))) < 64
 
 
 def test_tables_follow_and_descriptions_go() -> None:
