@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from circletools.errors import InvalidInputError, UsageError
@@ -70,8 +70,8 @@ def parse_json(text: str, name: str = "JSON") -> Origins:
         sources = operator.get("sources", [])
         if not isinstance(sources, list):
             raise InvalidInputError("`sources` must be a list of ids", location=place)
-        for source in sources:
-            collected.pair(operator, _whole({"source id": source}, "source id", place), place)
+        listed = {f"sources[{at}]": source for at, source in enumerate(sources)}
+        collected.pair(operator, [_whole(listed, key, place) for key in listed], place)
     return collected.origins(name)
 
 
@@ -89,14 +89,15 @@ def parse_csv(text: str, name: str = "CSV") -> Origins:
         for row in rows:
             place = f"{name}:{rows.line_num}"
             if None in row or None in row.values():
-                raise InvalidInputError("the row has more or fewer fields than the header line", location=place)
-            given = {key: value for key, value in row.items() if value}
-            if "source_id" not in given:
-                continue  # an operator without a source
-            named = {"id": _whole(row, "source_id", place), "name": row["source_name"]}
-            source = collected.source({**given, **named}, place)
+                how = "more" if None in row else "fewer"
+                raise InvalidInputError(f"the row has {how} fields than the header line", location=place)
+            given: dict[str, Any] = {key: value for key, value in row.items() if value}
+            sources: list[int] = []
+            if "source_id" in given:  # otherwise, an operator without a source
+                given |= {"id": _whole(row, "source_id", place), "name": row["source_name"]}
+                sources.append(collected.source(given, place))
             if "operator_index" in given:
-                collected.pair(given, source, place)
+                collected.pair(given, sources, place)
     except csv.Error as error:
         raise InvalidInputError(f"not CSV: {error}", location=f"{name}:{rows.line_num}") from error
     finally:
@@ -115,24 +116,28 @@ class _Collected:
     def source(self, item: Mapping[str, Any], place: str) -> int:
         """Add a source, unless it is known; return its id."""
         source, name = _whole(item, "id", place), _string(item, "name", place)
-        if self.sources.setdefault(source, name) != name:
-            raise InvalidInputError(f"source {source} has two names", location=place)
+        if source in self.sources:
+            if self.sources[source] != name:
+                raise InvalidInputError(f"source {source} has two names", location=place)
+            return source
         path, class_name, file, call, caller = (
             _string({key: "", **item}, key, place) for key in DETAIL_FIELDS if key != "line"
         )
         line = 0 if item.get("line") is None else _whole(item, "line", place)
         details = SourceDetails(path, class_name, file, line, call, caller)
+        self.sources[source] = name
         if details != NOTHING:
-            self.details.setdefault(source, details)
+            self.details[source] = details
         return source
 
-    def pair(self, item: Mapping[str, Any], source: int, place: str) -> None:
-        """Add a source of an operator."""
-        if source not in self.sources:
-            raise InvalidInputError(f"source {source} is not listed", location=place)
-        subgraph = _whole({"subgraph": 0, **item}, "subgraph", place)
-        operators = self.subgraphs.setdefault(subgraph, {})
-        operators.setdefault(_whole(item, "operator_index", place), set()).add(source)
+    def pair(self, item: Mapping[str, Any], sources: Iterable[int], place: str) -> None:
+        """Add sources of an operator."""
+        subgraph = _whole(item, "subgraph", place) if "subgraph" in item else 0
+        operator = _whole(item, "operator_index", place)
+        for source in sources:
+            if source not in self.sources:
+                raise InvalidInputError(f"source {source} is not listed", location=place)
+            self.subgraphs.setdefault(subgraph, {}).setdefault(operator, set()).add(source)
 
     def origins(self, name: str) -> Origins:
         """Return everything that was read."""
@@ -156,7 +161,7 @@ def _whole(item: Mapping[str, Any], key: str, place: str) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 32:
-        wrong = "is missing" if value is None else f"must be a whole number below 2^32, not {value!r}"
+        wrong = "is missing" if key not in item else f"must be a whole number below 2^32, not {value!r}"
         raise InvalidInputError(f"`{key}` {wrong}", location=place)
     return value
 
