@@ -82,7 +82,7 @@ def choose_copy_operator(
     wanted = [code for code in legal if choice in ("auto", code.lower())]
     if not wanted:
         where = " and ".join(_TITLES[judge] for judge in judges if judge in _asked(model.format, runtime))
-        raise _refusal(output, choice, legal, f"{' in ' if where else ''}{where}: {_described(traits)}{place}")
+        raise _refusal(model, output, choice, legal, f"{' in ' if where else ''}{where}: {_described(traits)}{place}")
     inexact_in = dict.fromkeys(wanted, "")
     if runtime == choice == "auto" and "onert" in _able(traits):  # a TFLite model may be meant for onert too
         inexact_in = {code: "" if _outcome(code, "onert", traits) == "exact" else "onert" for code in wanted}
@@ -130,16 +130,21 @@ def _described(traits: _Traits) -> str:
     return f"{quantization}{traits.type} of {rank}{_KINDS.get(traits.kind, '')}"
 
 
-def _refusal(output: AliasedOutput, choice: CopyChoice, legal: list[str], what: str) -> EditError:
+def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal: list[str], what: str) -> EditError:
     does_not = "no operator copies" if choice == "auto" else f"{choice.upper()} does not copy"
     if legal:
         hint = f"`copy_operator={legal[0].lower()}` does"
     elif output.kind is AliasKind.CONSTANT:
         hint = "`keep_constants=True` leaves constants unchanged"
+    elif output.subgraph not in model.entries:
+        hint = "use `subgraphs=entry`, or the number of another subgraph, to leave this one alone"
     else:
-        hint = "`subgraphs=` can leave this subgraph alone; docs/copy-operators.md lists what can be copied"
-    place = f"subgraphs[{output.subgraph}].outputs[{output.slot}]"
-    return EditError(f"{does_not} the output {output.name!r} exactly{what}", location=place, hint=hint)
+        hint = "docs/copy-operators.md lists the tensors that can be copied"
+    return EditError(
+        f"{does_not} the output {output.name!r} exactly{what}",
+        location=f"subgraphs[{output.subgraph}].outputs[{output.slot}]",
+        hint=hint,
+    )
 
 
 def _dynamic_shapes_crash(model: ModelGraph, output: AliasedOutput) -> bool:

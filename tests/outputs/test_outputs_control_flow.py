@@ -189,7 +189,7 @@ def test_a_result_without_rank_in_circle(element: str, shape: tuple[int, ...], t
 def test_branches_without_ranks() -> None:
     """LiteRT runs the copies; onert dies of them in one of the two branches, when it allocates the outputs."""
     build = conditional(["input", "negative"], ["negative", "input"], ranked=False)
-    message = r"'x'.*FLOAT32 of unknown rank in a model with IF.*`subgraphs=`"
+    message = r"'x'.*FLOAT32 of unknown rank in a model with IF.*`subgraphs=entry`"
     with pytest.raises(EditError, match=message) as caught:
         fixed(build.to_bytes("circle"), "all")
     assert caught.value.location == "subgraphs[1].outputs[0]"
