@@ -149,8 +149,8 @@ def _children(model: Model, level: Level, item: Field, leading: frozenset[str]) 
         children, counts = _elements(model, level, item)
         yield Level(children, level, item.name, counts, None, _subgraphs(level, children, counts))
         return
-    child = tables.child(item.name, schema)[::-1] if item.kind == "table" else None
-    for rows, children in tables.members(item.name, schema) if child is None else [child]:
+    found = [tables.child(item.name, schema)[::-1]] if item.kind == "table" else tables.members(item.name, schema)
+    for rows, children in found:
         if children.type.name in leading:
             owners = None if level.subgraphs is None else level.subgraphs[rows]
             yield Level(children, level, item.name, None, rows, owners)
