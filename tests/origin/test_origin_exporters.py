@@ -214,6 +214,7 @@ def install_tico(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a converter like TICO's: nodes are replaced, tensors named, the file optimised."""
     module(monkeypatch, "tico")
     module(monkeypatch, "torch.fx", Node=Node)
+    module(monkeypatch, "torch._dynamo.output_graph", uninteresting_files=lambda: {"<string>", "own.py"})
 
     def finalise_tensor_names(graph: Any) -> None:
         for tensor in graph.tensors:
@@ -312,6 +313,7 @@ def test_stacks_keep_helper_functions(monkeypatch: pytest.MonkeyPatch, nothing_i
     frames = StackSummary.from_list([FrameSummary(*call) for call in calls])
     with ct.exporters.record():
         assert TracerBase()._filter_traceback_frames(frames) == frames[1:]
+        assert sys.modules["torch._dynamo.output_graph"].uninteresting_files() == {"own.py"}
     assert len(TracerBase()._filter_traceback_frames(frames)) == 1
     monkeypatch.delattr(TracerBase, "_filter_traceback_frames")
     monkeypatch.delitem(sys.modules, "tico.circle.export")  # came with TICO 0.2

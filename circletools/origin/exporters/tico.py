@@ -25,6 +25,7 @@ from circletools.origin.source import UNKNOWN, Source
 from circletools.origin.tracking.tracker import track_from
 
 MODULE = "tico"
+_DYNAMO = "torch._dynamo.output_graph"
 
 
 @contextmanager
@@ -38,8 +39,11 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
         log.begin(None)
 
     convert, serializer = "tico.utils.convert", "tico.serialize.circle_serializer"
+    dynamo = guard.attribute(_DYNAMO, optional=_DYNAMO)
     optimizer = guard.attribute("tico.circle.export", optional="tico.circle")  # absent before 0.2
     with (
+        # torch.export mistakes code passed to `python -c` for its own.
+        guard.patched(dynamo, "uninteresting_files", lambda files: lambda: files() - {"<string>"}, "lines"),
         guard.observed(guard.attribute(convert), "convert_exported_module_to_circle", log.begin, converted),
         guard.observed(guard.attribute(serializer), "finalise_tensor_names", log.unnamed, log.named),
         guard.observed(optimizer, "optimize_for_export", log.optimize),
