@@ -198,19 +198,19 @@ def _earlier(name: str) -> Earlier:
         raise
 
 
-Places = tuple[int, int]
+Place = tuple[int, int]
 
 
 def measured_times(
     model: ModelGraph, trace: OperatorTrace, others: Collection[str] = ()
-) -> tuple[dict[Places, float], dict[Places, frozenset[str]]]:
+) -> tuple[dict[Place, float], dict[Place, frozenset[str]]]:
     """Return the times per inference in us, by subgraph and operator index: medians, or a trace's averages.
 
     Operators that ran wholly or partly on one of the devices `others` are not timed; the second result maps them to
     these devices. A backend counts as a device if it has the same name. Raises InvalidInputError for the trace of
     another model.
     """
-    times, elsewhere = dict[Places, float](), dict[Places, frozenset[str]]()
+    times, elsewhere = dict[Place, float](), dict[Place, frozenset[str]]()
     for place, measured in Join(model, trace).operators.items():
         if foreign := measured.backends.intersection(others):
             elsewhere[place] = frozenset(foreign)
