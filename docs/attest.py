@@ -126,12 +126,12 @@ class File:
         at = self.buffers[buffer]
         start, size = (self.number("Buffer", at, name, 8) for name in ("offset", "size"))
         place = self.get("Buffer", at, "data")
-        inside = (
-            b"" if place is None else self.data[place + self.u32(place) + 4 :][: self.u32(place + self.u32(place))]
-        )
-        return (
-            ([self.behind(start, size), inside] if inside else [self.behind(start, size)]) if start > 1 else [inside]
-        )
+        outside = [self.behind(start, size)] if start > 1 else []
+        if place is None:
+            return outside or [b""]
+        vector = place + self.u32(place)
+        inside = self.data[vector + 4 :][: self.u32(vector)]
+        return [*outside, inside] if outside or inside else [b"", b""]
 
     def behind(self, start, size):
         """Bytes that must be in the file."""
@@ -191,6 +191,8 @@ class File:
 
     def files(self):
         """The name of each file in an archive, its two records without time and position, and its data."""
+        if self.data[-65557:].count(b"PK\5\6") > 1:
+            raise SystemExit("the archive has a second end record")
         if b"PK\6\7" in self.data[-65557:]:  # minizip takes it before the end record
             raise SystemExit("the archive is a ZIP64 archive")
         try:
@@ -201,6 +203,8 @@ class File:
             return
         if sum(info.compress_size for info in archive.infolist()) > len(self.data):
             raise SystemExit("files of the archive overlap")
+        if len(self.data) - self.data.rindex(b"PK\5\6") > 0xFFFF - 4:
+            raise SystemExit("minizip does not find the archive: it ends too far from the end of the file")
         at, count = archive.start_dir, len(archive.infolist())
         end = struct.unpack_from("<4H2L", self.data, self.data.rindex(b"PK\5\6") + 4)
         if end[:4] != (0, 0, count, count) or end[5] > at:

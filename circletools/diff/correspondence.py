@@ -62,9 +62,10 @@ def _programs(model: Model) -> dict[int, tuple[bytes, int, memoryview]]:
 def contents(engine: Comparison, pairs: Pairs, name: str, outside: tuple[str, str]) -> Iterator[Difference]:
     """Compare data in a vector of bytes, or at the file position given by the fields `outside`."""
     places = [[tables.scalars(field) for field in outside] for tables in (pairs.before, pairs.after)]
-    external = (places[0][0] > 1) | (places[1][0] > 1)
+    outer = places[0][0] > 1, places[1][0] > 1
+    external = outer[0] | outer[1]
     item = pairs.before.field(name)
-    yield from engine.vectors(pairs.take(np.flatnonzero(~external)), item)
+    yield from engine.vectors(pairs.take(np.flatnonzero(outer[0] == outer[1])), item)  # LiteRT prefers data inside
     for row in np.flatnonzero(external).tolist():
         old, new = _data(pairs.before, row, name, places[0]), _data(pairs.after, row, name, places[1])
         if not same_bytes(old, new):

@@ -57,6 +57,7 @@ def content_digests(model: Model) -> ContentDigests:
 
 
 _UNLESS_EMPTY = {("SubGraph", "tensors"), ("SubGraph", "operators")}  # LiteRT refuses a subgraph without them
+_MOST_AFTER_END = 0xFFFF - 4  # minizip (unzip.c) looks for an end record in the last 65,535 bytes
 _TEXT = ("utf-8", "surrogateescape")
 
 
@@ -70,7 +71,8 @@ class _Parts:
                 raise ModelFormatError(message, hint=hint)
         self.charge = model.wire.budget.tally("programs, large custom options and files of the archive")
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead, _UNLESS_EMPTY)
-        self.values: dict[tuple[int, int], bytes] = {}
+        self.values: dict[tuple[int, int, int], bytes] = {}
+        self.has_data = model.buffers.tables.has("data")
         self.options: dict[bytes, bytes] = {}  # -> the options without the position of a compiled program
         self.programs: dict[int, bytes] = {}
         self.large: dict[int, memoryview] = {}
@@ -123,8 +125,11 @@ class _Parts:
         for label, entry in metadata_labels(model):
             yield f"metadata[{label}]", self.value(entry.buffer)
         memory, files = model.wire.memory, list(archive_files(model.wire.memory))
-        if not files and end_place(memory) is not None:
+        end = end_place(memory)
+        if not files and end is not None:
             raise ModelFormatError("the ZIP archive appended to the model is empty or cannot be read")
+        if end is not None and len(memory) - end > _MOST_AFTER_END:
+            raise ModelFormatError("the ZIP archive ends too far from the end of the file; minizip does not find it")
         for label, (file, record) in zip(_numbered(file.name for file, _ in files), files, strict=True):
             if file.reason not in ("", PACKED):
                 raise ModelFormatError(file.reason, location=f"files[{label}]")
@@ -134,14 +139,15 @@ class _Parts:
             yield f"files[{label}]", digest(kept, bytes(head[:10]) + bytes(head[14:]), memory[file.start : file.end])
 
     def value(self, buffer: int) -> bytes:
-        """Return the digest of a buffer's data; missing data differs from empty data."""
+        """Return the digest of a buffer's data. An empty vector differs from an absent one, as it does in LiteRT."""
         buffers = self.model.buffers
         if not 0 <= buffer < len(buffers):
             return digest()
-        place = buffers.place(buffer)
+        has_inside = bool(self.has_data[buffer]) and bool(buffers.external[buffer] or not buffers.data.count[buffer])
+        place = *buffers.place(buffer), int(buffers.data.start[buffer]) if has_inside else -1
         if place not in self.values:
-            inside = [buffers.data.row(buffer)] if buffers.external[buffer] and buffers.data.count[buffer] else []
-            self.values[place] = digest(buffers[buffer].data, *(row.tobytes() for row in inside))
+            inside = [buffers.data.row(buffer).tobytes()] if has_inside else []
+            self.values[place] = digest(buffers[buffer].data, *inside)
         return self.values[place]
 
     def unread(self, buffer: int) -> list[bytes]:

@@ -84,13 +84,21 @@ def compiled(program: bytes, **more: object) -> bytes:
     return build.to_bytes().ljust(1 << 17, b"-") + program
 
 
-def placed(buffer: int, inside: bytes) -> bytes:
+def placed(buffer: int, inside: bytes | None) -> bytes:
     """Return a model with equal data in three buffers, one of which a tensor has; the last also lies outside."""
     build = Build()
     build.graph().tensor("x", (4,), "INT8", buffer=buffer)
     build.model.buffers = [Table("Buffer", data=b"data"), Table("Buffer", data=b"data")]
     build.model.buffers.append(Table("Buffer", data=inside, offset=1 << 12, size=4))
     return build.to_bytes().ljust(1 << 12, b"-") + b"data"
+
+
+def stored(buffer: int, *data: bytes | None) -> bytes:
+    """Return a model with these data in its buffers, one of which a tensor has."""
+    build = Build()
+    build.graph().tensor("x", (4,), "INT8", buffer=buffer)
+    build.model.buffers = [Table("Buffer", data=one) for one in data]
+    return build.to_bytes()
 
 
 def bare(**vectors: object) -> bytes:
@@ -109,6 +117,9 @@ FORGED = {
     "an empty list of operators": (bare(tensors=[], operators=[]), bare(tensors=[])),
     "an absent name": (noted_models(""), noted_models(None)),
     "data inside and outside": (placed(2, b"old"), placed(2, b"new")),
+    "an empty vector beside data outside": (placed(2, None), placed(2, b"")),
+    "an empty vector": (stored(1, None, None), stored(1, None, b"")),
+    "an empty vector in buffer 0": (stored(0, None), stored(0, b"")),
 }
 
 
@@ -158,10 +169,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
         stated(bytes_of("circle/cnn"), bytes_of("tflite/cnn"))
     said = document_json(stated(ZIPPED, ZIPPED))
     text = bytes_of("tflite/custom_op").replace(b"Spectrogram\0", b"Spectrogram!")
-    for new in (ZIPPED[:-2] + b"\4\0PK\6\7", ZIPPED + b"PK\6\7", text):
-        with pytest.raises(ModelFormatError, match=r"ZIP64|no NUL"):
+    again = ZIPPED[:-2] + b"\x16\0PK\5\6" + bytes(18)
+    for new in (ZIPPED[:-2] + b"\4\0PK\6\7", ZIPPED + b"PK\6\7", text, again, ZIPPED + bytes(65_513)):
+        with pytest.raises(ModelFormatError, match=r"ZIP64|no NUL|is empty|minizip"):
             stated(ZIPPED, new)
-        with pytest.raises(AssertionError, match=r"ZIP64|without its final NUL"):
+        with pytest.raises(AssertionError, match=r"ZIP64|without its final NUL|second end record|minizip"):
             checked(tmp_path, said, ZIPPED, new)
 
 
