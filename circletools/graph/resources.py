@@ -39,6 +39,8 @@ Access = dict[Resource, set[str]]
 
 _READING = {"READ_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE", *NAMING}
 _SETTING = {"ASSIGN_VARIABLE", "HASHTABLE_IMPORT", *NAMING}
+_FOUND = {"VARIABLE", *NAMING}  # who uses a resource by these does not get it from a caller
+_UNKNOWN: Resource = "an unknown resource"
 _LOOPS = ("WHILE", "STABLEHLO_WHILE")
 _ENTRY_BYTES = 32  # bytes charged for an entry of a set or a dictionary
 
@@ -107,8 +109,18 @@ class Resources:
             inside = [self._inside[one] for one in graph.called([operator])]
             self._charge(_ENTRY_BYTES * sum(map(len, inside)))
             if any(inside):
-                found[operator] = _merged(inside)
+                found[operator] = _merged([found.get(operator, {}), self._given(graph, operator, _merged(inside))])
         return found
+
+    def _given(self, graph: Graph, operator: int, inside: Access) -> Access:
+        """Leave out what only other callers hand to the called graphs; nothing if a handle has an unknown name."""
+        values = [value for value in graph.operands.of(operator) if value >= 0]
+        held = [self._names.get((graph.index, value), set()) for value in values if graph.is_handle[value]]
+        known = {_UNKNOWN}.union(*held)
+        return {
+            name: codes for name, codes in inside.items()
+            if name in known or not _FOUND.isdisjoint(codes) or not all(held)
+        }  # fmt: skip
 
     @cached_property
     def _inside(self) -> list[Access]:
@@ -131,18 +143,27 @@ class Resources:
     @cached_property
     def _own(self) -> list[dict[int, Access]]:
         """The resources that operators use themselves, by graph and operator."""
-        uses, own = list[tuple[int, int, Handle]](), list[dict[int, Access]]()
-        pending, flows = list[tuple[Handle, Resource]](), defaultdict[Handle, list[Handle]](list)
+        names, own = self._names, list[dict[int, Access]]()
         for graph in self.model.graphs:
-            graph.check_values()
             own.append({})
             for operator, name in _variables(graph):
                 own[-1].setdefault(operator, {})[name] = {"VARIABLE"}
-            for operator, name in _naming(graph):
-                pending += (((graph.index, value), name) for value in graph.results.of(operator))
             for operator, value in _slots(graph, graph.is_handle):
                 if operator not in graph.callees:
-                    uses.append((graph.index, operator, (graph.index, value)))
+                    found, code = names.get((graph.index, value), {_UNKNOWN}), graph.operators.code_names[operator]
+                    self._charge(_ENTRY_BYTES * len(found))
+                    for name in found:
+                        own[-1].setdefault(operator, {}).setdefault(name, set()).add(code)
+        return own
+
+    @cached_property
+    def _names(self) -> dict[Handle, set[Resource]]:
+        """The resources that each handle may name; handles with unknown names are left out."""
+        pending, flows = list[tuple[Handle, Resource]](), defaultdict[Handle, list[Handle]](list)
+        for graph in self.model.graphs:
+            graph.check_values()
+            for operator, name in _naming(graph):
+                pending += (((graph.index, value), name) for value in graph.results.of(operator))
             for source, target in self._passed(graph):
                 flows[source].append(target)
         names = defaultdict[Handle, set[Resource]](set)
@@ -152,12 +173,7 @@ class Resources:
                 names[handle].add(name)
                 self._charge(_ENTRY_BYTES * (1 + len(flows[handle])))
                 pending += ((target, name) for target in flows[handle])
-        for index, operator, handle in uses:
-            code = self.model.graphs[index].operators.code_names[operator]
-            self._charge(_ENTRY_BYTES * len(names[handle]))
-            for name in names[handle] or ("an unknown resource",):
-                own[index].setdefault(operator, {}).setdefault(name, set()).add(code)
-        return own
+        return names
 
     @cached_property
     def _given_handles(self) -> set[int]:

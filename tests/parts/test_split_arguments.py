@@ -150,6 +150,20 @@ def test_arguments_are_followed_through_several_calls() -> None:
     assert users(build) == {"variable 'a'": [2, 3], "variable 'b'": [2, 3]}  # the same operators get both
 
 
+def test_each_caller_uses_only_what_it_hands_over() -> None:
+    build = Build()
+    graph = resources(build, "main", 2, "ab")
+    kept = graph.tensor("kept", (1, 4), is_variable=True)
+    graph.operator("CALL", [0], [], subgraph=1)
+    graph.operator("CALL", [1, kept], [], subgraph=2)
+    graph.operator("CALL", [1], [], subgraph=1)
+    write(resources(build, "called", 1), 0)
+    second = resources(build, "second", 1)
+    second.operator("CALL", [0], [], subgraph=1)
+    second.ends([0, second.tensor("kept", (1, 4))], [])
+    assert users(build) == {"variable 'a'": [2], "variable 'b'": [3, 4], "the variable tensor 'kept'": [3]}
+
+
 @pytest.mark.parametrize(
     ("order", "expected"),
     [([0, 1], {"variable 'a'": [2]}), ([1, 0], {"variable 'a'": [2], "variable 'b'": [2]})],
