@@ -5,8 +5,7 @@ operators by the paths of their origins if both models have origins, otherwise b
 tensor, a buffer, ...) is compared by the object it refers to, so an index shifted by an insertion is not a
 difference. Neither is the layout of the file: external data is compared by its bytes.
 
-Metadata entries, and the buffers that only they refer to, are compared elsewhere; the obsolete list of such buffers
-(`metadata_buffer`) is compared as plain numbers. All buffers without data count as
+Metadata entries, and the buffers that only they refer to, are compared elsewhere. All buffers without data count as
 equal, including buffer 0, which stands for "no data".
 """
 
@@ -278,6 +277,15 @@ class ModelComparison:
             numbers[1][no_data] = numbers[0][no_data]
             return numbers
 
+        def of_metadata(pairs: Pairs, rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
+            """Compare metadata buffers, in the obsolete list of them, by the names of their entries."""
+            numbers = buffers(pairs, rows, old, new)
+            for model, indices, known in zip((self.before, self.after), (old, new), numbers, strict=True):
+                names = {entry.buffer: entry.name for entry in reversed(model.metadata)}
+                own = _marked_at(_of_metadata(model), indices)
+                known[own] = -1 - self._names.keys(names[index] for index in indices[own].tolist()).astype(np.int64)
+            return numbers
+
         def types(_pairs: Pairs, _rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
             return _type_numbers(self.before.schema, self.after.schema, old, new)
 
@@ -300,8 +308,7 @@ class ModelComparison:
             "tensor_type": types,
         }
         known = {key: rules[role.kind] for key, role in load_roles().items() if role.kind in rules}
-        del known[_OLD_LIST]
-        return known
+        return known | {_OLD_LIST: of_metadata}
 
 
 def _ranges(model: Model) -> tuple[Indices, Indices]:
