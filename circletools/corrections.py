@@ -119,7 +119,7 @@ def _sorted_out(
             hint = hints.get(name, Any)
             is_kept = isinstance(value, bool) if hint is bool else classes_in(type(value)) and classes_in(hint)
             is_home = fits(value, hint) and (hint is not bool or isinstance(value, bool))
-            is_number = hint in (int, float) and type(value) is hint and own not in needed
+            is_number = hint in (int, float) and type(value) is hint and own not in {*needed, *named}
             is_kept = is_kept or (is_number and not (own and fits([value], hints[own])))
             is_free = name not in held and name != own and (name in {*needed, *wrong} or is_kept)
             if is_free and is_home:

@@ -346,9 +346,11 @@ def refuse_index(items: Sequence[object], index: object, negative: str | None = 
         number = index.__index__()
         if not -len(items) <= number < len(items) or (number < 0 and negative is not None):
             count = (
-                f"{counted(len(items), 'item')}, numbered from 0" if items else "the list is empty (test this first)"
+                f"{counted(len(items), 'item')}; the last is {len(items) - 1}, or -1"
+                if items
+                else "the list is empty"
             )
-            missing = f"there is no item {index}: {count}"
+            missing = f"there is no item {index}: {count}" + " (test this first)" * (not items)
             raise IndexError(negative if negative and number < 0 else missing)
         return
     raise TypeError(_answers().wrong_index(items, index))

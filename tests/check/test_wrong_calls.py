@@ -44,7 +44,7 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.surgery.RenameRequest(tensors={"a": "b"}), "ct.surgery.RenameRequest(tensors=[('a', 'b')])"),
     (lambda m, e: ct.affinity.annotate(e, {0: "npu"}), "devices=['npu'], rules=['index:0=npu'], default='npu'"),
     (lambda m, e: ct.outputs.fix(F, "o.tflite"), "ct.outputs.fix(edit); edit.save('o.tflite')"),
-    (lambda m, e: ct.origins.embed(e, "o.json"), "parse(pathlib.Path('o.json').read_text(), 'o.json')"),
+    (lambda m, e: ct.origins.embed(e, "o.json"), "parse(open('o.json').read(), 'o.json')"),
     (ct.compare, "write ct.compare(model, other=ct.open(edit.to_bytes()))"),
     (lambda m, e: ct.plan(m, rules=["op:X=a"], default="b"), "PlanRequest(rules=['op:X=a'], default='b')"),
     (lambda m, e: ct.PlanRequest(["a"], ["x=a"], "a"), "PlanRequest(devices=['a'], rules=['x=a'], default='a')"),
