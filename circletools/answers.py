@@ -56,7 +56,7 @@ def _named(value: Any, name: str, lists: Sequence[str]) -> str:
 
 
 def _instead_of(name: str, value: Any) -> str:
-    """Return what to write instead of a name; in an edit, without the statement that would start another edit."""
+    """Return what to write instead of a name; in an edit, omit the statement that would start another edit."""
     hint = _found(name, value)
     inner = re.search(r"with ct\.edit\(model\) as edit: (.+?)(; edit\.save\(target\))?$", hint)
     kind = type(value).__name__
@@ -219,7 +219,7 @@ def _offered() -> Iterator[tuple[str, Any]]:
 
 
 def change(value: Any, name: str) -> str:
-    """Return how to make a change, such as `set_name`, to an object that is read only."""
+    """Return how to make a change, such as `set_name`, to a read-only object."""
     hint = _instead_of(name, value)
     return hint if hint.startswith(("write ", "circletools ")) and "edit" in hint else CHANGES
 
@@ -236,7 +236,7 @@ def wrong_index(items: Sequence[object], index: Any) -> str:
 
 
 def by_name(items: Sequence[object], name: str | None = None) -> str:
-    """Say how to find an item by its name, or by the nearest one; empty if items have no names."""
+    """Return how to find an item by its name, or by the nearest one; empty if items have no names."""
     near, code, others = found_by_name(items, name)
     fault = f"no item is named {name[:80]!r}: " if name is not None and near not in (None, name) else ""
     return f"{fault}write {code}" + f", or another name: {others}" * bool(others) if code else ""

@@ -22,7 +22,7 @@ from circletools.errors import UsageError, shortened
 from circletools.wording import warn
 
 _RANGES: dict[str, tuple[float, float]] = {"min_confidence": (0, 1), "runs": (1, inf)}
-_RANGES |= dict.fromkeys(("timeout_s", "seconds"), (0, 1_000_000))  # the system's timers end at 2**31 milliseconds
+_RANGES |= dict.fromkeys(("timeout_s", "seconds"), (0, 1_000_000))  # timers are limited to 2**31 milliseconds
 _RANGES |= dict.fromkeys(("threshold_percent", "seed", "max_abs", "max_steps", "skip"), (0, inf))
 _EXACT = (str, bytes, bytearray, memoryview, type(None), np.ndarray)
 _HAVING = {int: "__index__", float: "__float__", BinaryIO: "read"}

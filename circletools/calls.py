@@ -25,10 +25,10 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 class Lines(Iterator[str]):
-    """Lines of text that are made one by one; `str` is the whole text, and the methods of a str apply to it."""
+    """Lines of text that are made one by one; `str()` gives the whole text, to which the methods of a str apply."""
 
     def __init__(self, make: Callable[[], Iterator[str]]) -> None:
-        """Take a function that starts again at the first line."""
+        """Take a function that returns the lines, each time from the first."""
         self._make, self._rest = make, make()
 
     def __iter__(self) -> Iterator[str]:

@@ -21,7 +21,7 @@ from circletools.wording import nearest, ranges
 _LONGEST = 80  # the most characters of an argument that are repeated; longer ones are named after their parameter
 _OWN = {"model", "edit", "before", "after", "other"}  # parameters for which users already have a value
 _SURE = object()
-_MODEL = "tflite|circle"  # endings of models' files
+_MODEL = "tflite|circle"  # extensions of model files
 _Named = dict[str, Any]
 
 
@@ -104,7 +104,7 @@ def _sorted_out(
     if ordered[:1] == ["subgraph"] and given:
         count, shifted = len(given) + len(named), [*map(fits, (0, *given), [hints.get(one, Any) for one in ordered])]
         if (all(shifted) and count < len(needed)) or count == 1 or not fits(given[0], int):
-            given = (0, *given)  # it comes first in the methods of an edit, and users forget it
+            given = (0, *given)  # users forget the subgraph, the first argument of many methods
     held, unknown = dict(zip(ordered, given, strict=False)), dict(pairs[0]) if pairs else _Named()
     fields = {one for hint in hints.values() if (kind := _request_of(hint)) for one in taken(kind)} - {*names}
     for word, value in named.items():
@@ -145,7 +145,7 @@ def _same(word: str, names: list[str]) -> str:
 
 
 def _item_of(hint: Any) -> Any:
-    """Return the class of the items of a list; None for another annotation."""
+    """Return the class of the items of a list annotation; None for any other annotation."""
     listed = [hint, *getattr(hint, "__orig_bases__", ())]
     return next((get_args(one)[0] for one in listed if get_origin(one) in (list, Sequence)), None)
 
@@ -223,7 +223,7 @@ def _placed(kind: type, values: list[Any]) -> _Named:
 
 
 def _ways(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Yield code that a value may stand for, with its result; or _SURE if it fits, None if it does not apply."""
+    """Yield code that a value may stand for, and the code's result (_SURE: it fits; None: it does not apply)."""
     name, made, variable = place.rpartition(".")[2], maker_of(hint), variable_of(type(value))
     shown, is_file, is_model = _shown(value, name), isinstance(value, str | os.PathLike), _is_file(value, _MODEL)
     places = [place, *(one.__name__ for one in classes_in(hint))]
@@ -306,7 +306,7 @@ def _known(value: Any, words: Sequence[Any]) -> str:
 
 
 def _shown(value: Any, name: str) -> str:
-    """Return code for a plain value, or a name for any other or long value."""
+    """Return code for a short plain value, or a name for any other value."""
     value = os.fspath(value) if isinstance(value, os.PathLike) else value
     value = value.item() if isinstance(value, np.generic) else value
     try:
@@ -337,7 +337,7 @@ def _placement(value: str | Mapping[Any, Any] | list[Any] | tuple[Any, ...]) -> 
 
 
 def _is_file(value: Any, ending: str = r"\w+") -> bool:
-    """Return whether a value is the path of a file with an ending."""
+    """Return whether a value is a path with this extension (a regular expression)."""
     return isinstance(value, str | os.PathLike) and re.search(rf"\.({ending})$", os.fspath(value)) is not None
 
 

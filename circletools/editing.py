@@ -14,7 +14,7 @@ def edit(model: Model) -> ModelEdit:
     """Start an edit of a model; its origin and affinity tables will include the operators that the edit adds.
 
     The model stays as it was opened. A copy operator gets the origin and device of the operator that it copies.
-    Raises ModelFormatError if the structure is broken, EditError for indices that new tensors could bring into range.
+    Raises ModelFormatError for a broken structure, and EditError for indices that new tensors could bring into range.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     edit.set_metadata("note", b"checked")

@@ -1,4 +1,4 @@
-"""The contents of a model file: sizes, subgraphs, operators, signatures, metadata."""
+"""The contents of a model file: sizes, subgraphs, operators, signatures and metadata."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def inspect_model(
     """Return the contents of a model file.
 
     With `operators` or `tensors`, also return a row for each of them, as `to_rows` does; with `subgraph`, only those
-    of this subgraph. Raises ModelFormatError if the structure is broken, UsageError if the subgraph does not exist.
+    of this subgraph. Raises ModelFormatError for a broken structure, and UsageError for a missing subgraph.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.inspect(model).operators

@@ -52,7 +52,7 @@ def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
     def names() -> list[str]:
         return sorted({*vars(sys.modules[module]), *places})
 
-    Facade.__name__ = Answering.__name__ = ModuleType.__name__  # as errors of Python call them
+    Facade.__name__ = Answering.__name__ = ModuleType.__name__  # the name in Python's error messages
     sys.modules[module].__class__ = Facade
     return find, names, sorted(places)
 

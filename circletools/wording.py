@@ -128,7 +128,7 @@ class EnumName(str):
 
     @classmethod
     def of(cls, name: str, what: str, known: Callable[[bool], Mapping[object, str]]) -> EnumName:
-        """Return a name of a `what`; `known` returns all names, by name or number (True: those of every format)."""
+        """Return a name of the kind `what`; `known` returns all names, by name or number (True: of every format)."""
         made = cls(name)
         made.what, made.known = what, known
         return made
@@ -199,11 +199,11 @@ class Attributes:
             if kind := answering.get(type(value := getattr(self, name))):
                 object.__setattr__(self, name, kind(value))
 
-    if not TYPE_CHECKING:  # a type checker reports these; no `__call__` or `__len__`, since others ask for those
+    if not TYPE_CHECKING:  # a type checker reports these; other code tests for `__call__` and `__len__`
 
         def __init_subclass__(cls, **options: Any) -> None:
             super().__init_subclass__(**options)
-            if "__dataclass_params__" in vars(cls):  # for slots, `dataclass` makes a second class, with its methods
+            if "__dataclass_params__" in vars(cls):  # for slots, `dataclass` makes a second, similar class
                 cls.__setattr__ = Attributes.__setattr__
 
         __getattr__ = missing
@@ -336,7 +336,7 @@ class BufferIndex(Index):
 
 
 def refuse_index(items: Sequence[object], index: object, negative: str | None = None) -> None:
-    """Raise TypeError for an index of a wrong type, IndexError for one that is out of range.
+    """Raise TypeError for an index of a wrong type, and IndexError for one that is out of range.
 
     `negative` explains a negative number that does not count from the end.
     """

@@ -126,7 +126,7 @@ def _run() -> None:
     try:
         app(prog_name="circletool")
     except (ct.CircleToolsError, bounds.Exceeded) as error:
-        warnings.simplefilter("ignore", ct.CallWarning)  # of course, its edit is not saved
+        warnings.simplefilter("ignore", ct.CallWarning)  # the error is why the edit was not saved
         sys.exit(fail(error.error if isinstance(error, bounds.Exceeded) else error))
     except MemoryError:
         print_diagnostic("error", "out of memory: the input needs more memory than this process may use")

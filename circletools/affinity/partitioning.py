@@ -231,7 +231,7 @@ def to_affinity(partitioning: Partitioning) -> Affinity:
 def from_affinity(affinity: Affinity, subgraphs: int) -> Partitioning:
     """Return the partitions stored in a model; subgraphs without an affinity have none.
 
-    An operator without a partition becomes one; an operator without a device gets device -1.
+    An operator in no partition becomes a partition; an operator without a device gets device -1.
     """
     number = {device: at for at, device in enumerate(sorted(affinity.devices))}
     found = [SubgraphPartitioning([], ()) for _ in range(subgraphs)]

@@ -31,7 +31,7 @@ _OFFLINE, _OFFLINE_HEAD = "OfflineMemoryAllocation", 12
 _CALLS = ("IF", "WHILE", "CALL_ONCE")
 _LARGEST = 1 << 40
 _REQUEST, _MOST_REQUESTS, _ALLOCATION, _PLANNED = 16, 12, 32, 40
-"""sizeof ScratchBufferRequest, requests per operator, sizeof AllocationInfo, the planner's per_buffer_size."""
+"""sizeof ScratchBufferRequest, requests per operator, sizeof AllocationInfo, and the planner's per_buffer_size."""
 _AGAIN = {
     **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), (0, 1, -1)),
     "TRANSPOSE_CONV": (1, 2, -1),

@@ -278,7 +278,7 @@ class ModelComparison:
             return numbers
 
         def of_metadata(pairs: Pairs, rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
-            """Compare metadata buffers, in the obsolete list of them, by the names of their entries."""
+            """Compare the obsolete list of metadata buffers by the names of their entries."""
             numbers = buffers(pairs, rows, old, new)
             for model, indices, known in zip((self.before, self.after), (old, new), numbers, strict=True):
                 names = {entry.buffer: entry.name for entry in reversed(model.metadata)}
@@ -290,7 +290,7 @@ class ModelComparison:
             return _type_numbers(self.before.schema, self.after.schema, old, new)
 
         def tensors(pairs: Pairs, rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
-            """Number the tensors of matched subgraphs; the indices in other ones are compared as they are."""
+            """Number the tensors of matched subgraphs; indices in other subgraphs are compared unchanged."""
             assert pairs.owners is not None
             owners = pairs.owners[0][rows], pairs.owners[1][rows]
             graphs = [self.subgraphs.numbers(side, one) for side, one in enumerate(owners)]

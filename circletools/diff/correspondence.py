@@ -134,8 +134,8 @@ def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> K
 def neighbours(model: Model, names: Keys, operators: Keys) -> Keys:
     """Key each tensor by its producer, by its first reader and the slot, and by these and that reader's output.
 
-    `names` and `operators` are keys; 0 is none. A reader of what DEQUANTIZE computes counts as a reader of its input,
-    since exporters put one behind each float16 weight.
+    `names` and `operators` are keys; 0 means none. A reader of a DEQUANTIZE's output counts as a reader of its input,
+    since exporters put a DEQUANTIZE after each float16 weight.
     """
     splits, columns = model.tensor_columns.splits, model.operator_columns
     titles = np.array([*(code.name for code in model.operator_codes), ""])
@@ -146,11 +146,11 @@ def neighbours(model: Model, names: Keys, operators: Keys) -> Keys:
         inside = (values >= 0) & (values < np.diff(splits)[owners])
         return np.where(inside, splits[owners] + np.nan_to_num(values).astype(np.int64), -1)
 
-    found = np.zeros((3, int(splits[-1]) + 1), np.uint64)  # the last column is for what is no tensor
+    found = np.zeros((3, int(splits[-1]) + 1), np.uint64)  # the last column stands for no tensor
     firsts = rows_of(columns.first_outputs, owner)
     for vectors, keys in ((columns.inputs, found[1:]), (columns.outputs, found[:1])):
         rows, slots = np.repeat(np.arange(len(owner)), vectors.count), places_in_rows(vectors.count)
-        at = rows_of(vectors.flat(), owner[rows])[::-1]  # the first reader is the last that is written
+        at = rows_of(vectors.flat(), owner[rows])[::-1]  # the first reader is written last
         for key, ends in zip(keys, (0 * rows, np.append(names, 0)[firsts[rows]]), strict=False):
             key[at] = mixed(operators[rows], slots, ends)[::-1]
     sources = rows_of(columns.inputs.element(0), owner)[unpacks]
@@ -163,7 +163,7 @@ class Matched:
     """The matched elements of lists of both models, such as the tensors of each subgraph.
 
     `lists` holds the numbers of the matched lists, `splits` where the elements of each list of a model start among
-    all of them. For each pair of elements, `rows` is its pair of lists; `before` and `after` are its indices there.
+    all of them. For each pair of elements, `rows` is its pair of lists; `before` and `after` are its indices in them.
     """
 
     lists: tuple[Indices, Indices]
@@ -208,7 +208,7 @@ def matched(
     lists: tuple[Indices, Indices] | None = None,
     splits: tuple[Indices, Indices] | None = None,
 ) -> Matched:
-    """Join the alignments of lists; without `lists` and `splits`, the lists are all there are."""
+    """Join the alignments of lists; without `lists` and `splits`, there are no other lists."""
 
     def joined(columns: list[NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate([np.zeros(0, np.int64), *columns])

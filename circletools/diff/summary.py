@@ -142,7 +142,7 @@ def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, str]:
     for old, new in tensors.tolist():
         kinds = types[0][old], types[1][new]
         held = constant[0][old]
-        if kinds[0] != kinds[1] and held == constant[1][new]:  # otherwise different tensors have the same name
+        if kinds[0] != kinds[1] and held == constant[1][new]:  # otherwise, different tensors have the same name
             floating = any("FLOAT" in kind for kind in kinds)
             role = "weight" if held and floating else "constant" if held else "activation"
             found[old] = f"{role} {kinds[0]} -> {kinds[1]}"

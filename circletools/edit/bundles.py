@@ -30,7 +30,7 @@ _LARGEST_ALIGNMENT, _LARGEST_ZIP = 4096, (1 << 32) - 2
 
 
 def extract_member(name: str, target: str | os.PathLike[str]) -> RewriteResult:
-    """Write the member `BUNDLE!MEMBER` of a bundle to a file. Raises UsageError, InvalidInputError, OutputError."""
+    """Write the member `BUNDLE!MEMBER` of a bundle to a file. Raises UsageError, InvalidInputError or OutputError."""
     source = open_member(name)
     if source is None:
         raise UsageError("this is not a member of a bundle", location=name, hint="write BUNDLE!MEMBER")
@@ -43,8 +43,8 @@ def replace_member(
 ) -> RewriteResult:
     """Replace the member `BUNDLE!MEMBER` with a model, in the bundle itself or in a copy at `target`.
 
-    Raises UsageError if the member does not exist, InvalidInputError if `model` is not a model, EditError if members
-    of the bundle overlap or the bundle would become too large.
+    Raises UsageError if the member does not exist, InvalidInputError if `model` is not a model, and EditError if
+    members of the bundle overlap or the bundle would become too large.
     """
     parts = split_member(name)
     if parts is None:

@@ -123,7 +123,7 @@ class ModelEdit(Attributes):
         return changed
 
     def drop_associated(self) -> None:
-        """Remove the ZIP archive appended to the model, and any other data there."""
+        """Remove the ZIP archive and any other data appended to the model."""
         self._end = tail_start(self.model)
 
     def add_buffer(self, data: bytes) -> int:
@@ -309,7 +309,7 @@ class ModelEdit(Attributes):
         """Set a tensor's data; empty `data` removes it. Tensors and metadata that shared the old data keep it.
 
         An array is written unchanged. Raises UsageError if the tensor does not exist or is computed, or the array has
-        another type or shape, EditError if the tensor's data is in another file.
+        another type or shape, and EditError if the tensor's data is in another file.
         """
         table, before = self._tensor(subgraph, tensor), self._before(subgraph, tensor)
         raw = members.constant_bytes(self._overlay, table, data)
@@ -377,7 +377,7 @@ class ModelEdit(Attributes):
         With `erase`, the result is a minimal file, as `compact` writes it, without the values of removed metadata.
 
         Raises UsageError if the target is the file being read and `in_place` is not set, or if the model is closed;
-        EditError if the target cannot be written; InvalidInputError if the file changed since it was opened.
+        EditError if the target cannot be written; and InvalidInputError if the file has changed since it was opened.
         """
         self._overlay.unsaved = False
         self.check_target(target, in_place=in_place)

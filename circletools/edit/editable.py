@@ -12,7 +12,7 @@ from circletools.model.verify import check_model, is_dangling
 
 
 def check_editable(model: Model) -> None:
-    """Raise ModelFormatError for a broken structure, EditError for an index or a file position out of range.
+    """Raise ModelFormatError for a broken structure, and EditError for an index or a file position out of range.
 
     New entries could make such an index valid, and moving the file could make such a position valid.
     """

@@ -111,7 +111,7 @@ class BufferPool:
         return _names(self._before)
 
     def reserve(self, data: bytes) -> int:
-        """Store `data` for a future reference; return the buffer's index."""
+        """Store `data` for a reference to be added later; return the buffer's index."""
         index = self.add(data)
         self._named[index] = 0
         return index

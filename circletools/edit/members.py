@@ -117,7 +117,7 @@ def change_quantized_dimension(overlay: Overlay, table: NewTable, axis: int) -> 
 def constant_bytes(overlay: Overlay, table: NewTable, data: bytes | NDArray[Any]) -> bytes:
     """Return the bytes of a tensor's new data, as stored in a buffer.
 
-    Raises UsageError if the array has another type or shape, EditError if the tensor's data is in another file.
+    Raises UsageError if the array has another type or shape, and EditError if the tensor's data is in another file.
     """
     if "external_buffer" in table.type.by_name and number(table, "external_buffer"):
         raise EditError("the values are in another file (external_buffer)", hint="change that file")

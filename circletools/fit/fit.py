@@ -51,7 +51,7 @@ _INFERABLE = r"has rank 0|is INT\d\d unquantized computed"  # reasons that a mis
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     """Return, for each target, whether the whole model runs on it, what prevents that, and what to change.
 
-    Raises UsageError if a target has no table, InvalidInputError if a table or baseline cannot be read,
+    Raises UsageError if a target has no table, InvalidInputError if a table or baseline cannot be read, and
     ModelFormatError if the model is broken.
     """
     inputs = request.read() if isinstance(request, FitRequest) else request
@@ -272,7 +272,7 @@ def needed_subgraphs(model: ModelGraph, refused: Sequence[_Refusals], table: Cap
     """Return the subgraphs that run, in ascending order; `refused` holds the refused operators, by subgraph.
 
     Subgraphs called only by supported composites, or only from omitted subgraphs, are omitted, unless the table
-    supports composites of any name: such a device runs their subgraphs.
+    supports composites of any name: a device with such a table runs their subgraphs.
     """
     facts = model.graphs
     has_kernels = all("name" in form.options for form in table.forms(COMPOSITE))

@@ -46,7 +46,7 @@ class FitRequest(Attributes):
     def read(self) -> FitInputs:
         """Read the files of the request, so that several models can use them.
 
-        Raises UsageError if a target has no table, InvalidInputError if a file cannot be read.
+        Raises UsageError if a target has no table, and InvalidInputError if a file cannot be read.
         """
         with naming_files():
             baseline = None if self.baseline is None else read_baseline(self.baseline, "fit", _targets)

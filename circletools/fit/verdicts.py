@@ -247,7 +247,7 @@ class Fit(Tabular):
 
     @property
     def contradictions(self) -> int:
-        """The number of programs that disagree with their table, or refuse a model whose verdict it leaves open."""
+        """The number of programs that disagree with their table, or refuse a model whose verdict is unknown."""
         return sum(
             bool(asked.disagreements) or (asked.verdict, target.verdict) == ("not_resident", "not_known")
             for target in self.targets

@@ -33,7 +33,7 @@ class Difference(NamedTuple):
     """One difference. `path` is the location in the first file, `path_after` the one in the second.
 
     An added object exists only in the second file and a removed one only in the first; both fields then hold its path
-    there. Values are plain (numbers, text, lists, dicts); None means absent.
+    in that file. Values are plain (numbers, text, lists, dicts); None means absent.
     """
 
     kind: Kind

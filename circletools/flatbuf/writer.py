@@ -70,7 +70,7 @@ class Writer:
         self.chunks: list[Chunk] = []  # from the last to the first
         self.size = 0  # of the chunks
         self.alignment = OFFSET.itemsize  # the largest so far
-        self.phase = 0  # the output ends so many bytes before a multiple of this alignment
+        self.phase = 0  # the number of bytes from the end of the output to a multiple of this alignment
         self.tables = defaultdict[str, dict[int, int]](dict)  # type -> position, or negative id -> place
         self.vectors = defaultdict[tuple[str, int], dict[int, int]](dict)  # type or kind, width -> position -> place
         self.known = defaultdict[int, dict[bytes, int]](dict)  # alignment -> vector; negative -> digest -> place
@@ -359,7 +359,7 @@ class Writer:
 
 
 def _raw(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[np.uint8]:
-    """Return the bytes of numbers, those of one in each row."""
+    """Return the bytes of numbers, one number in each row."""
     return np.ascontiguousarray(values, dtype).view(np.uint8).reshape(len(values), dtype.itemsize)
 
 

@@ -39,7 +39,7 @@ Access = dict[Resource, set[str]]
 
 _READING = {"READ_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE", *NAMING}
 _SETTING = {"ASSIGN_VARIABLE", "HASHTABLE_IMPORT", *NAMING}
-_FOUND = {"VARIABLE", *NAMING}  # who uses a resource by these does not get it from a caller
+_FOUND = {"VARIABLE", *NAMING}  # an operator with such a code does not get its resource from a caller
 _UNKNOWN: Resource = "an unknown resource"
 _LOOPS = ("WHILE", "STABLEHLO_WHILE")
 _ENTRY_BYTES = 32  # bytes charged for an entry of a set or a dictionary
@@ -113,7 +113,7 @@ class Resources:
         return found
 
     def _given(self, graph: Graph, operator: int, inside: Access) -> Access:
-        """Leave out what only other callers hand to the called graphs; nothing if a handle has an unknown name."""
+        """Leave out resources that only other callers pass on; leave out none if a handle has an unknown name."""
         values = [value for value in graph.operands.of(operator) if value >= 0]
         held = [self._names.get((graph.index, value), set()) for value in values if graph.is_handle[value]]
         known = {_UNKNOWN}.union(*held)

@@ -82,7 +82,7 @@ def page_document(
     `fitted` holds the verdicts of targets, if requested; `links` gives the addresses of source lines.
 
     Broken indices and tables become findings, and what they refer to is left out. Raises ModelFormatError if the
-    structure is broken, InvalidInputError if a trace belongs to another model.
+    structure is broken, and InvalidInputError if a trace belongs to another model.
     """
     findings, whole = check(model), model_graph(model)
     affinity, affinity_state = _affinity(whole)
@@ -132,7 +132,7 @@ def _graph(
 def origin_columns(
     subgraphs: Sequence[dict[str, Any]], origins: Origins, modules: ModuleTree, links: SourceLinks
 ) -> dict[str, Any]:
-    """Return the sources, sets of sources, and modules; add the number of its set to each operator."""
+    """Return the sources, sets of sources, and modules; add to each operator the number of its set."""
     sets, used = Interned(), Counter[int]()
     for index, operators in enumerate(subgraph["operators"] for subgraph in subgraphs):
         operators["origin"] = [sets(origins.of(index, operator)) for operator in range(len(operators["code"]))]
@@ -176,7 +176,7 @@ def shortened(value: Any) -> Any:
 
 
 def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
-    """Return a model's origins, or else sources named after its operators' outputs, and a state that says which."""
+    """Return a model's origins, or else sources named after its operators' outputs, and a note on which and why."""
     state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
     try:
         found = origins_in(model)

@@ -22,7 +22,7 @@ __all__ = ["Report", "report_html"]
 
 
 class Report(Attributes, bytes):
-    """The bytes of an HTML page, and `notes` that count its errors and warnings; `str` is the page as text."""
+    """The bytes of an HTML page, and `notes` that count its errors and warnings; `str()` gives the page as text."""
 
     notes: tuple[Finding, ...]
 
@@ -62,8 +62,8 @@ def report_html(
     `skip` is the number of executions to leave out at the start of operator-level traces. `on` names targets for the
     model, as in `FitRequest`. Source lines link to `source_url` with `{file}` and `{line}` filled in; files are
     relative to `source_root`, and files outside it have no link. Raises UsageError if `source_url` is not an address,
-    ModelFormatError if the structure of the model is broken, InvalidInputError if a trace cannot be read or belongs
-    to another model.
+    ModelFormatError if the structure of the model is broken, and InvalidInputError if a trace cannot be read or
+    belongs to another model.
 
         with ct.open("out.circle") as model:
             ct.report_html(model, ["trace.chrome.json"]).save("report.html")

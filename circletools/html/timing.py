@@ -44,7 +44,7 @@ class ReadTrace:
 def read_times(source: str, skip: int = 0) -> ReadTrace:
     """Read a trace of either kind without its first `skip` executions of operators; `-` means standard input.
 
-    Raises InvalidInputError if the trace cannot be read or is of neither kind, UsageError for too few executions.
+    Raises InvalidInputError if the trace cannot be read or is of neither kind, and UsageError for too few executions.
     """
     content = bytes(open_source(source).octets) if source == "-" else source
     name = "<standard input>" if source == "-" else source

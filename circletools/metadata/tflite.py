@@ -143,7 +143,7 @@ TFLITE_METADATA = "TFLITE_METADATA"
 
 
 def decoded(data: bytes) -> dict[str, Any]:
-    """Decode an entry. Raises ModelFormatError if the entry is broken, EditError if its schema is newer."""
+    """Decode an entry. Raises ModelFormatError if the entry is broken, and EditError if its schema is newer."""
     schema, wire = load_schema("tflite_metadata"), Wire(memoryview(data))
     try:
         walk(wire, schema)

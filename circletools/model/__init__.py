@@ -1,1 +1,1 @@
-"""One read-only interface for both formats: models, subgraphs, operators, tensors, buffers, signatures."""
+"""One read-only interface for both formats: models, subgraphs, operators, tensors, buffers and signatures."""

@@ -89,7 +89,7 @@ for _name in ("fill", "sort", "put"):
 def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -> NDArray[Any]:
     """Return a tensor's values as a read-only array; `data` contains its bytes, `tables` only its table.
 
-    Raises UsageError if NumPy cannot represent the type, ModelFormatError if data, shape and sparsity disagree.
+    Raises UsageError if NumPy cannot represent the type, and ModelFormatError if data, shape and sparsity disagree.
     """
     place = f"subgraphs[{tensor.subgraph}].tensors[{tensor.index}]"
     compressed = "compression_type" in tables.type.by_name and tables.scalars("compression_type").any()

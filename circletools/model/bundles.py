@@ -80,7 +80,7 @@ def split_member(name: str) -> tuple[str, str] | None:
 def open_member(name: str) -> Source | None:
     """Map a member of a bundle; return None if the name is that of a plain file.
 
-    Raises UsageError if the member does not exist, InvalidInputError if it cannot be read.
+    Raises UsageError if the member does not exist, and InvalidInputError if it cannot be read.
     """
     parts = split_member(name)
     if parts is None:
@@ -93,7 +93,7 @@ def open_member(name: str) -> Source | None:
 
 
 def find_member(members: list[Member], bundle: str, words: str) -> Member:
-    """Return the member with this name, or the section with this number. Raises UsageError, InvalidInputError."""
+    """Return the member with this name, or the section with this number. Raises UsageError or InvalidInputError."""
     if not members:
         raise InvalidInputError("it is not a bundle: neither .task nor .litertlm", location=bundle)
     same = [member for member in members if member.name == words]

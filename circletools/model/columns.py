@@ -252,7 +252,7 @@ class ModelColumns(Attributes):
     @cached_property
     def _code_names(self) -> list[str]:
         """The code name of each operator of all subgraphs; empty if the code does not exist."""
-        names = [*(str(code.name) for code in self.operator_codes), ""]  # plain ones compare faster
+        names = [*(str(code.name) for code in self.operator_codes), ""]  # plain strings compare faster
         indices = self.operator_columns.code_indices
         return [names[index] for index in np.minimum(indices, len(names) - 1).tolist()]
 

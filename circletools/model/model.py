@@ -84,7 +84,7 @@ class Model(ModelColumns):
     """
 
     def __init__(self, source: Source) -> None:
-        """Check the header. Raises ModelFormatError if this is neither format."""
+        """Check the header. Raises ModelFormatError if the file is in neither format."""
         self.source = source
         self.editing: Callable[[], Any] = lambda: None  # returns the last edit, if it still exists
         wire = Wire(source.octets)

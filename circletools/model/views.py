@@ -175,8 +175,8 @@ class Tensor(_Placed):
         """Return the tensor's values in the file as a read-only array, without a copy if the type allows it.
 
         INT2, INT4 and UINT4 become bytes, BFLOAT16 and FLOAT8 become float32, STRING becomes objects of bytes, and
-        sparse tensors become dense. Quantized numbers are not dequantized. Raises UsageError if there are no
-        values (most tensors are computed) or NumPy lacks the type, ModelFormatError if data and shape disagree.
+        sparse tensors become dense. Quantized numbers are not dequantized. Raises UsageError if there are no values
+        (most tensors are computed) or NumPy lacks the type, and ModelFormatError if data and shape disagree.
         """
         return self._context.array_of(self.index)
 

@@ -40,7 +40,7 @@ class CompareRequest(Attributes):
     timeout_s: float = 600.0
 
     def check(self, models: int) -> None:
-        """Raise UsageError if the request lacks programs to compare, or runs."""
+        """Raise UsageError if the request has no programs to compare, or no runs."""
         if len(self.on) < 3 - models:
             raise UsageError("nothing to compare", hint="name two programs in `on=`, the reference first")
         if self.runs < 1:

@@ -110,8 +110,8 @@ def describe(model: Model, selection: Selection | None = None) -> OriginTable:
 def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> list[OperatorRow]:
     """Return the rows of the selected operators.
 
-    Raises UsageError for a subgraph that does not exist, ModelFormatError if the names, repeated for all operators,
-    are far larger than the file.
+    Raises UsageError for a subgraph that does not exist, and ModelFormatError if the names, repeated for all
+    operators, are far larger than the file.
     """
     count = len(model)
     if selection.subgraph is not None and selection.subgraph >= count:

@@ -40,8 +40,8 @@ def embed(
     """Write origins as metadata entries; without `origins`, derive them from the model's names, as `names` selects.
 
     A note states which names were used. The `stamp` makes it possible to detect later that the operators have
-    changed. File names are relative to the working directory, or begin with their package, unless `absolute_paths`
-    is set. Raises EditError if the model has tables and `replace` is not set, or if it lacks the selected names;
+    changed. File names are relative to the working directory, or begin with their package, unless `absolute_paths` is
+    set. Raises EditError if the model has tables and `replace` is not set, or if it lacks the selected names; and
     UsageError if `origins` refers to an operator, subgraph or source that does not exist.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:

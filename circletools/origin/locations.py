@@ -22,7 +22,7 @@ from circletools.model.options import named_fields
 from circletools.origin.source import NOTHING, AnySource, Source, SourceDetails, line_of, relative_file
 
 _LOCATION = 1  # the union code of a Location among the attributes; the other is a dictionary item
-_MOST_FRAMES = 1000  # Python's own limit for calls
+_MOST_FRAMES = 1000  # Python's default recursion limit
 _STEP_BYTES = 64  # charged to the budget for each location of each operator, and for each frame
 
 
@@ -117,7 +117,7 @@ class _Locations:
         return member, named_fields(self.metadata.table(member, self.targets[index]), self.schema)[0]
 
     def _parts(self, fused: Location, step: _Step) -> list[_Step]:
-        """Return the parts of a fused location, the first one last; a leading operator type applies to all."""
+        """Return the parts of a fused location in reverse order; a leading operator type applies to all of them."""
         indices = fused["location_indexes"]
         member, first = self.at(indices[0]) if indices else (None, None)
         name = first["name"] if first is not None and member == "NameLoc" else ""

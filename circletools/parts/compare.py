@@ -59,7 +59,7 @@ class SplitFiles:
 def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
     """Find the files of a split; the default `source` is the model with the recorded name in or beside the directory.
 
-    Raises InvalidInputError if there is no split, UsageError if the source is not found.
+    Raises InvalidInputError if there is no split, and UsageError if the source is not found.
     """
     found = find_connections(directory)
     if found is None:
@@ -71,7 +71,7 @@ def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
     except OSError as error:
         raise InvalidInputError(f"cannot read it: {error.strerror}", location=str(found)) from error
     for piece in (connections.source, *connections.parts):
-        is_long = len(piece.file.encode(errors="surrogatepass")) > 255  # which no file system accepts
+        is_long = len(piece.file.encode(errors="surrogatepass")) > 255  # longer than any file system accepts
         if is_long or "/" in piece.file or "\0" in piece.file or piece.file in ("", ".", ".."):
             raise InvalidInputError(
                 f"{shortened(piece.file)!r} is not the name of a file in this directory", location=str(found)

@@ -27,7 +27,7 @@ from circletools.parts.whole import Whole, read_whole
 from circletools.storage.files import Part, Progress, write
 from circletools.wording import Attributes, counted, ranges, suggestion
 
-# --- pruning: writes a minimal file without unused tensors, buffers, operator codes and subgraphs -------------
+# --- pruning: write a minimal file without unused tensors, buffers, operator codes and subgraphs --------------
 # Subgraph 0, the subgraphs of signatures, and those that they call count as used. So do their operators (or only
 # those that outputs need) and everything that these refer to. The remaining items get new indices in their old order.
 
@@ -43,7 +43,7 @@ def prune(
     """Write the model to `target` as a minimal file without unused items; return a list of the removed items.
 
     With `outputs`, operators that no output needs are removed too, unless they have side effects. Raises the errors
-    of `compact`, ModelFormatError for operators in a cycle, TableFormatError for broken origins.
+    of `compact`, ModelFormatError for operators in a cycle, and TableFormatError for broken origins.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.surgery.prune(model, "out.tflite").changes
@@ -142,7 +142,7 @@ def extract(
     """Write a part of a model to `target` as a separate model; return its contents, and notes on omissions.
 
     Constants, called subgraphs, origins and affinity are included, and the part gets a signature. Raises UsageError
-    for a tensor, operator or signature that does not exist, EditError if there is no such part, or if it would
+    for a tensor, operator or signature that does not exist, and EditError if there is no such part, or if it would
     contain only some of the operators that share state.
 
     >>> with ct.open("in.tflite") as model:

@@ -94,7 +94,7 @@ def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
 def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
     """Return the plan for splitting a graph by an affinity that covers it completely.
 
-    Raises EditError if operators that share state are on several devices, ModelFormatError for a cycle.
+    Raises EditError if operators that share state are on several devices, and ModelFormatError for a cycle.
     """
     ids = affinity.subgraphs[graph.index]
     partition = ids.partitions.astype(np.int64)
@@ -159,7 +159,7 @@ def _ends(
             given[maker[tensor]].add(tensor)
     for tensor in fed - first_reader.keys():
         taken[0].add(tensor)  # unused, but still an input of the model
-    for tensor in outputs:  # if it has no producer, the first part that reads it returns it, or else the last part
+    for tensor in outputs:  # one without a producer is returned by its first reader or the last part
         number = maker.get(tensor, first_reader.get(tensor, 0 if tensor in fed else last))
         given[number].add(tensor)
     for tensor, number in maker.items():

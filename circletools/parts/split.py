@@ -44,7 +44,7 @@ _FEWER = "each part has a copy of the constants that it reads; make fewer partit
 
 @dataclass(frozen=True, slots=True)
 class Split(Attributes):
-    """The result of a split: plan, connections, `sizes` of the parts in bytes, `notes` on what no part contains."""
+    """The result of a split: plan, connections, `sizes` of parts in bytes, and `notes` on what no part contains."""
 
     plan: SplitPlan
     connections: Connections
@@ -65,7 +65,7 @@ def split(
     With `force`, a directory written by an earlier split is replaced. With a `runner`, a program that runs each part
     on its device is written too. Raises EditError if the model cannot be split (see `plan_split`), or the runner
     cannot read it; UsageError if the directory is not empty (with `force`, if it contains files that no split wrote),
-    OutputError if it cannot be written.
+    and OutputError if it cannot be written.
 
     >>> with ct.open("annotated.circle") as model:
     ...     done = ct.split(model, "parts")

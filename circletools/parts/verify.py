@@ -62,7 +62,7 @@ def verify_split(
     that was split; by default, the file with the recorded name in or next to `directory`. The default `runtime` is
     litert for .tflite and onert for .circle; `none` compares only files. A run may take at most `timeout_s` seconds.
 
-    Raises InvalidInputError if there is no split or one of its files is broken, UsageError if the source is not
+    Raises InvalidInputError if there is no split or one of its files is broken, and UsageError if the source is not
     found, the subgraph does not exist or the runtime does not start.
     """
     files = open_split(Path(directory), None if source is None else Path(source))

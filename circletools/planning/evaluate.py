@@ -82,7 +82,7 @@ _EXACT = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The costs of a subgraph's partitions: times if they are known, memory if it was requested.
+    """The costs of a subgraph's partitions: times if they are known, and memory if it was requested.
 
     `memory` has an item per device. `least_us` is a lower bound on the time of any choice of devices, if known.
     """

@@ -122,7 +122,7 @@ def measure(
 
     `source` is the model that was split; by default, the file with the recorded name in the directory or next to it.
 
-    Raises InvalidInputError if there is no split of subgraph 0, or it belongs to another model; UsageError if the
+    Raises InvalidInputError if there is no split of subgraph 0, or it belongs to another model; and UsageError if the
     source is not found, no program is known for a device, or a program does not start.
     """
     files = open_split(Path(directory), None if source is None else Path(source))

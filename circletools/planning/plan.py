@@ -118,9 +118,9 @@ def _groups(
 class Plan(Tabular):
     """The device of every operator, the resulting partitions, and their evaluation, all by subgraph.
 
-    `code_names` are the operator codes. `caps` maps device numbers to their memory in bytes. `steps` holds the
-    steps by which partitions grew, each with its subgraph, or None unless requested. `notes` are remarks on the plan:
-    operators on devices that refuse them, gaps in traces, defaults in use.
+    `code_names` are the operator codes. `caps` maps device numbers to their memory in bytes. `steps` holds the steps
+    by which partitions grew, each with its subgraph, or None unless requested. `notes` are remarks on the plan:
+    operators on devices that refuse them, gaps in traces, and defaults in use.
     """
 
     model_format: Literal["circle", "tflite"]

@@ -194,7 +194,7 @@ def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace, origins:
         message = "the model has no origins, so every operator is its own source (embed-origins adds them)"
         yield Finding("NO_ORIGINS", "info", model.name, message)
     size, logged = model.source.wire.size, trace.whole.model_bytes
-    if logged and abs(size - logged) > logged / 100_000:  # it has six digits
+    if logged and abs(size - logged) > logged / 100_000:  # the logged size has six digits
         message = f"the model has {size:,} bytes, but the one in the log had about {logged:,}: was another model run?"
         yield Finding("OTHER_SIZE", "warning", model.name, message)
     share = 100 * sum(row.total_ns for row in found.ambiguous) / max(found.total_ns, 1)

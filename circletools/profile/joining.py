@@ -200,7 +200,7 @@ class Join:
         return places
 
     def _checked(self, run: OperatorRun, own: bool) -> Kind:
-        """Return the kind of a run; in the model's `own` trace, one that fits no operator is not attributed."""
+        """Return the kind of a run; in the model's `own` trace, a run that fits no operator is unattributed."""
         try:
             return self._kind(run)
         except InvalidInputError:

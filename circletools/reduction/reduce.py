@@ -38,7 +38,7 @@ Symptom = frozenset[str]
 """How a model fails, without details specific to the model; empty if it does not fail."""
 Ask = Callable[[Path], Symptom]
 
-_COMPILERS = ("vela",)  # do not run models
+_COMPILERS = ("vela",)  # programs that do not run models
 _VARIES = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
 
 
@@ -133,7 +133,7 @@ def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest)
     """Write to `target` the smallest part of a model that still fails; return a description of the part.
 
     Raises EditError if the model does not fail every time; UsageError for an invalid request or a program that is not
-    installed; InvalidInputError for an unreadable log; ModelFormatError for a broken model.
+    installed; InvalidInputError for an unreadable log; and ModelFormatError for a broken model.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.reduce(model, "small.tflite", ct.ReduceRequest(while_refused="litert-gpu"))
@@ -185,7 +185,7 @@ class _Trials:
         self.symptom = answers[0] | answers[1]  # some programs print a warning only once
 
     def fails(self, data: bytes, *, again: bool = False) -> bool:
-        """Return whether a file fails, and for no other reasons than the whole model."""
+        """Return whether a file fails, and only for reasons for which the whole model fails."""
         key = blake2b(data, digest_size=16).hexdigest()
         if again or key not in self._known:
             found = self._answer(data, key)
@@ -220,7 +220,7 @@ def _smallest(candidates: Candidates, trials: _Trials) -> Choice:
         try:
             excerpt = candidates.excerpt(choice)
             return excerpt is not None and trials.fails(candidates.file(excerpt))
-        except CircleToolsError:  # no such part, for example in a broken model
+        except CircleToolsError:  # there is no such part, or the model is broken
             return False
 
     model = candidates.whole.graph

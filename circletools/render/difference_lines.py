@@ -50,7 +50,7 @@ def summary_lines(found: Summary) -> Iterator[str]:
 
 
 def size_change(before: int, after: int) -> str:
-    """Return the change in a file's size, as a percentage if that is at least 5; "" if the size is unchanged."""
+    """Return the change in a file's size, as a percentage if it is at least 5 %; "" if the size is unchanged."""
     if before == after:
         return ""
     size, word = abs(after - before), "smaller" if after < before else "larger"

@@ -17,9 +17,9 @@ from circletools.wording import counted, milliseconds
 _ADDED = (" peak", " more than at the start")
 _FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs", "warm_up_ns")
 _OF_SESSION = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes")
-_WIDTH = 78  # of a figure's text, so that a line has less than 100 characters
+_WIDTH = 78  # the width of a figure's text, so that a line has fewer than 100 characters
 _FINER = 3  # a mean resolves differences smaller than a step of the clock
-_NEAR = 0.1  # of the longer time: times closer than this change order between recordings of a model
+_NEAR = 0.1  # times that differ by less than this share may change order between recordings of a model
 
 
 def whole_json(attribution: Attribution) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class SarifText:
         return f"{before}\n], {json.dumps(self.rest())[1:]}]}}\n"
 
     def merge(self, run: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Merge the run of a model, and return its results."""
+        """Add the run of a model to the merged run; return its results."""
         self._rules |= {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
         self._artifacts |= {artifact["location"]["uri"]: artifact for artifact in run["artifacts"]}
         self._notifications += run["invocations"][0].get("toolExecutionNotifications", ())
@@ -114,7 +114,7 @@ def sarif_run(
 
 
 def _numbered(results: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Number the results of a rule that have the same fingerprint, since GitHub takes equal ones for one."""
+    """Number the results of a rule that have the same fingerprint, since GitHub would treat them as one."""
     seen: Counter[tuple[str, str]] = Counter()
     for result in results:
         ((name, value),) = result["partialFingerprints"].items()

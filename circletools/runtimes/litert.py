@@ -148,7 +148,7 @@ _NO_DELETER = CFUNCTYPE(None, c_void_p)(lambda _: None)
 
 
 class _TensorType(Structure):
-    """`LiteRtRankedTensorType`: element type, rank with a flag for strides, dimensions; with padding."""
+    """`LiteRtRankedTensorType`: element type, rank, a flag for strides, dimensions, and strides."""
 
     _fields_ = (
         ("element_type", c_int),

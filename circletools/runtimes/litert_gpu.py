@@ -95,7 +95,7 @@ class Running:
 def _compile(path: str, accelerators: int) -> list[Plan]:
     """Compile a model; return the plan of each subgraph.
 
-    Raises RefusedError if accelerators other than the CPU do not run all operators, NoDeviceError without a GPU.
+    Raises RefusedError if accelerators other than the CPU do not run all operators, and NoDeviceError without a GPU.
     """
     library, environment, spy = _environment()
     model, options, compiled = (c_void_p() for _ in range(3))

@@ -154,7 +154,7 @@ _OPEN_OUTPUT_BYTES = 1 << 24
 _LEAST_OUTPUT_BYTES = 1 << 16
 # Bytes that a runtime does not write must not look like a plausible zero.
 _UNWRITTEN = b"\xa5"
-_FEWEST_BYTES = 4  # so many such bytes are unlikely to be values
+_FEWEST_BYTES = 4  # four such bytes are unlikely to be a value
 _OPERATION = re.compile(r"Unsupported operation: (\w+)|NYI for operation '(\w+)'")
 
 

@@ -101,7 +101,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The times of chains in microseconds: an array for each chain, by turn and step, with copies of its ends.
+    """The times of chains in microseconds: an array for each chain, by turn and step, with copies.
 
     `failed` holds the chain and step that did not run, or None if this is unknown because the process ended.
     """
@@ -113,7 +113,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The device of an operator, which the program may identify only partly.
+    """The device of an operator; the program may identify the operator only partly.
 
     `device` is empty if the program refuses the operator; `words` are its reasons. `code` and `tensor` (an output)
     are the program's own names. `subgraph` counts the subgraphs in the order in which the program reports them.

@@ -66,7 +66,7 @@ def _compile(request: Request) -> str:
         os.dup2(2, 1)
         try:
             status = vela.main([str(Path(request.model)), *options])
-        except BaseException as error:  # of any kind: the compiler raises its own errors, asserts and exits
+        except BaseException as error:  # any exception: the compiler raises its own errors, asserts and exits
             raise _refused(printed(since), error) from error
         finally:
             sys.stdout.flush()

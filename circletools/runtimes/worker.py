@@ -171,7 +171,7 @@ class Worker:
                 return answer
             self._stop(0.0)
             return Verdict("timeout", f"no answer in {self._seconds:g} s")
-        except (EOFError, OSError):  # it ended before or during the answer
+        except (EOFError, OSError):  # the child ended before or during its answer
             return self._ended(self._stop())
         except BaseException:  # interrupted: a late answer must not be taken as the answer to a later request
             self._stop()

@@ -36,7 +36,7 @@ _ALONG: dict[str, Callable[[Call, int], Collection[int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The batch before and after; whether constants may be changed to fit; whether the batch becomes dynamic."""
+    """The batch before and after, whether constants may be changed to fit, and whether the batch becomes dynamic."""
 
     before: int
     after: int

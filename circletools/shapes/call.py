@@ -57,7 +57,7 @@ class Call:
         return len(self.shapes)
 
     def shape(self, slot: int = 0, rank: int | None = None) -> Shape:
-        """Return the shape of an input. Raises UnknownError, RefusedError."""
+        """Return the shape of an input. Raises UnknownError or RefusedError."""
         if slot >= len(self.shapes):
             raise RefusedError(f"it has no input {slot}")
         found = self.shapes[slot]
@@ -72,14 +72,14 @@ class Call:
         return [self.shape(slot) for slot in range(len(self))]
 
     def one_shape(self, start: int = 0) -> Shape:
-        """Return the shape that all inputs from this slot on have in common. Raises UnknownError, RefusedError."""
+        """Return the shape that all inputs from this slot on have in common. Raises UnknownError or RefusedError."""
         first, *others = self.all_shapes()[start:]
         for slot, shape in enumerate(others, start + 1):
             refuse_unless(shape == first, f"{shown(shape)} does not match {shown(first)}", slot)
         return first
 
     def numbers(self, slot: int, rank: int | None = None) -> list[int]:
-        """Return the values of an input as a flat list. Raises UnknownError, RefusedError."""
+        """Return the values of an input as a flat list. Raises UnknownError or RefusedError."""
         self.shape(slot, rank)
         value = self.values[slot]
         if value is None:
@@ -87,7 +87,7 @@ class Call:
         return [int(number) for number in value.reshape(-1).tolist()]
 
     def number(self, slot: int) -> int:
-        """Return the only value of an input. Raises UnknownError, RefusedError."""
+        """Return the only value of an input. Raises UnknownError or RefusedError."""
         found = self.numbers(slot)
         if len(found) != 1:
             raise RefusedError(f"input {slot} has {len(found)} values, not one", slot)
@@ -105,7 +105,7 @@ class Call:
 
 
 Rule = Callable[[Call], Sequence[Shape]]
-"""Returns the shapes of the outputs. Raises RefusedError, UnknownError."""
+"""Returns the shapes of the outputs. Raises RefusedError or UnknownError."""
 
 
 def refuse_unless(holds: bool, reason: str, slot: int | None = None) -> None:

@@ -20,7 +20,7 @@ from circletools.shapes.layout import slices
 from circletools.shapes.table import RULES
 
 MOST_VALUES = 256
-"""The maximum number of dimensions in a shape."""
+"""The maximum number of known values of a tensor; shapes have fewer."""
 
 _REDUCE: dict[str, Callable[..., Value]] = {
     "REDUCE_PROD": np.prod,

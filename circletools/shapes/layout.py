@@ -1,4 +1,4 @@
-"""Shapes of operators that move, reduce, count or fill in elements: reshape, slice, concatenate, gather, pad, sum."""
+"""Shapes of operators that move, reduce, count or fill elements: reshape, slice, concatenate, gather, pad and sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes of operators with windows and weights: convolution, pooling, matrix products, recurrent cells."""
+"""The shapes of operators with windows and weights: convolution, pooling, matrix products and recurrent cells."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ _PLACEHOLDER = 127
 _STEPS = re.compile(r"(stride|dilation)_[dhw](_factor)?")
 _LONGEST_STEP = 1 << 16
 _LONGEST = 100
-_UNCOUNTED = ("STRIDED_SLICE", "BATCH_MATMUL")  # LiteRT's XNNPACK delegate ignores what is too much
+_UNCOUNTED = ("STRIDED_SLICE", "BATCH_MATMUL")  # LiteRT's XNNPACK delegate ignores surplus inputs
 _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
 }  # fmt: skip
-"""The letters for types in the table. Any other type is refused if each letter that no tensor has would be."""
+"""The letters for types in the table. Any other type is refused if no letter in its place would be accepted."""
 
 
 @cache
@@ -186,7 +186,7 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
 
 
 def _options(model: Model, whole: Whole) -> Iterator[Finding]:
-    """Find option values that no runtime supports: enums, strides and dilations, unless the options are another's."""
+    """Find enums, strides and dilations that no runtime supports, unless the options are of another operator code."""
     codes, tables = [code.name.replace("_", "") for code in model.operator_codes], whole.operators.tables
     for rows, chosen in chain.from_iterable(tables.members(field, model.schema) for field in OPTION_FIELDS):
         name = chosen.type.name

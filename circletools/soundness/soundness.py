@@ -143,7 +143,7 @@ def name_findings(model: Model) -> Iterator[Finding]:
 
 
 def unused_findings(model: Model) -> Iterator[Finding]:
-    """Yield unused tensors, operator codes and buffers."""
+    """Yield findings about unused tensors, operator codes and buffers."""
     columns = model.tensor_columns
     used = {
         "tensor": np.zeros(len(columns.tables), np.bool_),

@@ -1,4 +1,4 @@
-"""All subgraphs of a model as one graph, with facts for findings: paths, first producers, presence of data."""
+"""All subgraphs of a model as one graph, with facts for findings: paths, first producers, and presence of data."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def write_directory(
 
     An existing directory is replaced, once the new files are on the disk, if it is empty or `may_replace` allows it.
     `check()` is called last, and can prevent the renaming by raising an exception. Raises OutputError if the
-    directory cannot be written, UsageError if it exists, even if it was created during the writing.
+    directory cannot be written, and UsageError if it exists, even if it was created during the writing.
     """
     check_directory(target, may_replace)
     target = Path(os.path.realpath(target))

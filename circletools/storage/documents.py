@@ -26,7 +26,7 @@ from circletools.wording import SCHEMA_VERSION
 _DEEPEST = 100
 _TOO_DEEP = f"arrays and objects are nested more than {_DEEPEST} deep"
 EXCESSIVE = "it has far more arrays and objects than its size justifies"
-_MOST, _CHARACTERS = 500_000, 40  # arrays and objects, and characters for each further one; each takes 300 bytes
+_MOST, _CHARACTERS = 500_000, 40  # arrays and objects; characters that justify one more, which takes 300 bytes
 
 
 class Object(dict[str, Any]):

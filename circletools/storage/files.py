@@ -64,7 +64,7 @@ class Source:
         """Raise InvalidInputError if the file was written to since it was opened.
 
         Changes are detected by size and modification time. If `target` is the file itself, which will be replaced,
-        another file that has taken its name also counts, since that file would be lost.
+        another file that has taken its name also counts as a change, since that file would be lost.
         """
         if self.file is None or self.file.closed or self.status is None:
             return
@@ -81,7 +81,7 @@ class Source:
 def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Source:
     """Map a file or wrap bytes; streams and `-` are read to the end.
 
-    Raises InvalidInputError if the file cannot be read, UsageError for other types.
+    Raises InvalidInputError if the file cannot be read, and UsageError for other types.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         return Source(_flat(source), "<bytes>")

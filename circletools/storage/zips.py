@@ -13,7 +13,7 @@ from circletools.errors import EditError
 
 END, END_FIELDS = b"PK\5\6", Struct("<4s4H2LH")
 ZIP64, MOST = 0xFFFFFFFF, 0xFFFF
-_LOCATOR = b"PK\6\7"  # minizip looks for it in front of the end record, and takes it first
+_LOCATOR = b"PK\6\7"  # minizip looks for it in front of the end record, and prefers it
 _ENTRY, _ENTRY_BYTES, _COMMENT_BYTES = b"PK\1\2", 46, 65535
 _LENGTHS = Struct("<3H")
 """The lengths of the name, extra field and comment that follow a directory record."""

@@ -39,7 +39,7 @@ class SignatureRequest(Attributes):
 def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
     """Remove and add signatures in an edit.
 
-    Raises UsageError if a signature or tensor does not exist, EditError if the key is taken or a tensor is not an
+    Raises UsageError if a signature or tensor does not exist, and EditError if the key is taken or a tensor is not an
     input or output of the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
@@ -111,7 +111,7 @@ def reorder(
     """Reorder the inputs and outputs of a subgraph; `inputs` and `outputs` list the old positions in the new order.
 
     Signatures do not depend on the order and do not change. Raises UsageError unless every position occurs exactly
-    once, EditError if operators call the subgraph.
+    once, and EditError if operators call the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.reorder(edit, outputs=(1, 0))
@@ -142,7 +142,7 @@ def expose(
 
     `tensors` are names, or `index:12`; `every` holds operator codes (globs) and adds all outputs of such operators.
     The subgraph's signatures get the new outputs too. Raises UsageError if a tensor or operator code does not exist,
-    EditError if a tensor cannot be an output or operators call the subgraph.
+    and EditError if a tensor cannot be an output or operators call the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.expose(edit, every=("CONV_2D",))

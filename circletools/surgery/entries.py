@@ -55,7 +55,7 @@ def list_entries(model: Model) -> Entries:
 
 
 class Octets(bytes):
-    """Bytes of a file. `==` warns about a string, and about bytes that lack only zero bytes at the end."""
+    """Bytes of a file. Comparison with a string, or with bytes that lack only final zero bytes, causes a warning."""
 
     def __eq__(self, other: object) -> bool:
         same, own = bytes.__eq__(self, other), self.rstrip(b"\0")
@@ -110,7 +110,7 @@ def remove_entries(
 def rename_entries(edit: ModelEdit, names: Mapping[str, str] | Iterable[Pair]) -> RewriteResult:
     """Rename metadata entries, given a mapping of names or strings `OLD=NEW`, in one step, so names can be swapped.
 
-    Raises UsageError if the model has no entry with an old name, EditError if it already has one with a new name.
+    Raises UsageError if the model has no entry with an old name, and EditError if it already has one with a new name.
     """
     pairs = names.items() if isinstance(names, Mapping) else names
     return RewriteResult(tuple(rename_metadata(edit, pairs)))
@@ -119,7 +119,7 @@ def rename_entries(edit: ModelEdit, names: Mapping[str, str] | Iterable[Pair]) -
 def document(model: Model) -> dict[str, Any]:
     """Return the whole TFLITE_METADATA as JSON, with the field names of flatc and tflite-support.
 
-    Raises UsageError if the model has none, ModelFormatError if the entry is broken.
+    Raises UsageError if the model has none, and ModelFormatError if the entry is broken.
     """
     return decoded(get_entry(model, TFLITE_METADATA))
 
@@ -131,7 +131,7 @@ def set_document(
 
     `min_parser_version` is computed. If `document` is bytes, it is parsed as JSON. Raises UsageError, with the
     location, for fields that the schema does not define, for numbers of inputs or outputs that differ from the
-    model's, and for missing files; InvalidInputError for broken JSON.
+    model's, and for missing files; and InvalidInputError for broken JSON.
     """
     wanted = read_json(document, "") if isinstance(document, bytes) else document
     root, named = from_document(wanted)
@@ -167,7 +167,7 @@ class Description(Attributes):
 def describe(edit: ModelEdit, description: Description) -> RewriteResult:
     """Describe a model, its inputs and outputs, for tflite-support and MediaPipe; other metadata does not change.
 
-    Raises UsageError if an input or output does not exist, ModelFormatError if the entry is broken.
+    Raises UsageError if an input or output does not exist, and ModelFormatError if the entry is broken.
     """
     found = _Described(edit)
     for field in ("name", "description", "version", "author", "license"):

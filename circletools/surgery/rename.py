@@ -57,7 +57,7 @@ class RenameRequest(Attributes):
 def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
     """Apply the renames of a request to an edit.
 
-    Raises UsageError if an old name does not exist, EditError if a new one already exists.
+    Raises UsageError if an old name does not exist, and EditError if a new one already exists.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     request = ct.surgery.RenameRequest(inputs=("0=image",), signatures=("serving_default=detect",))
@@ -271,7 +271,7 @@ def rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
 def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[tuple[int, str, str]]:
     """Return the index, the old name and the new name of each renamed object.
 
-    Raises UsageError if an old name does not exist, EditError if a new one already exists.
+    Raises UsageError if an old name does not exist, and EditError if a new one already exists.
     """
     new: dict[str, str] = {}
     for old, name in (split_pair(pair, names) for pair in pairs):

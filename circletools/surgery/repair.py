@@ -28,8 +28,8 @@ def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = 
     """Apply the remedies of findings that make programs refuse the model, or of findings with the codes in `only`.
 
     `with_` names programs (docs/runtimes.md): a program that accepts the model as it was opened must accept the
-    result and return the same outputs. Raises UsageError if a code does not have exactly one remedy, EditError if a
-    program no longer accepts the model.
+    result and return the same outputs. Raises UsageError if a code does not have exactly one remedy, and EditError if
+    a program no longer accepts the model.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.repair(edit)

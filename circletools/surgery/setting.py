@@ -74,7 +74,7 @@ def wanted_shapes(
 
     In the old shapes, a dynamic size that the request repeats, and thus fixes, is changed so that it counts as new.
 
-    Raises UsageError for an input that does not exist, EditError for inputs without a common batch.
+    Raises UsageError for a missing input, and EditError for inputs without a common batch.
     """
     opens = [model.subgraphs[graph.index].tensors[tensor].open_shape for tensor in graph.inputs.tolist()]
     if request.batch is not None or request.dynamic_batch:
@@ -136,7 +136,7 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
     """Set the shapes of a model's inputs, and the shapes of all other tensors that LiteRT computes from them.
 
     With `batch` and `dynamic_batch`, every output must grow with the batch. Raises UsageError for an input that does
-    not exist, EditError for an operator that refuses the shapes, with its source and the constant that prevents them.
+    not exist, and EditError for an operator that refuses the shapes, with its source and the constant to blame.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.set_shape(edit, ct.surgery.ShapeRequest(batch=4, mend=True))

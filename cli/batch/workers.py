@@ -166,7 +166,7 @@ def without_interrupts() -> Iterator[None]:
 
 def _serve(pipe: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by an exception, to remove a half-written file
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that a half-written file is removed
     gc.disable()  # as `main` does
     keep_freed()
     bounds.enable()

@@ -31,8 +31,8 @@ _TICK, _PAUSE = 0.025, 1.0
 _LIBRARIES = 64 << 20  # mapped bytes beyond these are data in other files
 _MOST_FILES = 10_000
 _UNPACKED = 10  # the usual ratio of a trace's size to its compressed size
-_TEMPORARY = ".circletool-"  # in the names of unfinished outputs
-_LOST = {"__set_name__", "__del__", "cb"}  # where Python replaces or ignores exceptions; the last is of importlib
+_TEMPORARY = ".circletool-"  # part of the names of unfinished outputs
+_LOST = {"__set_name__", "__del__", "cb"}  # where Python replaces or ignores exceptions; the last is in importlib
 _STATM = Path("/proc/self/statm")
 
 _enabled = False

@@ -92,7 +92,7 @@ def assign(chooser: Chooser, given: Constraints) -> Assignment:
     """Assign a device to every operator of a model.
 
     Raises UsageError if a rule matches nothing, a device is unknown, or rules of equal rank contradict each other;
-    EditError if an operator is left without a device.
+    and EditError if an operator is left without a device.
     """
     devices, rules, refusals = given.devices, given.rules, given.refusals
     _check_devices(given)

@@ -161,7 +161,7 @@ class RuleSet:
 
 
 def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
-    """Return the rule, or an error if nothing matches. Spaces around its name are removed if necessary."""
+    """Return the rule, or an error if it matches nothing. Spaces around the pattern are removed if necessary."""
     try:
         chooser.choose(rule.selector)
     except UsageError as error:

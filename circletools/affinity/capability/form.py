@@ -160,8 +160,8 @@ Side = Mapping[str, tuple[Form, ...]]
 class ContextRule:
     """`then` is refused if it reads an output of `first` (feeds) or a tensor that `first` also reads (shares).
 
-    An operator of `through` that reads such a tensor is treated as `first` if the operator has a form listed there,
-    or reads no other tensors.
+    An operator of `through` that reads such a tensor is treated as `first` if it matches one of the forms in
+    `through`, or reads no other tensors.
     """
 
     first: Side

@@ -103,7 +103,7 @@ def evaluate(
 ) -> Estimate:
     """Return the cost if operators run on the devices `numbers`; `launched` lists the device of each partition.
 
-    It comprises all operators, one copy of each tensor to each other device that reads it, and all launches.
+    The cost comprises all operators, one copy of each tensor to each other device that reads it, and all launches.
     """
     devices = np.asarray(numbers, np.int64)
     times = problem.times_us[np.arange(len(devices)), devices]
@@ -217,7 +217,7 @@ def _passed_constants(facts: Graph, constants: Indices) -> Indices:
 def contracted(what: Contents, label: Indices) -> Contents:
     """Return the values that units read and produce, given each operator's unit, or -1 if it is in none.
 
-    The values that only a unit itself reads count while it runs.
+    Values that only their own unit reads count only while that unit runs.
     """
     operators, buffers = what.constants
     pairs = np.unique(np.stack([label[operators], buffers], axis=1), axis=0)

@@ -30,8 +30,8 @@ from circletools.wording import Attributes
 #
 # All statements about onert were measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
 # tests/affinity/test_export_onert.py repeats them. An affinity that onert would ignore, reject or execute incorrectly
-# is refused. Operators that depend only on constants (DEQUANTIZE of weights) need no device: onert runs ruy's ones on
-# cpu.
+# is refused. Operators that depend only on constants (DEQUANTIZE of weights) need no device: onert runs those for ruy
+# on cpu.
 
 
 BACKENDS = ("cpu", "ruy")
@@ -212,7 +212,7 @@ def export(model: Model, target: Target) -> Export:
     """Return the affinity in a model as an export for `target`; `render.export_text` turns it into text.
 
     Raises EditError if the model has no affinity or a stale one, or the target would ignore or misread part of it;
-    UsageError for an unknown target.
+    and UsageError for an unknown target.
     """
     if target not in _EXPORTERS:
         raise UsageError(f"unknown export target {target!r}", hint=f"available: {', '.join(get_args(Target))}")

@@ -20,7 +20,7 @@ from itertools import pairwise
 from circletools.affinity.solvers.groups import GroupGraph
 from circletools.graph.algorithms import UnionFind
 
-# --- finds most pairs of groups that can never be merged, without a search ------------------------------------
+# --- find most pairs of groups that can never be merged, without a search -------------------------------------
 # One path through the graph is kept, with as many changes of device as possible:
 #
 #     path     a - a - B - a - B - a       source reaches the path on the left, and the path reaches target on the
@@ -33,7 +33,7 @@ from circletools.graph.algorithms import UnionFind
 
 
 class Detours:
-    """For each group: the first place on the path that it reaches, and the last that reaches it, its own included."""
+    """For each group, the first place on the path that it reaches and the last that reaches it, including its own."""
 
     def __init__(self, graph: GroupGraph) -> None:
         """Choose the path to keep."""

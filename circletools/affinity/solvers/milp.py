@@ -174,7 +174,7 @@ class PartitionProgram:
                 self._add_sides(path)
 
     def _add_order(self) -> None:
-        """Add the rows by which partitions run one after another.
+        """Add the rows that make partitions run one after another.
 
         `y` is the position of a unit's partition; `q` is 1 if the ends of an edge are in the same one.
         """

@@ -253,7 +253,7 @@ def _in_order(graph: Dag, partitions: OperatorSets) -> OperatorSets:
 
 
 def with_constants(graph: Dag, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
-    """Return the partitions with each operator that depends only on constants added to that of its first reader."""
+    """Return the partitions; each operator that depends only on constants is added to that of its first reader."""
     if not graph.constants:
         return tuple(partitions)
     rows = [list(partition.operators) for partition in partitions]

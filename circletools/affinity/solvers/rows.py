@@ -23,7 +23,7 @@ _INFEASIBLE = 2
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The best solution found (by column) or None, a lower bound, and whether it is proven that none exists."""
+    """The best solution found (by column) or None, a lower bound, and whether it is proven to have no solution."""
 
     values: Floats | None
     bound: float

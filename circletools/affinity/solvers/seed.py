@@ -73,7 +73,7 @@ def seed_partitions(graph: Dag, devices: Sequence[int], on_step: OnStep = None) 
 
 _MEMORY_BYTES = 1 << 27
 _STEP, _WIDTH = 20, 3_000
-"""The cost of a step, and the number of operators in a region for which it grows by 1; a unit is about 0.15 us."""
+"""The cost of a step, and the number of operators in a region that adds 1 to this cost; a unit is about 0.15 us."""
 _UNITS, _UNITS_PER_OPERATOR = 15_000_000, 2000
 """Ten times the units that networks need."""
 
@@ -136,7 +136,7 @@ class Region:
         self._is_neck = [over == 0 for over in accumulate(jumps[:-1])]
 
     def partitions(self, operators: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Yield the partitions of some operators of a device, which no others of the device are connected to."""
+        """Yield the partitions of some operators of a device that are connected to no others of the device."""
         left, grown = list(operators), dict[int, tuple[list[int], list[int]]]()  # members and former members by root
         while left:
             covered, best, largest = set[int](), -1, list[int]()

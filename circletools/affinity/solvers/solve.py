@@ -49,8 +49,8 @@ class _Found:
 def solve(problem: Problem, seconds: float) -> Solution:
     """Return the best candidate found; the integer program may use `seconds` of processor time.
 
-    Raises EditError if no valid candidate was found, with a message that states whether none exists; UsageError if
-    SciPy is not installed.
+    Raises EditError if no valid candidate was found, with a message that states whether none exists; and UsageError
+    if SciPy is not installed.
     """
     if not len(problem):
         return Solution((), 0.0)
@@ -93,7 +93,7 @@ def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
             break
         is_violated, candidate = program.add_violated_cuts(solved.values)
         tried = [] if found.best is None else [found.best]
-        # The program does not join units on devices without launch costs and limits.
+        # The program does not join units on devices that have neither launch costs nor limits.
         tried.append(split_large(problem, make_partitions(problem.graph, program.devices(solved.values))))
         tried += [] if candidate is None else [candidate]
         found = replace(found, best=better(problem, tried))

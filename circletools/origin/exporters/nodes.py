@@ -121,7 +121,7 @@ def _is_inside(path: str, module: str) -> bool:
 
 
 def _as_given(node: Any) -> Any:
-    """Return the input of a node, or of a chain of nodes, that only changes the layout; otherwise the node."""
+    """Return the input of a node or chain of nodes that only changes the layout; return any other node unchanged."""
     while is_layout(node) and len(node.all_input_nodes) == 1:
         node = node.all_input_nodes[0]
     return node

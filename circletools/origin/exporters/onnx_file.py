@@ -49,7 +49,7 @@ _TYPES = {"FLOAT32": "<f4", "FLOAT16": "<f2"}
 def from_onnx(model: Model, path: str | os.PathLike[str]) -> Origins:
     """Return the origins of the main subgraph of a model that was made from an ONNX file.
 
-    Raises UsageError if onnx is not installed, InvalidInputError if the file cannot be read.
+    Raises UsageError if onnx is not installed, and InvalidInputError if the file cannot be read.
     """
     onnx = imported("onnx", "an ONNX file")
     try:

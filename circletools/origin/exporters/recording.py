@@ -1,4 +1,4 @@
-"""Record what exporters know about a model's sources during conversion, or convert a saved program again for that."""
+"""Record what exporters know about a model's sources, during a conversion or by repeating it for a saved program."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Recording(Attributes):
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the origins of the last model to a document for `embed-origins --origins`.
 
-        Raises UsageError if nothing was converted, OutputError if the file cannot be written.
+        Raises UsageError if nothing was converted, and OutputError if the file cannot be written.
         """
         write(path, [(json.dumps(origins_document(self.origins), indent=1) + "\n").encode()])
 
@@ -119,7 +119,7 @@ def from_exported_program(model: Model, path: str | os.PathLike[str]) -> Origins
 
     The program is converted again, with recording, and the origins are tracked to the model, which may have changed
     since. TICO converts the program for a Circle model, litert-torch for a TFLite model. Raises UsageError if that
-    exporter is not installed, InvalidInputError if the program cannot be read or converted. Loading a program can
+    exporter is not installed, and InvalidInputError if the program cannot be read or converted. Loading a program can
     execute its code.
     """
     exporter = "tico" if model.format == "circle" else "litert_torch"

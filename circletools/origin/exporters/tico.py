@@ -40,7 +40,7 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
 
     convert, serializer = "tico.utils.convert", "tico.serialize.circle_serializer"
     dynamo = guard.attribute(_DYNAMO, optional=_DYNAMO)
-    optimizer = guard.attribute("tico.circle.export", optional="tico.circle")  # absent before 0.2
+    optimizer = guard.attribute("tico.circle.export", optional="tico.circle")  # absent before TICO 0.2
     with (
         # torch.export mistakes code passed to `python -c` for its own.
         guard.patched(dynamo, "uninteresting_files", lambda files: lambda: files() - {"<string>"}, "lines"),

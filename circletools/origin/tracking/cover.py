@@ -1,4 +1,4 @@
-"""Find the operators of BEFORE whose work AFTER's operators do, in addition to that of their partners.
+"""Find the operators of BEFORE whose work AFTER's operators do, in addition to the work of their partners.
 
     before   CONV_2D -> RELU -> SOFTMAX      MEAN -> SUB -> MUL -> ADD      CONV_2D ------------> ADD
     after    CONV_2D ---------> SOFTMAX      ------ LAYER_NORM ------      CONV_2D -> QUANTIZE -> ADD
@@ -135,7 +135,7 @@ def _assign_regions(views: Views, pairs: Pairs, left: list[Region], news: list[R
 
 
 def _pairs_inside(views: Views, alike: list[tuple[list[Region], Region]]) -> list[tuple[int, int]]:
-    """Return pairs of operators inside corresponding regions: of a code that occurs equally often in both, in order.
+    """Return pairs of operators inside corresponding regions, in order, for codes that occur equally often in both.
 
     A region of a single operator has no such pairs.
     """
@@ -208,8 +208,8 @@ def _passed(views: Views, region: Region) -> Iterator[int]:
 def _absorb(views: Views, pairs: Pairs, region: Region, found: list[Found]) -> None:
     """Assign a region of BEFORE that is missing in AFTER to the operators that took over its work.
 
-    The region's last producer takes it over, or its readers do if it prepares an input, or if it is linear and only
-    they hold changed constants.
+    These are the region's last producer, or its readers if the region prepares an input, or if it is linear and only
+    the readers hold changed constants.
     """
     codes = {views[0].side.codes[row] for row in region.operators}
     feeds, heirs = sorted(region.feeds), sorted(region.takers)

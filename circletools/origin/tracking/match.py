@@ -182,7 +182,7 @@ class Search:
                 self.pair_readers(value, its)
 
     def pair_readers(self, old: int, new: int) -> None:
-        """Pair the readers of a value in both models, if each kind of reader occurs once."""
+        """Pair the readers of two corresponding values, if each kind of reader occurs once."""
         kinds: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         for side, value in enumerate((old, new)):
             partner = (self.to_after, self.to_before)[side]
@@ -213,7 +213,7 @@ class Search:
     def by_colours(self) -> None:
         """Pair operators with unique colours, the deepest first."""
         history = histories(self.views, self.pairs, self.free(), self.sizes)
-        for depth in reversed(range(1, len(history[0]))):  # round 0 has only their own properties
+        for depth in reversed(range(1, len(history[0]))):  # round 0 reflects only an operator's own properties
             still = self.free()
             alone = alone_in_both(*(rounds[depth][rows] for rounds, rows in zip(history, still, strict=True)))
             for old, new in zip(*(rows[at].tolist() for rows, at in zip(still, alone, strict=True)), strict=True):

@@ -1,4 +1,4 @@
-"""The analysis of a trace: runs, tables, executions, functions, diagnostics."""
+"""The analysis of a trace: runs, tables, executions, functions and diagnostics."""
 
 from __future__ import annotations
 

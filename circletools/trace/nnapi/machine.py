@@ -223,7 +223,7 @@ class Machine:
         for event in in_time((paths == 0) & ~begins).tolist():
             first, count = self.unmatched.get(int(walk.threads[event]), (int(walk.wheres[event]), 0))
             self.unmatched[int(walk.threads[event])] = first, count + 1
-        of_paths = np.concatenate(np.array(self.automaton.roles, np.uint8))  # of begin events, then of end events
+        of_paths = np.concatenate(np.array(self.automaton.roles, np.uint8))  # begin events, then end events
         roles = of_paths[paths + ~begins * len(self.automaton.paths)]
         chosen = in_time(roles != 0)
         alone = roles[chosen] <= Role.BENCHMARK

@@ -21,14 +21,14 @@ _TABLES: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".jso
 
 LAYER_NAMES: dict[str, str] = _TABLES["layers"]
 LAYERS = tuple(LAYER_NAMES)
-"""The layers whose time is counted: application, runtime, IPC, driver, CPU."""
+"""The layers whose time is counted: application, runtime, IPC, driver and CPU."""
 
 UNCOUNTED = ("LU", "LO")
 """Layers that add no time: utility and other code."""
 
 PHASE_NAMES: dict[str, str] = _TABLES["phases"]
 PHASES = tuple(PHASE_NAMES)
-"""Overall, warm-up, and benchmark; initialization, preparation, compilation, execution, its parts, termination."""
+"""Overall, warm-up, benchmark, initialization, preparation, compilation, execution and its parts, and termination."""
 
 SUBPHASES = ("PIO", "PTR", "PCO", "PR")
 UNSPECIFIED = "PU"

@@ -48,10 +48,10 @@ _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)%?"
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
 _BEGIN = re.compile(r"STARTING!$|(?:Log parameter values verbosely|Min num runs): \[|--graph=")
 _TIMINGS = re.compile(r"nference timings in us: .*|nference \(avg\): +\S+ ms.*")
-_NEXT = re.compile(r"[Cc]reated|applied|Replacing|Initialized |(?<!s\): )count=")  # of another run of the program
+_NEXT = re.compile(r"[Cc]reated|applied|Replacing|Initialized |(?<!s\): )count=")  # begins another run of the program
 
 _ALL = 99  # per cent; all shares of a table, allowing for rounding of its total
-_LONGEST = 1000  # of a line with figures; searching takes time quadratic in the length
+_LONGEST = 1000  # the longest line with figures: searching takes time quadratic in the length
 _INIT, _FIRST, _MEAN = "initialization_ns", "first_ns", "mean_ns"
 _NUMERAL = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
 # The figures that benchmark_model and, in milliseconds, benchmark_litert_model log after all runs, and their units.
@@ -61,7 +61,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
         (r"nference timings in us: .*\bInit: #", (_INIT,), 1000),
         (r"nference timings in us: .*First inference: #", (_FIRST,), 1000),
         (r"nference timings in us: .*(?:\(avg\)|Inference): #", (_MEAN,), 1000),
-        (r"average time: # ms", (_MEAN,), 1_000_000),  # of label_image
+        (r"average time: # ms", (_MEAN,), 1_000_000),  # from label_image
         (r"Model initialization: +# ms", (_INIT,), 1_000_000),
         (r"(?:Warmup \(first\)|First inference): +# ms", (_FIRST,), 1_000_000),
         (r"Inference \(avg\): +# ms", (_MEAN,), 1_000_000),
@@ -120,9 +120,9 @@ class _Row(NamedTuple):
 
     def total_ns(self, mean_us: Decimal) -> Decimal:
         """Return the time in an execution: the share of `mean_us`, the time of all rows, if that is more exact."""
-        calls = max(1, self.calls)  # the report's integer division gives 0 if there is less than one
+        calls = max(1, self.calls)  # the report's integer division gives 0 for fewer calls than runs
         printed, share = self.mean_ms * calls * 1_000_000, self.percent * mean_us * 10
-        error = mean_us / 200  # of a share with three decimals
+        error = mean_us / 200  # the error of a share with three decimals
         rounded = self.mean_ms.as_tuple().exponent == self.percent.as_tuple().exponent == -3
         return share if rounded and abs(share - printed) - error <= 500 * calls > error else printed
 
@@ -300,7 +300,7 @@ def _figures(lines: Iterable[str]) -> Whole:
     spread = {match[1]: int(Decimal(match[2]) * 1_000_000) for match in _found(lines, (_SPREAD,))}
     times = tuple(spread[name] for name in _RANGES if name in spread)
     found = Whole(**values, memory_added=added, range_ns=times if len(times) in (3, 6) else ())
-    first = next((at for at, line in enumerate(lines) if "Operator-wise" in line), 0)  # tables of initialization end
+    first = next((at for at, line in enumerate(lines) if "Operator-wise" in line), 0)  # end of initialization
     statistics, tables = _found(lines, (_STATISTICS,)), _found(lines[first:], (_OF_TABLE,))
     if found.initialization_ns is None and (early := _found(lines[:first], (_OF_TABLE,))):
         found = replace(found, initialization_ns=int(Decimal(early[-1][2] or 0) * 1000))

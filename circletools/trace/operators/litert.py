@@ -32,7 +32,7 @@ _INVOKE = "Invoke"
 _DEFAULT, _OPERATOR, _OF_DELEGATE = 1, 2, 8
 _NUMBERS = ("event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
 _LARGEST = 1 << 50
-_FOOTPRINT = 2  # of the memory figures: total allocated, in use, and of the process (seen in 2.3.0)
+_FOOTPRINT = 2  # the last of the memory figures: total allocated, in use, used by the process (in 2.3.0)
 
 _Mark = tuple[int, int, str]
 """The subgraph, the number, and the tag."""

@@ -2,7 +2,7 @@
 
 names.json maps runtimes' names that differ from the code's in more than spelling to the codes that they stand for.
 Those of `onert` come from runtime/onert/core/src/loader/BaseLoader.h (the operation that each code becomes) and
-`name()` in runtime/onert/core/src/ir/operation/ (its name, also `Squre`). Those of `openvino` are layer types;
+`name()` in runtime/onert/core/src/ir/operation/ (its name, such as `Squre`). Those of `openvino` are layer types;
 `Reorder` belongs to no code. Those of `xnnpack` are rows like `Convolution (NHWC, F32) IGEMM` (kind, layout and
 types, kernel), seen in LiteRT 2.3.0, whose delegate defines its operators in
 tflite/delegates/xnnpack/xnnpack_delegate.cc.

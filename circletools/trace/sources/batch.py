@@ -217,7 +217,7 @@ def machine_in(counters: Counters, starts: Numbers, ends: Numbers) -> list[Machi
         times, khz = (np.array(column, np.float64) for column in zip(*sorted(samples), strict=True))
         last = max(float(ends.max(initial=0)), times[-1])
         times, khz = np.append(times, last), np.append(khz, khz[-1])
-        passed = np.append(0, np.cumsum(np.diff(times) * khz[:-1]))  # its integral is linear between samples
+        passed = np.append(0, np.cumsum(np.diff(times) * khz[:-1]))  # the integral is linear between samples
         known = (np.clip(ends, times[0], last) - np.clip(starts, times[0], last)).sum()
         if known > 0:
             total = (np.interp(ends, times, passed) - np.interp(starts, times, passed)).sum()

@@ -77,7 +77,7 @@ def stamps(rows: npt.NDArray[np.uint8], colon: int) -> tuple[npt.NDArray[np.int6
     marks = breaks.copy()
     for shift in _SHIFTS:
         marks |= marks >> shift
-    marks = (marks >> _SEVEN) * _BYTE  # of the bytes up to the last character that is not a digit
+    marks = (marks >> _SEVEN) * _BYTE  # a mask of the bytes up to the last character that is not a digit
     good &= (breaks >> _TOP == 0) & ((before ^ _SPACES) & (marks ^ marks >> _EIGHT) == 0) & (marks != 0)
     times = number(seconds & ~marks) * 1_000_000_000 + number(fraction & ~_FIRST_TWO) * 1000
     return times, good
@@ -152,7 +152,7 @@ def read_names(
     for at, text in enumerate(raw):
         pid, bar, name = text.partition(b"|")
         pids[at] = int(pid) if bar and pid.isdigit() and len(pid) <= 10 else -1
-        name = name.rstrip(b"\r\n").removesuffix(b"\\n\\")  # in the second case, a page holds the lines in a string
+        name = name.rstrip(b"\r\n").removesuffix(b"\\n\\")  # the suffix is from a page with the lines in a string
         texts[at] = names.setdefault(name, len(names))
     found[:, begins] = texts[codes], pids[codes]
     return found[0], list(names), found[1]

@@ -45,7 +45,7 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
 
 
 def events(trace: Trace, *, ordered: bool = True) -> Iterator[Event]:
-    """Yield the events of a trace one by one, sorted by time unless they are `ordered`. Raises InvalidInputError."""
+    """Yield the events of a trace in time order; sort them unless they are `ordered`. Raises InvalidInputError."""
     for batch in trace.batches() if ordered else merged(trace.batches()):
         columns = (batch.times.tolist(), batch.threads.tolist(), batch.texts.tolist(), batch.places.tolist())
         for t_ns, tid, text, where in zip(*columns, strict=True):
