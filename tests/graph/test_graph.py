@@ -7,10 +7,12 @@ from math import prod
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from circletools.errors import ModelFormatError
 from circletools.graph.build import graph_of, joined_graph, model_graph
 from circletools.graph.graph import Graph
+from circletools.graph.reach import Reach
 from circletools.model.model import open_model
 from tests.kit import build as kit
 from tests.kit.build import Build
@@ -102,6 +104,53 @@ def test_handles_are_resources_and_what_operators_take_for_them(file: bytes) -> 
         assert graph_of(model, 0).is_handle.tolist() == expected
 
 
+def behind(peer: Read, values: set[int], stop: set[int], only: set[int]) -> set[int]:
+    """Return the operators of `only` that values depend on: the least set that contains what its members read."""
+    found = set[int]()
+    while True:
+        taken = values.union(*(peer.operands[at] for at in found)) - stop
+        more = {peer.maker(value) for value in taken} & only
+        if more <= found:
+            return found
+        found |= more
+
+
+@given(models(ordered=False), st.data())
+def test_walks_from_value_to_value(file: bytes, data: st.DataObject) -> None:
+    peer = read(file)
+    numbers, every = set(range(len(peer.codes))), st.sets(st.integers(0, len(peer.types) - 1))
+    values, stop, only = (
+        data.draw(every),
+        data.draw(every),
+        data.draw(st.sets(st.sampled_from([0, *numbers]))) & numbers,
+    )
+    with open_model(file) as model:
+        graph = graph_of(model, 0)
+        reach = Reach(graph)
+        assert reach.behind(values) == behind(peer, values, set(), numbers)
+        assert reach.behind(values, stop, only) == behind(peer, values, stop, only)
+        ahead, own = set[int](), values
+        while own:
+            more = {at for value in own for at in peer.readers(value)} - ahead
+            ahead, own = ahead | more, {value for at in more for value in peer.results[at]}
+        assert reach.ahead(values) == ahead
+        order = sorted(only, reverse=True)
+        taken = [value for at in order for value in peer.operands[at] if value >= 0]
+        made = [value for at in sorted(only) for value in peer.results[at] if value >= 0]
+        assert (reach.read_by(order), reach.made_by(sorted(only))) == (taken, made)
+        from_outside = [value for value in dict.fromkeys(taken) if value not in made]
+        assert reach.given(order) == [
+            value
+            for value in from_outside
+            if (peer.maker(value) >= 0 or value in peer.inputs) and not graph.values.is_variable[value]
+        ]
+        assert reach.seen_outside(order) == [
+            value
+            for value in dict.fromkeys(made)
+            if value in peer.outputs or not peer.readers(value) or not {*peer.readers(value)} <= only
+        ]
+
+
 @pytest.mark.parametrize("caller", CALLERS)
 def test_calls_are_those_of_the_options(caller: str) -> None:
     with open_model(calling(caller, idle=1)) as model:
@@ -146,6 +195,8 @@ def test_the_joined_graph_shifts_what_it_names() -> None:
         assert graph.results.lists() == [[1], [2], [5, 4], [], [6]]
         assert (graph.inputs.tolist(), graph.outputs.tolist()) == ([0, 3], [1, 2, 6])
         assert graph.operators.code_names == ["TANH", "TANH", "ADD", "NEG", "MUL"]
+        codes = [graph.operators.codes[at].name for at in graph.operators.code_indices.tolist()]
+        assert (len(graph), codes) == (5, graph.operators.code_names)
         assert graph.operators.first_result_names == ["y", "z", "c", "", "d"]
         assert graph.values.names == [b"x", b"y", b"z", b"a", b"b", b"c", b"d"]
 

@@ -72,7 +72,7 @@ def _listed(numbers: Any) -> list[int]:
 
 @st.composite
 def models(draw: st.DrawFn, *, ordered: bool = True) -> bytes:
-    """Models with one subgraph: gaps, values read twice or by nobody, constants, variables, side effects.
+    """Models with one subgraph: gaps, values read twice or by nobody, constants, variables, side effects, wrong ends.
 
     Those that are `ordered` make each value once, before it is read.
     """
@@ -87,7 +87,7 @@ def models(draw: st.DrawFn, *, ordered: bool = True) -> bytes:
     known = [*range(count), *fixed]
     for _ in range(draw(st.integers(0, 7))):
         made = [
-            graph.tensor(draw(st.sampled_from(("", "y", "z"))), (2,), draw(st.sampled_from(TYPES)))
+            graph.tensor(draw(st.sampled_from(("", "y", "z" * 200, "z" * 201))), (2,), draw(st.sampled_from(TYPES)))
             for _ in range(draw(st.integers(0, 2)))
         ]
         pool = known if ordered else [*known, *made]
@@ -95,6 +95,6 @@ def models(draw: st.DrawFn, *, ordered: bool = True) -> bytes:
         operands = draw(st.lists(st.sampled_from([-1, *pool]), max_size=3))
         graph.operator(draw(st.sampled_from(CODES)), operands, results)
         known += made
-    ends = st.lists(st.sampled_from(known), max_size=2)
+    ends = st.lists(st.sampled_from([-1, 99, *known]), max_size=2)
     graph.ends(draw(ends), draw(ends))
     return build.to_bytes()

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circletools.model.model import open_model
 from circletools.runtimes.worker import Worker
-from tests.kit.build import Build, Graph
-from tests.kit.split_support import state_of
+from tests.kit.build import Graph
 from tests.parts.test_split_state import Streaming, split_at_random
 
 
@@ -99,138 +97,6 @@ def calling(random: Random, variables: int) -> tuple[bytes, list[int], list[set[
             values.append(model.compute("ADD", *random.choices(values[-3:], k=2)))
     data = model.finish(model.compute("ABS", values[-1]))
     return data, [random.randrange(2) for _ in model.named], model.named
-
-
-def resources(build: Build, name: str, count: int, shared: str = "") -> Graph:
-    """Start a subgraph with as many handles: inputs, or named by a letter each."""
-    graph = build.graph(name)
-    handles = [graph.tensor(f"h{number}", (), "RESOURCE") for number in range(count)]
-    for handle, letter in zip(handles, shared, strict=False):
-        graph.operator("VAR_HANDLE", [], [handle], shared_name=letter)
-    graph.ends([] if shared else handles, [])
-    return graph
-
-
-def users(build: Build, subgraph: int = 0) -> dict[str, list[int]]:
-    """Return the operators that use what is written."""
-    with open_model(build.to_bytes()) as model:
-        return dict(state_of(model, subgraph).users)
-
-
-def write(graph: Graph, handle: int) -> None:
-    """Add an operator that sets a variable."""
-    graph.operator("ASSIGN_VARIABLE", [handle, graph.tensor("value")], [])
-
-
-def test_an_operator_uses_of_its_arguments_what_the_called_use() -> None:
-    build = Build()
-    graph = resources(build, "main", 3, "abc")
-    graph.operator("IF", [graph.tensor("is", (), "BOOL"), 0, 1], [], then_subgraph_index=1, else_subgraph_index=2)
-    graph.operator("CALL", [2, 1], [], subgraph=3)
-    graph.operator("READ_VARIABLE", [1], [graph.tensor("read")])
-    graph.operator("READ_VARIABLE", [2], [graph.tensor("read_too")])
-    resources(build, "nothing", 2)
-    write(resources(build, "second", 2), 1)
-    write(resources(build, "first", 2), 0)
-    assert users(build) == {"variable 'b'": [3, 5], "variable 'c'": [4, 6]}
-    with open_model(build.to_bytes()) as model:  # who is handed a variable needs its name, used or not
-        assert dict(state_of(model).copied) == {0: [3], 1: [3, 4, 5], 2: [4, 6]}
-
-
-def test_arguments_are_followed_through_several_calls() -> None:
-    build = Build()
-    graph = resources(build, "main", 2, "ab")
-    graph.operator("CALL", [0, 1], [], subgraph=1)
-    graph.operator("CALL", [1, 0], [], subgraph=1)
-    middle = resources(build, "middle", 2)
-    middle.operator("CALL", [1, 0], [], subgraph=2)
-    last = resources(build, "last", 2)
-    write(last, 0)
-    last.operator("READ_VARIABLE", [0], [last.tensor("read")])
-    assert users(build) == {"variable 'a'": [2, 3], "variable 'b'": [2, 3]}  # the same operators get both
-
-
-def test_each_caller_uses_only_what_it_hands_over() -> None:
-    build = Build()
-    graph = resources(build, "main", 2, "ab")
-    kept = graph.tensor("kept", (1, 4), is_variable=True)
-    graph.operator("CALL", [0], [], subgraph=1)
-    graph.operator("CALL", [1, kept], [], subgraph=2)
-    graph.operator("CALL", [1], [], subgraph=1)
-    write(resources(build, "called", 1), 0)
-    second = resources(build, "second", 1)
-    second.operator("CALL", [0], [], subgraph=1)
-    second.ends([0, second.tensor("kept", (1, 4))], [])
-    assert users(build) == {"variable 'a'": [2], "variable 'b'": [3, 4], "the variable tensor 'kept'": [3]}
-
-
-@pytest.mark.parametrize(
-    ("order", "expected"),
-    [([0, 1], {"variable 'a'": [2]}), ([1, 0], {"variable 'a'": [2], "variable 'b'": [2]})],
-)
-def test_what_goes_round_in_a_loop_is_used_where_it_comes_by(
-    order: list[int], expected: dict[str, list[int]]
-) -> None:
-    build = Build()
-    graph = resources(build, "main", 2, "ab")
-    given = [graph.tensor(f"after{number}", (), "RESOURCE") for number in range(2)]
-    graph.operator("WHILE", [0, 1], given, cond_subgraph_index=1, body_subgraph_index=2)
-    test = resources(build, "test", 2)
-    test.ends([0, 1], [test.tensor("go", (), "BOOL")])
-    body = resources(build, "body", 2)
-    write(body, 0)
-    body.ends([0, 1], order)
-    assert users(build) == expected
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_variable_that_comes_back_stays_with_who_gives_it(number: int) -> None:
-    build = Build()
-    graph = resources(build, "main", 2, "ab")
-    given = [graph.tensor(f"after{number}", (), "RESOURCE") for number in range(2)]
-    graph.operator("CALL", [0, 1], given, subgraph=1)
-    write(graph, given[number])
-    called = resources(build, "called", 2)
-    called.ends([0, 1], [1, 0])
-    name = "ba"[number]
-    assert users(build) == {f"variable {name!r}": [3], f"the resource that tensor {given[number]} names": [2, 3]}
-
-
-def test_a_loop_of_no_turns_hands_on_what_it_was_given() -> None:
-    build = Build()
-    graph = resources(build, "main", 1, "a")
-    given = graph.tensor("after", (), "RESOURCE")
-    graph.operator("WHILE", [0], [given], cond_subgraph_index=1, body_subgraph_index=2)
-    write(graph, given)
-    resources(build, "test", 1)
-    body = build.graph("body")
-    inside = [body.tensor(name, (), "RESOURCE") for name in ("h", "other")]
-    body.operator("VAR_HANDLE", [], [inside[1]], shared_name="b")
-    body.ends(inside[:1], inside[1:])
-    assert users(build).keys() == {"variable 'a'", "variable 'b'", f"the resource that tensor {given} names"}
-
-
-def test_what_is_given_too_little_uses_what_nobody_knows() -> None:
-    build = Build()
-    graph = resources(build, "main", 2, "ab")
-    graph.operator("CALL", [0], [], subgraph=1)
-    graph.operator("CALL", [1], [], subgraph=2)
-    again = resources(build, "again", 1)
-    again.operator("CALL", [0], [], subgraph=1)
-    write(resources(build, "two", 2), 1)
-    assert users(build) == {"an unknown resource": [3]}  # what only calls itself uses nothing
-
-
-def test_a_name_may_be_an_integer() -> None:
-    build = Build()
-    graph = build.graph()
-    named, known = graph.tensor("named", (), "INT32"), graph.tensor("known", (), "INT32", data=bytes(4))
-    graph.operator("VAR_HANDLE", [], [named], shared_name="a")
-    write(graph, named)
-    write(graph, known)
-    graph.operator("READ_VARIABLE", [known], [graph.tensor("read")])
-    graph.ends([], [])
-    assert users(build) == {"variable 'a'": [1], "an unknown resource": [2, 3]}
 
 
 @pytest.mark.runtime
