@@ -78,7 +78,7 @@ def taken(call: Callable[..., Any]) -> list[str]:
 
 
 def kinds_of(hint: Any) -> tuple[Any, ...]:
-    """Return the members of a union, or only the annotation if it is not one."""
+    """Return the members of a union, or only the annotation if it is not a union."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 

@@ -137,7 +137,7 @@ _MOST_BYTES = 1 << 20
 
 
 def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
-    """Return the nearest `circletools.toml`, or `pyproject.toml` with such a table, from a folder upwards, or None.
+    """Return the nearest `circletools.toml`, or `pyproject.toml` with settings, in a folder or above it, or None.
 
     [check]                                # [tool.circletools.check] in pyproject.toml
     ignore = ["NOT_USED"]

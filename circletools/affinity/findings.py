@@ -58,7 +58,7 @@ def _partitions(facts: Graph, subgraph: SubgraphAffinity) -> list[Finding]:
     if mixed:
         message = f"partition {mixed[0]} has operators on several devices"
         return [Finding("MIXED_PARTITION", "error", place, message)]
-    # An operator without a partition counts as one.
+    # An operator without a partition counts as a partition.
     count = len(numbers) + int((~inside).sum())
     group = np.empty(len(inside), np.int64)
     group[inside] = partition

@@ -19,7 +19,7 @@ from circletools.graph.algorithms import Dag, components, dag_from_edges, renumb
 from circletools.graph.graph import Graph
 
 Join = Literal["connected", "shared", "any"]
-"""Which units may share a partition: connected ones; also readers of the same constant or input; or any units."""
+"""Which units may share a partition: connected units; also readers of the same constant or input; or any units."""
 
 _CODES = {"QUANTIZE", "DEQUANTIZE"}
 

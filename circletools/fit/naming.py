@@ -85,7 +85,7 @@ class Naming:
 
 
 def fewest_sources(origins: Sequence[Sequence[Source]]) -> list[tuple[Source, list[int]]]:
-    """Return sources such that each origin contains one, each with the positions of the origins that contain it.
+    """Return sources of which each origin contains at least one, with the positions of the origins that contain each.
 
     The worst sources, those in the most origins, come first; ties keep their order. A source that is alone in an
     origin must be chosen; otherwise the source in most of the remaining origins is taken first (greedy, so not always

@@ -37,7 +37,7 @@ _MOST_ALIGNMENT = 16
 class Carried:
     """The bytes of a table from its first unknown field to the end of its last unknown field.
 
-    `slots` maps each unknown field to its offset in the bytes; these start `phase` after a multiple of `alignment`.
+    `slots` maps unknown fields to offsets in these bytes, which start `phase` bytes past a multiple of `alignment`.
     """
 
     data: bytes

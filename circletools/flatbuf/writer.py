@@ -25,7 +25,7 @@ from circletools.flatbuf.schema import OFFSET, Field, TableType
 from circletools.flatbuf.tables import FileOffsets, NewTable, OldTables, align, place_fields, vtable_bytes
 
 _I4, _U4 = Struct("<i"), Struct("<I")
-DATA_ALIGNMENT = 16  # for byte vectors of at least this length; the schemas declare force_align: 16
+DATA_ALIGNMENT = 16  # the alignment of byte vectors of at least this length (force_align in the schemas)
 _STREAMED_BYTES = 1 << 16  # longer data is not copied into memory
 _SMALL_BYTES = 64  # equal data up to this length is written once
 _MANY = 32  # objects that are written together: fewer take less time one by one
@@ -68,7 +68,7 @@ class Writer:
             for name in {owner for owner, _ in file_offsets or {}}
         }  # fmt: skip
         self.chunks: list[Chunk] = []  # from the last to the first
-        self.size = 0  # of the chunks
+        self.size = 0  # of all chunks, in bytes
         self.alignment = OFFSET.itemsize  # the largest so far
         self.phase = 0  # the number of bytes from the end of the output to a multiple of this alignment
         self.tables = defaultdict[str, dict[int, int]](dict)  # type -> position, or negative id -> place
@@ -274,7 +274,7 @@ class Writer:
                 self.targets(item, name, positions)
 
     def batch(self, name: str, positions: Iterable[int]) -> None:
-        """Write tables of the old file and what they refer to; those with fields to decide on, one by one."""
+        """Write tables of the old file and what they refer to; tables with fields to decide on are written one by one."""
         new = [at for at in dict.fromkeys(positions) if at not in self.tables[name]]
         if self.base is not None or len(new) < _MANY:
             for at in reversed(new):

@@ -54,7 +54,7 @@ def read_times(source: str, skip: int = 0) -> ReadTrace:
     except InvalidInputError as error:
         refused = error
     try:
-        layers = analyse(open_trace(content))  # without the warning of `read_trace`
+        layers = analyse(open_trace(content))  # unlike `read_trace`, this does not warn
     except InvalidInputError:
         layers = None  # the other reader knows more formats, so its error is more helpful
     if layers is not None and any(diagnostic.code == "T001" for diagnostic in layers.diagnostics):

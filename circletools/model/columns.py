@@ -25,7 +25,7 @@ MOST_SUBGRAPHS = 1_500
 """The maximum number of subgraphs in a model, since each costs a fixed amount of time."""
 _FORMAT = one_of("format", ("circle", "tflite"))
 _DIMENSION = 8  # bytes charged for each dimension of a tensor, every time the tensor is used
-_OPERAND_TIMES = 15  # more bytes charged for an operand, since it becomes Python objects in many lists
+_OPERAND_TIMES = 15  # operand bytes are charged this many more times: operands become Python objects
 
 
 def scalars_column(name: str) -> cached_property[NDArray[Any]]:

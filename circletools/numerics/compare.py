@@ -220,7 +220,7 @@ class _Comparing:
         for runner, plain in zip(self.runners, plains, strict=True):
             whole = None
             if plain is not None:
-                with suppress(NotRunError):  # it fails with these outputs, but runs without them
+                with suppress(NotRunError):  # the model fails with these outputs, but runs without them
                     whole = runner.exposed(self.second, wanted, inputs, plain)
             columns.append([self._judge.cell(runner, task, given, whole) for task in some])
         return {task.operator: cells for task, cells in zip(some, zip(*columns, strict=True), strict=True)}

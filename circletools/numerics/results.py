@@ -52,13 +52,13 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference between values and the expected ones.
+    """The difference between actual and expected values.
 
     `unequal` of `size` values differ, by at most `max_abs`, and by `rms` in the root mean square. `max_steps` is
     `max_abs` in quantization steps, or None without quantization. `snr_db` is the ratio of signal to difference in
-    decibels, or None if nothing differs or there is no signal; `cosine` is the cosine of the angle between the values
-    and the expected ones. A pair of different values of which at least one is not finite counts only in `non_finite`;
-    the largest FLOAT32 number counts as infinite.
+    decibels, or None if nothing differs or there is no signal; `cosine` is the cosine of the angle between actual and
+    expected values. A pair of different values of which at least one is not finite counts only in `non_finite`; the
+    largest FLOAT32 number counts as infinite.
     """
 
     size: int

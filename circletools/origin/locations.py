@@ -21,7 +21,7 @@ from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.options import named_fields
 from circletools.origin.source import NOTHING, AnySource, Source, SourceDetails, line_of, relative_file
 
-_LOCATION = 1  # the union code of a Location among the attributes; the other is a dictionary item
+_LOCATION = 1  # the code of Location in the union Attribute; DictItem is its other member
 _MOST_FRAMES = 1000  # Python's default recursion limit
 _STEP_BYTES = 64  # charged to the budget for each location of each operator, and for each frame
 

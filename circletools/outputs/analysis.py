@@ -56,7 +56,7 @@ class AliasedOutput(Attributes):
     """An output (`slot`) whose tensor is not used for that output alone.
 
     `producer` is the operator that computes the tensor. `other` is the index of the input (INPUT), the earlier output
-    (DUPLICATE) or the last reading operator (TAP) that also uses the tensor. Both are -1 if there is none.
+    (DUPLICATE) or the last reading operator (TAP) that also uses the tensor. Either is -1 if it does not apply.
     """
 
     kind: AliasKind

@@ -159,7 +159,7 @@ def _ends(
             given[maker[tensor]].add(tensor)
     for tensor in fed - first_reader.keys():
         taken[0].add(tensor)  # unused, but still an input of the model
-    for tensor in outputs:  # one without a producer is returned by its first reader or the last part
+    for tensor in outputs:  # if no part produces it, its first reader or the last part returns it
         number = maker.get(tensor, first_reader.get(tensor, 0 if tensor in fed else last))
         given[number].add(tensor)
     for tensor, number in maker.items():

@@ -30,8 +30,8 @@ class AffinityInspection(Tabular):
     """The affinity of a model, by subgraph.
 
     `freshness` is None if the model has no affinity; if the affinity is stale, no subgraph is shown. `outputs` holds
-    the name of each operator's first output. `transfers` holds costs that need no times; in it, each operator without
-    a partition forms its own, with a negative number. `estimates` are present if costs were given.
+    the name of each operator's first output. `transfers` holds costs that need no times; there, each operator without
+    a partition is a partition with a negative number. `estimates` are present if costs were given.
     """
 
     model_format: Literal["circle", "tflite"]

@@ -29,7 +29,7 @@ _Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """The work of a device: the number and percentage of its operators, the bytes of their outputs, and launches.
+    """The work of a device: the number and percentage of its operators, the bytes of their outputs, and its launches.
 
     `macs` counts the multiply-accumulates known from shapes; `macs_percent` is their percentage of the total.
     """
@@ -119,7 +119,7 @@ class Plan(Tabular):
     """The device of every operator, the resulting partitions, and their evaluation, all by subgraph.
 
     `code_names` are the operator codes. `caps` maps device numbers to their memory in bytes. `steps` holds the steps
-    by which partitions grew, each with its subgraph, or None unless requested. `notes` are remarks on the plan:
+    by which partitions grew, each with its subgraph; it is None unless requested. `notes` are remarks on the plan:
     operators on devices that refuse them, gaps in traces, and defaults in use.
     """
 

@@ -123,10 +123,10 @@ class Attribution(Tabular):
     the median of their sum; `outside_ns` is the median of what an execution took beyond them, if the trace has its
     time. `named` means that the model has no origin tables, so that operators' output names serve as sources.
     `unchecked` counts operators whose names could not be compared with the model's codes; `ignored` names marks that
-    are neither operators nor parts of one. The time of `ambiguous` rows is divided evenly among their operators.
-    `others` counts omitted executions of other models. Times are multiples of `tick_ns`. `whole` holds the trace's
-    figures for whole executions; `whole.elapsed_ns` excludes the first `warm_up` executions. `notes` are remarks for
-    readers of the tables; STALE_ORIGIN means that the origins no longer describe the operators.
+    are neither operators nor parts of operators. The time of `ambiguous` rows is divided evenly among their
+    operators. `others` counts omitted executions of other models. Times are multiples of `tick_ns`. `whole` holds the
+    trace's figures for whole executions; `whole.elapsed_ns` excludes the first `warm_up` executions. `notes` are
+    remarks for readers of the tables; STALE_ORIGIN means that the origins no longer describe the operators.
     """
 
     runtime: Runtime

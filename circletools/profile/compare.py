@@ -44,7 +44,7 @@ PROCESS_SPREAD = 0.1
 
 _COARSEST_NS = 1000
 _FASTEST, _PARTS, _TRIMMED = 10, 5, 4
-_FEWEST, _MANY = 4, 100  # of executions; of degrees of freedom (treated as infinitely many)
+_FEWEST, _MANY = 4, 100  # the fewest executions; degrees of freedom that count as infinitely many
 LEVEL = 0.05
 """The significance level, two-sided."""
 

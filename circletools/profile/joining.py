@@ -128,8 +128,8 @@ class Join:
         first = min((run.subgraph for _, run in runs), default=0)
         own = (run.duration_ns for _, run in runs) if trace.averaged else self_times([run for _, run in runs])
         places = self._delegated(model, runs, trace, first) if delegates and model else {}
-        # Runs that may belong to several operators, by the identity of the tuple of these: the tuple, the names, and
-        # the sums of runs and of times by execution and backend.
+        # Runs that may belong to several operators, by the identity of the tuple of operators: the tuple, the names,
+        # and the sums of runs and of times by execution and backend.
         shared: dict[int, tuple[tuple[Place, ...], set[str], dict[tuple[int, str], tuple[OperatorRun, int]]]] = {}
         for at, ((kind, run), self_ns) in enumerate(zip(runs, own, strict=True)):
             of = places.get(at, ())

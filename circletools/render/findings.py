@@ -222,7 +222,7 @@ def headline_text(file: str, found: Judgement, error: str | None = None) -> Iter
 
 
 def judgement_json(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
-    """Return the JSON of `check`. With a baseline, new findings are marked. `error` says why there are none."""
+    """Return the JSON of `check`; a baseline marks new findings. `error` says why there are no findings."""
     document = {"file": file, "schema_version": SCHEMA_VERSION, "verdict": verdict(found.new, error), "error": error}
     if found.fixed is None:
         return document | {"findings": [asdict(finding) for finding in found.new]}

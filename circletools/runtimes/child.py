@@ -115,7 +115,7 @@ class _StoppedError(Exception):
 
 
 def measure(request: ChainsRequest) -> Timed:
-    """Return the times of chains, or where and why one does not run."""
+    """Return the times of chains, or the step that does not run and the reason."""
     known: list[dict[str, Array]] = [{} for _ in request.chains]
     rows: list[list[Any]] = [[] for _ in request.chains]
     repeats = [1] * len(known)

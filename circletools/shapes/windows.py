@@ -19,7 +19,7 @@ from circletools.shapes.call import (
 
 
 def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> int:
-    """Return the number of window positions (`ComputeOutSize` in LiteRT's `padding.h`)."""
+    """Return the number of window positions, as `ComputeOutSize` does in LiteRT's `padding.h`."""
     stride, reach = max(stride, 1), (window - 1) * max(dilation, 1) + 1
     if call.options.get("padding") == "SAME":
         return -(-size // stride)
@@ -50,7 +50,7 @@ def conv_2d(call: Call) -> Sequence[Shape]:
 def pool_2d(call: Call) -> Sequence[Shape]:
     """The layout is NHWC; the options describe the window."""
     if len(call.shape()) > 4:
-        raise DoubtfulError("input 0 has more than 4 dimensions")  # the XNNPACK delegate takes it
+        raise DoubtfulError("input 0 has more than 4 dimensions")  # XNNPACK accepts such an operator
     shape, window = call.shape(0, 4), [call.option("filter_height"), call.option("filter_width")]
     return [(shape[0], *_places(call, shape[1:3], window), shape[3])]
 
@@ -68,7 +68,7 @@ def transpose_conv(call: Call) -> Sequence[Shape]:
     words = f"{shown(shape)} does not give {shown(wanted)}"
     refuse_unless(len(wanted) == 4 and weights[3] == shape[3], words, 0)
     if wanted[0] != shape[0] or _places(call, wanted[1:3], weights[1:3]) != [*shape[1:3]]:
-        raise DoubtfulError(words, 0)  # the XNNPACK delegate takes it
+        raise DoubtfulError(words, 0)  # XNNPACK accepts such an operator
     return [(*wanted[:3], weights[0])]
 
 

@@ -125,7 +125,7 @@ def _without_options(whole: Whole, name: str, rows: Indices, options: str) -> It
 def _not_joined(
     whole: Whole, name: str, rows: Indices, given: _Quantization, equal: Sequence[str]
 ) -> Iterator[Finding]:
-    """Find inputs of CONCATENATION or PACK that differ (concatenation.cc, pack.cc)."""
+    """Find inputs of CONCATENATION or PACK that differ in type or scale (concatenation.cc, pack.cc)."""
     readers, read = whole.graph.uses
     mine = np.isin(readers, rows) & (first_slots(whole.graph, readers, 0)[:, 0] >= 0)
     readers, read = readers[mine], read[mine]

@@ -333,7 +333,7 @@ def models_below(directory: str) -> Iterator[str]:
     are yielded too, so that opening them raises the error.
     """
     entered: set[tuple[int, int]] = set()
-    waiting = [""]  # the next one last
+    waiting = [""]  # the next one is last
     while waiting:
         name = waiting.pop()
         path = os.path.join(directory, name)

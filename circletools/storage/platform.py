@@ -16,7 +16,7 @@ BINARY: int = getattr(os, "O_BINARY", 0)
 CAN_TELL_HOLES = hasattr(os, "SEEK_HOLE")
 
 _NOT_BY_KERNEL = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
-_NOT_TO_FILES = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSOCK)  # the last is from macOS
+_NOT_TO_FILES = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSOCK)  # macOS returns the last one
 _CHUNK_BYTES = 1 << 20
 
 

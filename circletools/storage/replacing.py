@@ -120,7 +120,7 @@ def replace(
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Lock out other writers that use this function, since one would undo the change of another."""
+    """Lock out other writers that use this function, since one writer would undo the changes of another."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:  # the file does not exist, or cannot be read

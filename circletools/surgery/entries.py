@@ -69,7 +69,7 @@ class Octets(bytes):
 
 
 def get_entry(model: Model, name: str) -> bytes:
-    """Return the value of a metadata entry; if several entries have this name, that of the last one.
+    """Return the value of a metadata entry; if several entries have this name, the value of the last.
 
     Raises UsageError if the model has no entry with this name.
     """

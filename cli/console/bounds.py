@@ -68,7 +68,7 @@ def allow(times: int) -> None:
 def watch(words: Iterable[str]) -> None:
     """Start to watch this process. `words` are arguments; the files that they name set the limits.
 
-    Does nothing on Windows (no timers), in other threads than the main one, and if an input has an unknown size.
+    Does nothing on Windows (no timers), outside the main thread, and if an input has an unknown size.
     """
     stop()
     sizes = [_size(word) for word in words]

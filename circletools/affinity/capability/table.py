@@ -279,7 +279,7 @@ def untried(found: Sequence[str], code: str) -> str:
 def _distance(found: Sequence[str]) -> tuple[int, int, int, int]:
     """Return the distance to a form: types count for less than the number of inputs, and UINT8 is nearest to INT8.
 
-    Among forms otherwise equally near, one that keeps constants constant and computed tensors computed is nearest.
+    Of equally near forms, the nearest has constants and computed tensors in the same places as the operator.
     """
     unsigned = filter(None, map(_UNSIGNED.fullmatch, found))
     of_count = sum(words[0].isdigit() for words in found)

@@ -66,7 +66,7 @@ def make_cost_table(facts: Graph, times_us: Floats, links: Links) -> CostTable:
 
 
 def cost_table(what: Contents, times_us: Floats, links: Links) -> CostTable:
-    """Return the costs of units with these times, which pass the tensors in `what`."""
+    """Return the costs of units that have these times and pass the tensors in `what`."""
     makers = what.producers[what.read]
     passed = (makers >= 0) & (makers != what.readers)
     size = max(len(what.sizes_bytes), len(times_us))

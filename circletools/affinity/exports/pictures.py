@@ -23,7 +23,7 @@ ANNOTATE = "annotate-affinity"
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A tensor, the operator that produces it, and one that reads it."""
+    """A tensor, the operator that produces it, and an operator that reads it."""
 
     tensor: int
     producer: int

@@ -49,8 +49,8 @@ class _Found:
 def solve(problem: Problem, seconds: float) -> Solution:
     """Return the best candidate found; the integer program may use `seconds` of processor time.
 
-    Raises EditError if no valid candidate was found, with a message that states whether none exists; and UsageError
-    if SciPy is not installed.
+    Raises EditError if no valid candidate was found (the message says whether one may exist), and UsageError if SciPy
+    is not installed.
     """
     if not len(problem):
         return Solution((), 0.0)

@@ -48,7 +48,7 @@ _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)%?"
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
 _BEGIN = re.compile(r"STARTING!$|(?:Log parameter values verbosely|Min num runs): \[|--graph=")
 _TIMINGS = re.compile(r"nference timings in us: .*|nference \(avg\): +\S+ ms.*")
-_NEXT = re.compile(r"[Cc]reated|applied|Replacing|Initialized |(?<!s\): )count=")  # begins another run of the program
+_NEXT = re.compile(r"[Cc]reated|applied|Replacing|Initialized |(?<!s\): )count=")  # the program runs again
 
 _ALL = 99  # per cent; all shares of a table, allowing for rounding of its total
 _LONGEST = 1000  # the longest line with figures: searching takes time quadratic in the length
@@ -228,7 +228,7 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
     for number in range(at + 1, len(lines)):
         own = prefix.match(lines[number])
         line = (lines[number][own.end() :] if own else lines[number]).lstrip()
-        if not line.strip("` \t") or _AFTER.match(line):  # or up to the end of a Markdown block
+        if not line.strip("` \t") or _AFTER.match(line):  # the table or its Markdown block ends
             return rows, number
         if match := pattern.fullmatch(line):
             mean = match["mean"]

@@ -123,7 +123,7 @@ def _resident(event: Mapping[str, object]) -> int:
 
 
 def _numbers(event: object, at: int) -> Sequence[int]:
-    """Return the numbers of an event; the last two only for operators, since other events may hold anything there."""
+    """Return the numbers of an event; only operators have the last two: other events may hold anything there."""
     if not isinstance(event, dict) or not isinstance(event.get("tag"), str):
         raise InvalidInputError(f"events[{at}] is not an event with a tag")
     count = len(_NUMBERS) if event.get("event_type") in (_OPERATOR, _OF_DELEGATE) else 3

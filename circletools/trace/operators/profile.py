@@ -53,8 +53,8 @@ class Whole(Attributes):
     delegates. `others` holds rows that are not operators: name, mean time, and calls per run (0 if not in every run).
     `warm_up_ns` holds the mean of the warm-up and, if known, its minimum and maximum; `first_operators_ns` is the
     time of all operators in the first run; `options` are those that a log shows; `program` is the one that wrote the
-    log, if not benchmark_model. If the program ran several times, `sessions` has the figures of each run, and these
-    are those of run `session`.
+    log, if not benchmark_model. If the program ran several times, `sessions` has the figures of each run, and the
+    others are those of run `session`.
     """
 
     initialization_ns: int | None = None

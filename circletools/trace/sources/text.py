@@ -65,7 +65,7 @@ _FIRST_FAST = 64
 _HEAD_BYTES = 4096
 _OPENINGS = (b'<script class="trace-data"', b"<script class='trace-data'", b"var linuxPerfData")
 _CLOSING = b"</script>"
-_MOST_SECTIONS = 100  # pages have one to three
+_MOST_SECTIONS = 100  # pages have one to three sections
 _BAR, _SPACE, _DASH, _B, _E, _NEWLINE, _OPEN, _BRACKET = b"|", b" ", b"-", b"B", b"E", b"\n", b"(", b"["
 
 
