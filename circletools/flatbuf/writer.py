@@ -274,7 +274,7 @@ class Writer:
                 self.targets(item, name, positions)
 
     def batch(self, name: str, positions: Iterable[int]) -> None:
-        """Write tables of the old file and what they refer to; tables with fields to decide on are written one by one."""
+        """Write tables of the old file and what they refer to; tables with unusual fields are written one by one."""
         new = [at for at in dict.fromkeys(positions) if at not in self.tables[name]]
         if self.base is not None or len(new) < _MANY:
             for at in reversed(new):
