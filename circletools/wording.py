@@ -1,4 +1,4 @@
-"""Format words and numbers for human readers; also, the schema version of JSON documents."""
+"""Format words and numbers for human readers; define the schema version of JSON documents."""
 
 from __future__ import annotations
 
@@ -357,7 +357,7 @@ def refuse_index(items: Sequence[object], index: object, negative: str | None = 
 
 
 class Tabular(Attributes):
-    """A value that can be shown as a table: rows for dataframes, HTML in notebooks, one line in a terminal."""
+    """A value that can be shown as a table: rows for dataframes, HTML in notebooks, or one line in a terminal."""
 
     __slots__ = ()
 

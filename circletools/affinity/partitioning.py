@@ -137,7 +137,7 @@ def _open_times(
 class SubgraphPartitioning:
     """The device number of each operator, and the partitions in an order in which they can run.
 
-    `moved` holds the reasons why operators left their assigned devices, `left` the partitions that remain too small.
+    `moved` holds the reasons why operators left their devices, and `left` the partitions that remain too small.
     """
 
     numbers: list[int]

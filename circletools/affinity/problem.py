@@ -108,8 +108,8 @@ class Problem:
 
     `graph` holds the edges between units. Operators that must stay together form one unit; those that depend only on
     constants are in no unit. `table` holds the costs, with infinite times on devices that a unit may not use.
-    `contents` holds the values that units read and produce, `operators` the number of operators in each unit.
-    `limits` pairs device numbers with limits; `caps` holds device memory in bytes, `names` the devices' names.
+    `contents` holds the values that units read and produce, and `operators` the number of operators in each unit.
+    `limits` pairs device numbers with limits; `caps` holds device memory in bytes, and `names` the devices' names.
     """
 
     graph: Dag

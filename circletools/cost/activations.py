@@ -28,8 +28,8 @@ MOST_PLANNED = 20_000
 class Activations:
     """Bytes of the activations of a graph.
 
-    `peak_bytes` is the largest number of bytes live at one operator, `peak_operator` the first such operator (-1 if
-    there are none). `planned_bytes` is the size of the planned arena, with values aligned to `alignment` bytes, or
+    `peak_bytes` is the largest number of bytes live at one operator, and `peak_operator` the first such operator (-1
+    if there are none). `planned_bytes` is the size of the planned arena, with values aligned to `alignment` bytes, or
     None if there are too many values. Neither size includes `variable_bytes` (tensors kept between runs) or
     `unproduced_bytes` (tensors that operators read but nothing produces, such as scratch memory planned by Vela).
     """

@@ -30,9 +30,9 @@ class CostRow(Attributes):
     """The total cost of some operators.
 
     `name` is their operator code, source or module, or the operator's index, preceded by the subgraph's index if that
-    is not 0. `macs` is the sum of the known counts, `unknown` the number of operators without one. `parameters` is
-    the number of weight elements, `weight_bytes` the size of all constants; each constant counts once, at the first
-    operator that reads it. `read_bytes` and `written_bytes` count activations. `parent` is the enclosing module.
+    is not 0. `macs` is the sum of the known counts, and `unknown` the number of operators without one. `parameters`
+    is the number of weight elements, and `weight_bytes` the size of all constants; each constant counts once, at its
+    first reader. `read_bytes` and `written_bytes` count activations. `parent` is the enclosing module.
     """
 
     name: str

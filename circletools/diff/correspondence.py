@@ -162,8 +162,8 @@ def neighbours(model: Model, names: Keys, operators: Keys) -> Keys:
 class Matched:
     """The matched elements of lists of both models, such as the tensors of each subgraph.
 
-    `lists` holds the numbers of the matched lists, `splits` where the elements of each list of a model start among
-    all of them. For each pair of elements, `rows` is its pair of lists; `before` and `after` are its indices in them.
+    `lists` holds the numbers of the matched lists, and `splits` the start of each list among all elements of a model.
+    For each pair of elements, `rows` is its pair of lists; `before` and `after` are its indices in them.
     """
 
     lists: tuple[Indices, Indices]

@@ -1,4 +1,4 @@
-"""The FlatBuffers encoding: reading it in columns and writing changed files, independently of what a model is.
+"""The FlatBuffers encoding: reading it in columns and writing changed files, without knowledge of models.
 
 Format: https://flatbuffers.dev/internals/
 """

@@ -125,7 +125,7 @@ def grouped(size: int, keys: NDArray[np.int64], items: list[T]) -> list[list[T]]
 
 
 class Wire:
-    """The bytes of a file. `size` is their number, `limit` the end of the part that can hold FlatBuffers objects."""
+    """The bytes of a file: `size` is their number, and `limit` the end of the part that can hold FlatBuffers data."""
 
     __slots__ = ("address", "budget", "data", "limit", "memory", "size")
 

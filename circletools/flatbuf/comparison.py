@@ -30,7 +30,7 @@ Place = Callable[[int], tuple[str, str]]
 
 
 class Difference(NamedTuple):
-    """One difference. `path` is the location in the first file, `path_after` the one in the second.
+    """One difference. `path` is the location in the first file, and `path_after` the one in the second.
 
     An added object exists only in the second file and a removed one only in the first; both fields then hold its path
     in that file. Values are plain (numbers, text, lists, dicts); None means absent.

@@ -221,7 +221,7 @@ def find_base(wire: Wire, schema: Schema) -> int:
 def write_prefix(overlay: Overlay, root: NewTable, end: int) -> bytes:
     """Return the bytes to put in front of the old file.
 
-    `root` is the result of `overlay.settle`, `end` the end of the last FlatBuffers object in the old file. Raises
+    `root` is the result of `overlay.settle`, and `end` the end of the last FlatBuffers object in the old file. Raises
     EditError if the flatbuffer would reach 2 GiB.
     """
     old_bytes = overlay.wire.size - overlay.base

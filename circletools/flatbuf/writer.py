@@ -79,7 +79,7 @@ class Writer:
         self.layouts: dict[tuple[str, frozenset[int]], _Layout] = {}
 
     def write(self, root: NewTable, header: bytes = b"", alignment: int = DATA_ALIGNMENT) -> list[Chunk]:
-        """Return the flatbuffer: root offset, identifier, `header`, padding to a multiple of `alignment`, objects.
+        """Return the flatbuffer: root offset, identifier, `header`, padding to `alignment`, and objects.
 
         Raises EditError if it would exceed 2 GiB, or an unknown field of a copied table could be a reference.
         """

@@ -87,7 +87,7 @@ for _name in ("fill", "sort", "put"):
 
 
 def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -> NDArray[Any]:
-    """Return a tensor's values as a read-only array; `data` contains its bytes, `tables` only its table.
+    """Return a tensor's values as a read-only array; `data` contains its bytes, and `tables` only its table.
 
     Raises UsageError if NumPy cannot represent the type, and ModelFormatError if data, shape and sparsity disagree.
     """

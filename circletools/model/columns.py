@@ -88,7 +88,7 @@ class TensorColumns(_Columns):
 class OperatorColumns(_Columns):
     """The operators of all subgraphs, one subgraph after the other; `splits` is as in TensorColumns.
 
-    `code_indices` are indices into the list of operator codes, `inputs` and `outputs` of tensors in the subgraph.
+    `code_indices` are indices of operator codes; `inputs` and `outputs` are indices of tensors in the subgraph.
     """
 
     code_indices = scalars_column("opcode_index")

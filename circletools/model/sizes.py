@@ -37,7 +37,7 @@ def least_bytes(
 ) -> NDArray[np.float64]:
     """Return the number of bytes of each tensor's value; a dynamic dimension counts as 1, an unknown type as 0 bytes.
 
-    `kinds` holds the tensors' type numbers, `types` the names of the types.
+    `kinds` holds the tensors' type numbers, and `types` the names of the types.
     """
     counts = element_counts(shapes, closed_sizes(shapes, signatures))
     with np.errstate(over="ignore", invalid="ignore"):  # infinity times 0 counts as 0

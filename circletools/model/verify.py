@@ -93,7 +93,7 @@ class _Bounds:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.tensors = np.diff(model.tensor_columns.splits)
-        groups, known = "external_buffer_groups", model.root.type.by_name  # Circle has none
+        groups, known = "external_buffer_groups", model.root.type.by_name  # Circle has no groups
         self.counts: dict[RoleKind, int] = {
             "buffer": len(model.buffers),
             "operator_code": len(model.operator_codes),

@@ -65,7 +65,7 @@ class Runner:
         """Return the outputs of each run of a model, or of a file made from these parts. Raises NotRunError."""
         if self.crashes >= _MOST_CRASHES:
             raise NotRunError(f"{self.name} was abandoned after {_MOST_CRASHES} crashes")
-        path = self._folder / f"{uuid4().hex}.{subject.model.format}"  # programs map files: never overwrite one
+        path = self._folder / f"{uuid4().hex}.{subject.model.format}"  # programs map files, so no file is overwritten
         with path.open("wb") as file:
             file.writelines(map(view, parts) if parts else [subject.model.source.octets])
         answer = self.worker.run_each(path, inputs)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 Origin = frozenset[int]
 """The origin of an operator: a set of source ids; an operator that replaces several others has the ids of all.
 
-An empty set means that the origin is unknown; it has no entry in a table.
+An empty set means that the origin is unknown; tables have no entry for such an operator.
 """
 
 UNKNOWN: Origin = frozenset()
@@ -27,10 +27,10 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z]:/|\\\\")
 class SourceDetails(NamedTuple):
     """Details that a source's name does not include; unknown details are empty, or 0 for the line.
 
-    `path` is the path of the module instance (`layers.0.attn.q`) or the name scope (`model/dense`), `class_name` the
-    class of that module (`torch.nn.modules.linear.Linear`). `file` and `line` give the innermost line outside PyTorch
-    and exporters; `call` is the function called there (`aten.linear.default`, `MatMul`). If that line is in a library
-    (`timm/layers/mlp.py`), `caller` is the innermost line in the model author's own code, such as `net.py:12`.
+    `path` is the path of the module instance (`layers.0.attn.q`) or the name scope (`model/dense`), and `class_name`
+    the class of that module (`torch.nn.modules.linear.Linear`). `file` and `line` give the innermost line outside
+    PyTorch and exporters; `call` is the function called there (`aten.linear.default`, `MatMul`). If that line is in a
+    library (`timm/layers/mlp.py`), `caller` is the innermost line in the author's own code, such as `net.py:12`.
     """
 
     path: str = ""

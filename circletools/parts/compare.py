@@ -288,7 +288,7 @@ def _difference(place: str, ours: object, theirs: object) -> str | None:
 
 
 def stray_files(files: SplitFiles) -> Iterator[Finding]:
-    """Yield a finding for each file, except the source, that the split did not write; only one for a directory."""
+    """Yield a finding for each file, except the source, that the split did not write; a directory gets only one."""
     ours, whole = written(files.name, files.connections), os.path.realpath(files.source)
     stray: set[Path] = set()
     for path in sorted(files.directory.rglob("*")):

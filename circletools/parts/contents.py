@@ -101,8 +101,8 @@ class _Inner:
 class References:
     """The indices in all operators and tensors of a model, by row; rows are counted across all subgraphs.
 
-    `old` reads tables; `entries` holds the buffer of each metadata entry, `always` the buffers that every part of the
-    model contains.
+    `old` reads tables; `entries` holds the buffer of each metadata entry, and `always` the buffers that every part of
+    the model contains.
     """
 
     def __init__(self, model: Model) -> None:

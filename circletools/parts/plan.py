@@ -52,8 +52,8 @@ class PlannedPart:
 class SplitPlan:
     """The parts of a subgraph in an order in which they can run.
 
-    `inputs` and `outputs` are those of the subgraph, `names` the names of all inputs and outputs of parts, `renamed`
-    the names that differ from the model's.
+    `inputs` and `outputs` are those of the subgraph, `names` the names of all inputs and outputs of parts, and
+    `renamed` the names that differ from the model's.
     """
 
     subgraph: int

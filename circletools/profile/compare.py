@@ -131,7 +131,7 @@ class _Estimate:
     errors: tuple[tuple[float, float], ...]
 
     def chance(self, sign: int) -> float:
-        """Return the chance, if nothing changed, of a later time this long or longer (-1: this short or shorter)."""
+        """Return the chance, if nothing changed, of a later time this long or longer (`sign` -1: or shorter)."""
         change = bool(self.after) - bool(self.before)
         logarithm = math.log(self.after / self.before) if self.before and self.after else change
         return len(self.errors) * min(tail(sign * logarithm / error, freedom) for error, freedom in self.errors)

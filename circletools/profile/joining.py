@@ -54,8 +54,8 @@ class Time(Attributes):
 
     The same holds for `spread`, the distribution over executions, and for `typical_ns`, the mean without the shortest
     and longest tenth; if the clock counts whole microseconds, this mean resolves short operators more finely than a
-    median. `delegated_ns` is the part from a delegate's rows, `ambiguous_ns` the part from equal shares of rows that
-    match several operators.
+    median. `delegated_ns` is the part from a delegate's rows, and `ambiguous_ns` the part from equal shares of rows
+    that match several operators.
     """
 
     runs: int
@@ -71,8 +71,8 @@ class Time(Attributes):
 class Measured:
     """The runs of one operator, or of one kind of added time.
 
-    `delegated_ns` is the part of the total from a delegate's rows, `ambiguous_ns` the operator's equal shares of rows
-    that may belong to several operators.
+    `delegated_ns` is the part of the total from a delegate's rows, and `ambiguous_ns` the operator's equal shares of
+    rows that may belong to several operators.
     """
 
     runs: int = 0

@@ -21,7 +21,7 @@ from circletools.wording import Attributes
 
 @dataclass(frozen=True, slots=True)
 class Profile(Attributes):
-    """A recording of a model in a runtime: `data` is the runtime's trace, `trace` its parsed contents.
+    """A recording of a model in a runtime: `data` is the runtime's trace, and `trace` its parsed contents.
 
     `program` is the runtime with its variant (`litert:xnnpack`), `version` is the version of the runtime's package.
     """

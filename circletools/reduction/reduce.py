@@ -114,8 +114,8 @@ class ReduceRequest(Attributes):
 class Reduction(Attributes):
     """The reduced model: its subgraph, operators and their codes, and how many outputs and zeroed constants it has.
 
-    `operator_count` is the number of operators in the original subgraph, `trials` the number of tests, `symptom` the
-    failure; `still_fails` is whether the model made with `share_safe` still fails, or None without `share_safe`.
+    `operator_count` is the number of operators in the original subgraph, `trials` the number of tests, and `symptom`
+    the failure; `still_fails` is whether the model made with `share_safe` still fails, or None without `share_safe`.
     """
 
     subgraph: int

@@ -69,7 +69,8 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
 def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
     """Yield a table of the targets; then, for each with refusals, the new refusals and the sources to change.
 
-    If one cause explains the verdict, only that is shown; otherwise, the most frequent reasons, or all with `full`.
+    If one cause explains the verdict, only that is shown; otherwise, the most frequent reasons or, with `full`, all
+    are.
     """
     head = ["target", "verdict", "operators", "refused", "not measured", "partitions", "bytes across"]
     rows = [head + ["new", "fixed"] * found.has_baseline]

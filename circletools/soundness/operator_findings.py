@@ -1,4 +1,4 @@
-"""Check operators against LiteRT's kernels: codes, versions, numbers of inputs and outputs, enum values in options.
+"""Check operators against LiteRT's kernels: codes, versions, numbers of inputs and outputs, and enum values.
 
 The kernels' requirements were measured (`tools.measure.operators`) and are stored in schema/litert.json.
 """

@@ -40,8 +40,8 @@ class RenameRequest(Attributes):
     `tensors` are given by name, by a glob (each `*` in the new name stands for the text that the next `*` or `?`
     matches), or by `index:12` or `1/index:12`; with `regex`, by a regular expression for the whole name, and the new
     name can contain `\1`. All subgraphs are searched, or only `subgraph`. `inputs` and `outputs` are given by
-    position; the tensor and its signature entries get the new name. `signatures` are given by key, `signature_inputs`
-    and `signature_outputs` by the entry's name, or `KEY/NAME` for one signature.
+    position; the tensor and its signature entries get the new name. `signatures` are given by key, and
+    `signature_inputs` and `signature_outputs` by the entry's name, or by `KEY/NAME` for one signature.
     """
 
     tensors: tuple[Pair, ...] = ()

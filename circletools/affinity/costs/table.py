@@ -140,8 +140,8 @@ class Contents:
     """The tensors of a subgraph, as needed to compute memory use.
 
     `constants` are distinct pairs of an operator and a buffer that it reads; `buffer_bytes` has an item per buffer,
-    `producers` an item per tensor (-1 for inputs); `read` and `readers` are pairs of a tensor and an operator that
-    reads it; `kept` tensors are outputs of the subgraph.
+    and `producers` an item per tensor (-1 for inputs); `read` and `readers` are pairs of a tensor and an operator
+    that reads it; `kept` tensors are outputs of the subgraph.
     """
 
     constants: tuple[Indices, Indices]

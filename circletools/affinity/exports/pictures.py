@@ -1,4 +1,4 @@
-"""The affinity by name for all exports; exports as a Graphviz picture and as node data for Model Explorer.
+"""Read the affinity for all exports; export it as a Graphviz picture or as node data for Model Explorer.
 
 Model Explorer looks a key up first among the names of all tensors of a graph, then among the ids of its nodes; the id
 of an operator is its index. Its TFLite adapter names a graph after the subgraph, or `main` if it is an unnamed first

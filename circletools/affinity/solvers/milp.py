@@ -53,7 +53,7 @@ def is_too_large(problem: Problem) -> bool:
 
 
 class Forest:
-    """Sets of operators joined by edges: `home` holds each operator's set, `cycles` the edges that close a cycle."""
+    """Sets of operators joined by edges: `home` is the set of each operator; `cycles` are edges that close cycles."""
 
     def __init__(self, edges: Indices, joined: Indices, count: int) -> None:
         self._beside: dict[int, list[tuple[int, int]]] = {}

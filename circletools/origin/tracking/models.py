@@ -48,7 +48,7 @@ class Tracked:
 def track_graphs(
     before: Side, after: Side, ends: tuple[tuple[Names, Names], tuple[Names, Names]], tags: frozenset[bytes]
 ) -> Tracked:
-    """Run the passes; `ends` holds the signature names of inputs and outputs, `tags` the tags of BEFORE's values."""
+    """Run the passes; `ends` holds signature names of inputs and outputs, and `tags` the tags of BEFORE's values."""
     sides = before, after
     pairs = pair_ends(before, after, ends)
     sizes = [side.sizes(resized(before, after, pairs)) for side in sides]

@@ -67,7 +67,7 @@ _MOST_BESIDE = 64
 class Region:
     """A connected group of operators without a partner.
 
-    `taken` holds the values of AFTER that the region reads from outside, `made` those that are read outside it;
+    `taken` holds the values of AFTER that the region reads from outside, and `made` those that are read outside it;
     `feeds` and `takers` hold the adjacent paired operators of AFTER.
     """
 

@@ -31,11 +31,11 @@ WHOLE_TRACE = -1
 class Analysis(Tabular):
     """The results of analysing a trace. `tables` holds thread time for each segment (see timeline.run_of).
 
-    `wall_clock` holds the shares of `executions` in wall-clock time, `run_clock` those of `runs`; `machine` holds
+    `wall_clock` holds the shares of `executions` in wall-clock time, and `run_clock` those of `runs`; `machine` holds
     frequencies and energy during executions. If the runtime has no marks, executions are HAL calls or marks of the
-    application ([NN_LA_PE]), as their kind shows. `threads` are the threads with time in the tables, `marked` those
-    with any NNAPI mark; `drivers` maps processes that served HAL calls to the name of one of their threads; `ordered`
-    means that the times of the trace never decrease.
+    application ([NN_LA_PE]), as their kind shows. `threads` are the threads with time in the tables, and `marked`
+    those with any NNAPI mark; `drivers` maps processes that served HAL calls to the name of one of their threads;
+    `ordered` means that the times of the trace never decrease.
     """
 
     name: str

@@ -77,7 +77,7 @@ class Collector:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Events sorted by thread: `order` holds their indices in the batch, `firsts` the start of each thread.
+    """Events sorted by thread: `order` holds their indices in the batch, and `firsts` the start of each thread.
 
     `before` and `after` are the paths before and after each event. `stacks` holds places of a thread's open marks.
     """
@@ -96,7 +96,7 @@ class Machine:
     """Follows threads; `feed` processes events.
 
     `unmatched` holds, for each thread with unmatched end events, the place of the first one and their number.
-    `processes` holds the process of each thread, `first_ns` the first time.
+    `processes` holds the process of each thread, and `first_ns` the first time.
     """
 
     def __init__(self, ignored: frozenset[int], collector: Collector, trace: Trace) -> None:

@@ -119,7 +119,7 @@ class _Row(NamedTuple):
     first_ms: Decimal
 
     def total_ns(self, mean_us: Decimal) -> Decimal:
-        """Return the time in an execution: the share of `mean_us`, the time of all rows, if that is more exact."""
+        """Return the time per execution, from the share of `mean_us` (the time of all rows) if that is more exact."""
         calls = max(1, self.calls)  # the report's integer division gives 0 for fewer calls than runs
         printed, share = self.mean_ms * calls * 1_000_000, self.percent * mean_us * 10
         error = mean_us / 200  # the error of a share with three decimals

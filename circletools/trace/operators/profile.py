@@ -21,11 +21,11 @@ NORMAL_QUARTILE = 0.6745  # the upper quartile of a normal distribution, in stan
 class OperatorRun(NamedTuple):
     """One run of an operator or, in an averaged trace, all its runs together.
 
-    `operator` is its index, `name` the runtime's name for it, `backend` the backend that ran it (empty if the trace
-    does not record it). `execution` counts the inferences from 0. `lane` is a thread or session: runs in a lane can
-    be nested, because an operator that calls a subgraph runs as long as the subgraph. `of_delegate` means that the
-    run is of a delegate's own operator, and `operator` is the delegate's number for it. `label` is what a report adds
-    to the name, such as the names of outputs.
+    `operator` is its index, `name` the runtime's name for it, and `backend` the backend that ran it (empty if the
+    trace does not record it). `execution` counts the inferences from 0. `lane` is a thread or session: runs in a lane
+    can be nested, because an operator that calls a subgraph runs as long as the subgraph. `of_delegate` means that
+    the run is of a delegate's own operator, and `operator` is the delegate's number for it. `label` is what a report
+    adds to the name, such as the names of outputs.
     """
 
     subgraph: int
@@ -88,8 +88,8 @@ class OperatorTrace(Tabular):
     `averaged` means that only averages are known: there is one `OperatorRun` for each operator, with the total time
     of its `calls` in all executions. `inside` holds the parts that a delegate reports of its own run, whose time is
     included in that run. `incomplete` counts unpaired begin and end events or, in a report, tables without their end,
-    `skipped` the omitted executions. `name` is the name of the source. `own` means that the trace was recorded with
-    the model to which it is compared.
+    and `skipped` the omitted executions. `name` is the name of the source. `own` means that the trace was recorded
+    with the model to which it is compared.
     """
 
     runtime: Runtime

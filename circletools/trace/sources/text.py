@@ -298,7 +298,7 @@ class _Reader:
 
 
 HEAD = '{"ph":"%s","ts":%16d.%03d,"tid":%10d,"pid":%10d'
-"""The start of a line: phase, microseconds and nanoseconds, thread, process."""
+"""The start of a line: phase, microseconds and nanoseconds, thread and process."""
 
 _COLUMNS = np.frombuffer((HEAD % ("#", 0, 0, 0, 0)).replace(" ", "0").encode(), np.uint8)
 _KIND, _WIDTH = 7, len(_COLUMNS)
