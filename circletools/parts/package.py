@@ -134,7 +134,7 @@ def written(name: str, connections: Connections) -> set[str]:
 
 
 def is_split(directory: Path) -> bool:
-    """Return whether a split wrote everything in a directory."""
+    """Return whether everything in a directory was written by a split."""
     try:
         found = find_connections(directory)
         if found is None:

@@ -53,7 +53,7 @@ Chain = tuple[Step, ...]
 
 @dataclass(frozen=True, slots=True)
 class ChainsRequest:
-    """Chains to time in turns for this many seconds; all run in one process.
+    """Chains to time in turns, for `seconds` in total; all run in one process.
 
     Inputs that no step produces are generated from `seed`.
     """

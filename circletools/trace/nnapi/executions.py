@@ -205,7 +205,7 @@ class Evidence:
         self._found = _Rows(6)
 
     def add(self, batch: EventBatch, first: int, *, of_driver: bool) -> None:
-        """Add events of a batch in time order; `of_driver` excludes the client, since runtime marks exist."""
+        """Add events of a batch in time order; `of_driver` keeps only drivers' events, since runtime marks exist."""
         some = batch.only(np.isin(batch.roles, _OF_DRIVERS)) if of_driver else batch
         self._found.add(some.at + first, some.roles, some.begins, some.times, some.threads, some.wheres)
 
