@@ -318,7 +318,7 @@ def _shown(value: Any, name: str) -> str:
 
 
 def _placement(value: str | Mapping[Any, Any] | list[Any] | tuple[Any, ...]) -> _Named:
-    """Return the fields of a plan's request for devices, rules, devices by operator or operators by device."""
+    """Return the fields of a plan's request, given devices, rules, devices by operator, or operators by device."""
     words = [value] if "=" in str(value) else [one.strip() for one in str(value).split(",")]
     items = words if isinstance(value, str) else [*(value.items() if isinstance(value, Mapping) else value)]
     items = [*enumerate(items)] if all(isinstance(one, int) for one in items) else items  # a device for each operator

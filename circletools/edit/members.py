@@ -152,7 +152,7 @@ def check_constant(graph: Subgraph, tensor: int, inputs: Sequence[int]) -> None:
 
 
 def open_file_offsets(model: Model, overlay: Overlay, root: NewTable, put_back: Iterable[int]) -> None:
-    """Open each table that contains a file position for changes, since the file is about to move.
+    """Open for changes each table that contains a file position, since the file is about to move.
 
     `put_back` holds the buffers of the original file that the model lacks but the edit restored.
     """

@@ -44,7 +44,7 @@ class Field:
 
     @property
     def width(self) -> int:
-        """The size of the field within its table in bytes, which is also its alignment in the file."""
+        """The size in bytes of the field within its table, which is also its alignment in the file."""
         return self.dtype.itemsize if self.kind == "scalar" else OFFSET.itemsize
 
     @property

@@ -47,7 +47,7 @@ def compare(model: Model, request: CompareRequest | None = None, *, other: Model
 
     The reference is `model`, run by the first program of the request; it is compared with the other programs, or with
     `other` in all programs. Raises UsageError if a program is not installed or a signature does not exist,
-    InvalidInputError if inputs cannot be read, ModelFormatError or EditError if a model is broken.
+    InvalidInputError if inputs cannot be read, and ModelFormatError or EditError if a model is broken.
 
     >>> with ct.open("in.tflite") as model:
     ...     found = ct.compare(model, ct.CompareRequest(on=("litert:reference", "litert:xnnpack")))

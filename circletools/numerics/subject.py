@@ -114,7 +114,7 @@ class Subject:
 def subject_of(model: Model, subgraph: int = 0) -> Iterator[Subject]:
     """Yield a model whose main graph is the given subgraph, with all operators in order.
 
-    Raises UsageError if the subgraph does not exist, EditError or ModelFormatError if the model is broken.
+    Raises UsageError if the subgraph does not exist, and EditError or ModelFormatError if the model is broken.
     """
     whole = read_whole(model)
     graph = graph_at(whole.graph, subgraph)

@@ -227,7 +227,7 @@ def fix_outputs(
     return the same outputs; otherwise the next copy operator is tried. Programs do not see other changes of the edit.
 
     Raises EditError, before any change, if no operator copies an output exactly, or none keeps the model running in
-    all programs; UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged
+    all programs; and UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged
     outputs (unproduced, or in subgraphs that `all` skips), copies that are not exact in onert, and refusals.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:

@@ -349,7 +349,7 @@ def _read_slices(trace: Trace, data: bytes, line: int) -> Batch:
 
 
 def _name(text: bytes, names: dict[bytes, int]) -> int:
-    """Return the number of a mark's text, parsed from the end of its line, or -1 if it is corrupt or truncated."""
+    """Return the number of a mark's text, parsed from the end of its line, or -1 if that is corrupt or truncated."""
     try:
         mark = json.loads(b'{"":0' + text.rstrip(b"\r,"))["args"]["mark"].encode("utf-8", "surrogateescape")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
