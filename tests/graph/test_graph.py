@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from circletools.errors import ModelFormatError
@@ -83,7 +84,17 @@ def folded(peer: Read) -> list[int]:
     return found
 
 
+def constant_input() -> bytes:
+    """Return a model whose first value is a constant and an input: a caller may give another value."""
+    build = Build()
+    graph = build.graph()
+    value = graph.constant("", np.zeros(2, np.float32))
+    graph.ends([value], [graph.compute("NEG", [graph.compute("NEG", [value], "y")], "z")])
+    return build.to_bytes()
+
+
 @given(models())
+@example(constant_input())
 def test_who_has_side_effects_and_who_depends_on_constants_only(file: bytes) -> None:
     peer = read(file)
     with open_model(file) as model:
@@ -115,7 +126,7 @@ def behind(peer: Read, values: set[int], stop: set[int], only: set[int]) -> set[
         found |= more
 
 
-@given(models(ordered=False), st.data())
+@given(models() | models(ordered=False), st.data())
 def test_walks_from_value_to_value(file: bytes, data: st.DataObject) -> None:
     peer = read(file)
     numbers, every = set(range(len(peer.codes))), st.sets(st.integers(0, len(peer.types) - 1))
@@ -134,21 +145,22 @@ def test_walks_from_value_to_value(file: bytes, data: st.DataObject) -> None:
             more = {at for value in own for at in peer.readers(value)} - ahead
             ahead, own = ahead | more, {value for at in more for value in peer.results[at]}
         assert reach.ahead(values) == ahead
-        order = sorted(only, reverse=True)
-        taken = [value for at in order for value in peer.operands[at] if value >= 0]
-        made = [value for at in sorted(only) for value in peer.results[at] if value >= 0]
-        assert (reach.read_by(order), reach.made_by(sorted(only))) == (taken, made)
-        from_outside = [value for value in dict.fromkeys(taken) if value not in made]
-        assert reach.given(order) == [
-            value
-            for value in from_outside
-            if (peer.maker(value) >= 0 or value in peer.inputs) and not graph.values.is_variable[value]
-        ]
-        assert reach.seen_outside(order) == [
-            value
-            for value in dict.fromkeys(made)
-            if value in peer.outputs or not peer.readers(value) or not {*peer.readers(value)} <= only
-        ]
+        for chosen in (only, *(numbers - {at} for at in numbers)):
+            order = sorted(chosen, reverse=True)
+            taken = [value for at in order for value in peer.operands[at] if value >= 0]
+            made = [value for at in sorted(chosen) for value in peer.results[at] if value >= 0]
+            assert (reach.read_by(order), reach.made_by(sorted(chosen))) == (taken, made)
+            assert reach.given(order) == [
+                value
+                for value in dict.fromkeys(taken)
+                if value not in made and (peer.maker(value) >= 0 or value in peer.inputs)
+                if not graph.values.is_variable[value]
+            ]
+            assert reach.seen_outside(order) == [
+                value
+                for value in dict.fromkeys(made)
+                if value in peer.outputs or not peer.readers(value) or not {*peer.readers(value)} <= chosen
+            ]
 
 
 @pytest.mark.parametrize("caller", CALLERS)
@@ -202,8 +214,11 @@ def test_the_joined_graph_shifts_what_it_names() -> None:
 
 
 def test_the_second_of_two_subgraphs() -> None:
-    with open_model(built().to_bytes()) as model:
+    build = built()
+    build.model.subgraphs[1].debug_metadata_index = 7
+    with open_model(build.to_bytes()) as model:
         graph = graph_of(model, 1)
+        assert graph.debug_metadata_index == 7
         assert (graph.name, graph.place(), graph.place(0)) == ("second", "subgraphs[1]", "subgraphs[1].operators[0]")
         assert (graph.operators.code_names, graph.values.names) == (["ADD", "NEG", "MUL"], [b"a", b"b", b"c", b"d"])
         assert (graph.operands.lists(), graph.share) == ([[0, -1, 0], [], [2, 1]], 0.6)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from circletools.graph.build import model_graph
+from circletools.graph.resources import Resources
 from circletools.model.model import open_model
 from tests.kit.build import Build, Graph
 from tests.kit.split_support import state_of
@@ -116,6 +118,21 @@ def test_a_loop_of_no_turns_hands_on_what_it_was_given() -> None:
     body.operator("VAR_HANDLE", [], [inside[1]], shared_name="b")
     body.ends(inside[:1], inside[1:])
     assert users(build).keys() == {"variable 'a'", "variable 'b'", f"the resource that tensor {given} names"}
+
+
+def test_a_called_graph_may_name_what_its_caller_uses() -> None:
+    build = Build()
+    graph = resources(build, "main", 3)
+    graph.operator("CALL", [], [0], subgraph=1)
+    write(graph, 0)
+    for handle, name in ((1, "b"), (2, "c")):
+        graph.operator("VAR_HANDLE", [], [handle], shared_name=name)
+    resources(build, "called", 1, "a").ends([], [0])
+    assert users(build) == {"variable 'a'": [0, 1], "the resource that tensor 0 names": [0, 1]}
+    with open_model(build.to_bytes()) as model:
+        found = Resources(model_graph(model))
+        assert (found.named(0), found.named(1)) == ({"variable 'b'", "variable 'c'"}, {"variable 'a'"})
+        assert (found.named(0, [3]), found.named(0, range(3))) == ({"variable 'c'"}, {"variable 'b'"})
 
 
 def test_what_is_given_too_little_uses_what_nobody_knows() -> None:

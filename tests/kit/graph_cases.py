@@ -78,23 +78,25 @@ def models(draw: st.DrawFn, *, ordered: bool = True) -> bytes:
     """
     build = Build()
     graph = build.graph()
-    own = graph.constant
-    count = draw(st.integers(1, 3))
-    for number in range(count):
-        kind = draw(st.sampled_from(TYPES))
-        graph.tensor(f"v{number}", (2, 3), kind, is_variable=draw(st.booleans()))
-    fixed = [own("", np.zeros(2, np.float32)) for _ in range(draw(st.integers(0, 2)))]
-    known = [*range(count), *fixed]
+    known = list[int]()
+    for number in range(draw(st.integers(1, 5))):
+        if draw(st.booleans()):
+            known.append(graph.constant("", np.zeros(2, np.float32)))
+        else:
+            kind, kept = draw(st.sampled_from(TYPES)), draw(st.booleans())
+            known.append(graph.tensor(f"v{number}", (2, 3), kind, is_variable=kept))
+    later = list[int]()  # more often read than what comes from outside
     for _ in range(draw(st.integers(0, 7))):
         made = [
             graph.tensor(draw(st.sampled_from(("", "y", "z" * 200, "z" * 201))), (2,), draw(st.sampled_from(TYPES)))
-            for _ in range(draw(st.integers(0, 2)))
+            for _ in range(draw(st.sampled_from((1, 2, 0))))
         ]
-        pool = known if ordered else [*known, *made]
-        results = made if ordered else [draw(st.sampled_from(pool)) for _ in range(draw(st.integers(0, 2)))]
-        operands = draw(st.lists(st.sampled_from([-1, *pool]), max_size=3))
+        pool = [*known, *later, *later, *([] if ordered else made)]
+        results = made if ordered else [draw(st.sampled_from([*pool, *made])) for _ in made]
+        operands = draw(st.lists(st.sampled_from([*pool, -1]), max_size=3))
         graph.operator(draw(st.sampled_from(CODES)), operands, results)
-        known += made
+        later += made
+    known += later
     ends = st.lists(st.sampled_from([-1, 99, *known]), max_size=2)
     graph.ends(draw(ends), draw(ends))
     return build.to_bytes()
