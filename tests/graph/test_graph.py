@@ -74,7 +74,7 @@ def effects(peer: Read) -> list[int]:
 def folded(peer: Read) -> list[int]:
     """Return the operators with readers that depend on constants only, and are not work by themselves."""
     found: list[int] = []
-    fixed = peer.constants - {*peer.inputs}
+    fixed = {value for value in peer.constants if peer.maker(value) < 0} - {*peer.inputs}
     for at, code in enumerate(peer.codes):
         taken = [value for value in peer.operands[at] if value >= 0]
         ready = taken and all(value in fixed or peer.maker(value) in found for value in taken)

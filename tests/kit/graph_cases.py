@@ -78,6 +78,7 @@ def models(draw: st.DrawFn, *, ordered: bool = True) -> bytes:
     """
     build = Build()
     graph = build.graph()
+    names, held = st.sampled_from(("", "y", "z" * 200, "z" * 201)), st.sampled_from((None, None, None, bytes(8)))
     known = list[int]()
     for number in range(draw(st.integers(1, 5))):
         if draw(st.booleans()):
@@ -88,7 +89,7 @@ def models(draw: st.DrawFn, *, ordered: bool = True) -> bytes:
     later = list[int]()  # more often read than what comes from outside
     for _ in range(draw(st.integers(0, 7))):
         made = [
-            graph.tensor(draw(st.sampled_from(("", "y", "z" * 200, "z" * 201))), (2,), draw(st.sampled_from(TYPES)))
+            graph.tensor(*draw(st.tuples(names, st.just((2,)), st.sampled_from(TYPES))), data=draw(held))
             for _ in range(draw(st.sampled_from((1, 2, 0))))
         ]
         pool = [*known, *later, *later, *([] if ordered else made)]

@@ -94,6 +94,30 @@ def test_a_description_changes_what_it_names_and_nothing_else() -> None:
     assert other["associated_files"] == [{**labels, "name": "names.txt"}]
 
 
+def test_a_gray_image_has_one_color_and_a_scalar_no_labels() -> None:
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x", [1, 2, 2, 1], "UINT8")
+    graph.ends([x], [graph.tensor("y", [])])
+    image = {"name": "x", "process_units": [{"options_type": "NormalizationOptions"}]}
+    own = {"subgraph_metadata": [{"input_tensor_metadata": [image], "output_tensor_metadata": [{"name": "y"}]}]}
+    before = edited(build.to_bytes(), lambda edit: ct.metadata.set_document(edit, own))
+    after = document(edited(before, lambda edit: ct.metadata.normalize(edit, [127.5], [127.5])))
+    assert after["subgraph_metadata"][0]["input_tensor_metadata"] == [
+        {
+            "name": "x",
+            "content": {
+                "content_properties_type": "ImageProperties",
+                "content_properties": {"color_space": "GRAYSCALE"},
+            },
+            "process_units": [{"options_type": "NormalizationOptions", "options": {"mean": [127.5], "std": [127.5]}}],
+            "stats": {"max": [255.0], "min": [0.0]},
+        }
+    ]
+    with pytest.raises(ct.UsageError, match="1 label for 0 entries of output 0"):
+        labelled(build.to_bytes(), ["a"])
+
+
 AUDIO = """"subgraph_metadata": [{{"input_tensor_metadata": [{{"content":
     {{"content_properties_type": "AudioProperties", "content_properties": {{"sample_rate": {}}}}}}}]}}]"""
 

@@ -152,6 +152,49 @@ def test_a_batch_that_goes_back_gives_the_original_file() -> None:
     assert shaped(shaped(data, batch=5, mend=True), batch=1, mend=True) == data
 
 
+def unary(shape: Sequence[int], **more: Any) -> Build:
+    """Return a model that negates its input."""
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x", shape, **more), graph.tensor("y", shape, **more)
+    graph.operator("NEG", [x], [y])
+    graph.ends([x], [y])
+    return build
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        ({"batch": 3}, (3, -1, 2)),
+        ({"dynamic_batch": True, "static": True}, (-1, 4, 2)),
+        ({"static": True}, (1, 4, 2)),
+        ({"inputs": ("x=1,4,2",)}, (1, 4, 2)),
+        ({"inputs": (("x", (5, 4, 2)),)}, (5, 4, 2)),
+    ],
+)
+def test_dynamic_sizes_that_are_not_set_stay_dynamic(request_: dict[str, Any], expected: tuple[int, ...]) -> None:
+    data = unary([1, 4, 2], shape_signature=[1, -1, 2]).to_bytes()
+    assert shapes(shaped(data, **request_)) == {"x": expected, "y": expected}
+
+
+def test_an_input_without_dimensions_gets_some() -> None:
+    assert shapes(shaped(unary([]).to_bytes(), inputs=("x=2,3",))) == {"x": (2, 3), "y": (2, 3)}
+
+
+def test_an_output_that_does_not_grow_with_the_batch_is_refused() -> None:
+    build = Build()
+    graph = build.graph()
+    x, fixed = graph.tensor("x", [1, 4]), graph.constant("k", floats(1, 4))
+    graph.ends([x], [graph.compute("NEG", [one], name, shape=[1, 4]) for one, name in ((x, "y"), (fixed, "z"))])
+    with pytest.raises(ct.EditError, match=r"output 1 \('z'\) does not depend on inputs that grow"):
+        shaped(build.to_bytes(), batch=3)
+
+
+def test_a_first_dimension_by_the_name_in_the_signature_is_the_batch() -> None:
+    data = path_of("tflite/cnn").read_bytes()
+    assert shaped(data, inputs=("image=3,16,16,3",), mend=True) == shaped(data, batch=3, mend=True)
+
+
 def joined() -> Build:
     """Return a model that puts a constant in front of its input, as vision transformers do."""
     build = Build()

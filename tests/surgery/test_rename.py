@@ -85,6 +85,7 @@ def test_which_tensors_get_which_names(request_: dict[str, Any], changed: dict[s
         ({"tensors": ("1/index:0=n",)}, ct.UsageError, "subgraph 1 does not exist; the count is 1"),
         ({"tensors": ("a=n",), "subgraph": 1}, ct.UsageError, "subgraph 1 does not exist; the count is 1"),
         ({"tensors": ("*" * 10_001 + "=n",)}, ct.UsageError, "at most 10000 are allowed"),
+        ({"tensors": ("q" * 9_999 + "*=n",)}, ct.UsageError, "no tensor is called"),
         ({"inputs": ("2=n",)}, ct.UsageError, "'2' is not one of the 2 inputs .write 0=NAME"),
         ({"outputs": ("g=n",)}, ct.UsageError, "'g' is not one of the 2 outputs"),
         ({"signatures": ("walk=n",)}, ct.UsageError, "no signature is called 'walk'"),

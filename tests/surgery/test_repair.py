@@ -99,6 +99,10 @@ def test_signatures_name_all_ends() -> None:
     build.signature("run", [("in", x), ("in", z)], [("", y)])
     assert {"INVALID_SIGNATURE", "INCOMPLETE_SIGNATURE"} <= codes(build.to_bytes())
     after = repaired(build.to_bytes(), "INVALID_SIGNATURE")
+    with ct.open(build.to_bytes()) as model, ct.edit(model) as edit:
+        changes = ct.surgery.repair(edit, ["INVALID_SIGNATURE"]).changes
+    lines = ("input 1 is 'in_1'", "output 0 is 'y'", "output 'n' added")
+    assert changes == tuple(f"signature 'run': {line}" for line in lines)
     with ct.open(after) as model:
         assert model.signatures[0].inputs == (("in", x), ("in_1", z))
         assert model.signatures[0].outputs == (("y", y), ("n", 3))
