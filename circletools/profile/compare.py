@@ -57,7 +57,7 @@ class ComparedTime:
 
     Without a time before, the ratio and the bounds are None; without a time after, the bounds are None. The verdicts
     `slower` and `faster` mean a significant change above the threshold, `same` a change within it, `only before` and
-    `only after` that one side lacks the operator. With the same number and variation of recordings, nine of ten
+    `only after` that one side lacks the operator. With as many new recordings, made in the same way, nine of ten
     comparisons find a change by a ratio of `visible` or more.
     """
 
@@ -124,33 +124,36 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """Times, and for each estimator the standard error of the ratio's logarithm and its degrees of freedom."""
+    """Times, and for each estimator the standard error of the ratio's logarithm and its degrees of freedom.
+
+    The third number is the error that other samples of this size seldom exceed (see `_larger`).
+    """
 
     before: float
     after: float
-    errors: tuple[tuple[float, float], ...]
+    errors: tuple[tuple[float, float, float], ...]
 
     def chance(self, sign: int) -> float:
         """Return the chance, if nothing changed, of a later time this long or longer (`sign` -1: or shorter)."""
         change = bool(self.after) - bool(self.before)
         logarithm = math.log(self.after / self.before) if self.before and self.after else change
-        return len(self.errors) * min(tail(sign * logarithm / error, freedom) for error, freedom in self.errors)
+        return len(self.errors) * min(tail(sign * logarithm / error, freedom) for error, freedom, _ in self.errors)
 
     def reach(self) -> float:
         """Return the error of the ratio's logarithm that is not exceeded with 95 % confidence."""
         level = LEVEL / 2 / len(self.errors)
-        return min(700.0, *(quantile(1 - level, freedom) * error for error, freedom in self.errors))
+        return min(700.0, *(quantile(1 - level, freedom) * error for error, freedom, _ in self.errors))
 
     def visible(self, rows: int, limit: float, tick: float) -> float:
-        """Return the ratio that is detected with a probability of 90 % if `rows` rows are compared.
+        """Return the ratio that another sample detects with a probability of 90 % if `rows` rows are compared.
 
         The statistic must exceed its quantile, and the ratio must exceed the limit and a tick; a margin allows for
         estimates below the true ratio.
         """
         level, least = LEVEL / 2 / (rows * len(self.errors)), math.log1p(max(limit, tick))
         return min(
-            math.exp(min(max(quantile(1 - level, freedom) * error, least) + quantile(_POWER, freedom) * error, 700.0))
-            for error, freedom in self.errors
+            math.exp(min(max(quantile(1 - level, freedom) * later, least) + quantile(_POWER, freedom) * later, 700.0))
+            for _, freedom, later in self.errors
         )
 
 
@@ -248,14 +251,16 @@ def _estimate(row: Row, tick_ns: float) -> _Estimate:
     variance = sum(squares for *_, squares in found) / max(1, freedom)
     inverse = sum(1 / count for mean, count, _ in found[:2] if mean)
     least = max(rounding / 2, 1e-12, 0 if freedom else ASSUMED_SPREAD**2)
-    errors = [(math.sqrt(max(variance, least) * max(inverse, 1e-12)), freedom or math.inf)]
-    within = _within(row, sides[:2], rounding, variance)
+    error, larger = math.sqrt(max(variance, least) * max(inverse, 1e-12)), _larger(freedom or math.inf)
+    errors = [(error, freedom or math.inf, error * larger)]
+    within = _within(row, sides[:2], rounding, (variance, max(variance, rounding / 2) * larger**2))
     if within and not freedom:
         errors = []
     if row.paired and len(row.before) > 1 and all(side.all() for side in sides):
         logs = np.log(sides[1] / sides[0])
         spread = max(float(logs.var(ddof=1)), rounding)
-        errors.append((max(math.sqrt(spread / len(logs)), 1e-6), len(logs) - 1))
+        error, freedom = max(math.sqrt(spread / len(logs)), 1e-6), len(logs) - 1
+        errors.append((error, freedom, error * _larger(freedom)))
     return _Estimate(before, after, (*errors, *within))
 
 
@@ -272,9 +277,22 @@ def _fastest(side: Samples) -> tuple[float, int, float]:
     return mean, count, float(((near - near.mean()) ** 2).sum()) if mean else 0.0
 
 
-def _within(row: Row, sides: Sequence[Samples], rounding: float, variance: float) -> tuple[tuple[float, float], ...]:
+def _larger(freedom: float) -> float:
+    """Return how many times the standard deviation of this sample another one may have.
+
+    With 90 % confidence in the true deviation, nine of ten other samples have at most this many times: the ratio of
+    two quantiles of chi-square (E. B. Wilson and M. M. Hilferty, Proc. Natl. Acad. Sci. 17, 1931).
+    """
+    part = 2 / (9 * freedom)
+    margin = quantile(_POWER, math.inf) * math.sqrt(part)
+    return float(((1 - part + margin) / (1 - part - margin)) ** 1.5)
+
+
+def _within(
+    row: Row, sides: Sequence[Samples], rounding: float, spreads: Sequence[float]
+) -> tuple[tuple[float, float, float], ...]:
     """Return the error from the scatter of executions; empty if a recording has too few of them or takes no time."""
-    # The variation between processes counts as at least `variance`, the variance that the recordings show.
+    # The variation between processes counts as at least that which these recordings show, or others may show later.
     recordings = [times for side in (row.before, row.after) for times in side]
     if not all(side.all() for side in sides) or min(map(len, recordings)) < _FEWEST:
         return ()
@@ -282,12 +300,12 @@ def _within(row: Row, sides: Sequence[Samples], rounding: float, variance: float
     variances = np.array([scatter / count**2 for scatter, _, count in found])
     inverse = sum(1 / len(side) for side in sides)
     pace = row.pace if len(recordings) == 2 else 0.0
-    process = max(PROCESS_SPREAD**2, variance) + rounding / 2
-    total = float(variances.sum()) + process * inverse + pace**2
+    known = float(variances.sum()) + rounding / 2 * inverse + pace**2
+    total, later = (known + max(PROCESS_SPREAD**2, spread) * inverse for spread in spreads)
     # The degrees of freedom of a sum of variances (Welch-Satterthwaite); an assumed variance has infinitely many.
     inexact = float((variances**2 / [freedom for _, freedom, _ in found]).sum())
     freedom = max(1, int(total**2 / inexact)) if inexact * _MANY > total**2 else math.inf
-    return ((math.sqrt(total), freedom),)
+    return ((math.sqrt(total), freedom, math.sqrt(later) * _larger(freedom)),)
 
 
 def _holm(probabilities: Sequence[float]) -> list[float]:
