@@ -65,9 +65,8 @@ def contents(engine: Comparison, pairs: Pairs, name: str, outside: tuple[str, st
     outer = places[0][0] > 1, places[1][0] > 1
     external = outer[0] | outer[1]
     item = pairs.before.field(name)
-    yield from engine.vectors(
-        pairs.take(np.flatnonzero(outer[0] == outer[1])), item
-    )  # LiteRT prefers data in the flatbuffer
+    # LiteRT prefers data in the flatbuffer.
+    yield from engine.vectors(pairs.take(np.flatnonzero(outer[0] == outer[1])), item)
     for row in np.flatnonzero(external).tolist():
         old, new = _data(pairs.before, row, name, places[0]), _data(pairs.after, row, name, places[1])
         if not same_bytes(old, new):

@@ -44,7 +44,6 @@ class _Columns:
         self.splits: NDArray[np.int64] = rows.splits()
 
     def rows_of(self, subgraph: int) -> range:
-        """Return the rows of a subgraph."""
         return range(*self.splits[subgraph : subgraph + 2].tolist())
 
 

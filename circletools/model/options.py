@@ -45,7 +45,7 @@ _NOUNS = {"BuiltinOperator": "operator name", "TensorType": "tensor type"}
 
 @cache
 def enum_names(schema: Schema, enum: str) -> Mapping[int, str]:
-    """Return the names in an enum by number; comparing a name with an unknown word warns."""
+    """Return the names in an enum by number; comparing a name with an unknown word causes a warning."""
     noun, known = _NOUNS.get(enum, enum), partial(_members, schema, enum)
     return {number: EnumName.of(name, noun, known) for number, name in schema.enums.get(enum, {}).items()}
 

@@ -96,7 +96,6 @@ class _Comparing:
         return Judge(self.request, self.first, self.second, self.reference)
 
     def result(self) -> Comparison:
-        """Run the comparison."""
         try:
             inputs = self._inputs()
             for runner in (self.reference, *self.runners):

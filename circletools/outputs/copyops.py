@@ -124,7 +124,6 @@ def _able(traits: _Traits) -> tuple[str, ...]:
 
 
 def _described(traits: _Traits) -> str:
-    """Return a description of the tensor."""
     quantization = f"{traits.quantization.replace('_', ' ')} quantized " if traits.quantization != "none" else ""
     rank = "unknown rank" if traits.rank_unknown else f"rank {traits.rank}"
     return f"{quantization}{traits.type} of {rank}{_KINDS.get(traits.kind, '')}"

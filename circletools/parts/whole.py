@@ -63,7 +63,6 @@ class _Tables:
         return table
 
     def root(self) -> NewTable:
-        """Return the Model table."""
         old, contents, root = self.old, self.contents, self.old.model.root
         further = root.vectors("metadata_buffer").row(0).tolist()  # an old form of metadata
         subgraphs: Tables = [*map(self.section, range(len(contents.tensors))), *map(self.callee, contents.called)]

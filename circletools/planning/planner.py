@@ -84,7 +84,6 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
 
 
 def _units(graph: ModelGraph, inputs: PlanInputs, tables: Sequence[CostTable]) -> list[Units]:
-    """Return the units of each subgraph."""
     brings = any(table.links.constant_us_per_byte is not None for table in tables)
     # Two partitions that read the same constants may be merged if loading constants costs time.
     join = "shared" if brings and inputs.request.join == "connected" else inputs.request.join

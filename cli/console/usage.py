@@ -52,7 +52,6 @@ def _choices(kind: Any) -> tuple[Any, ...]:
 
 
 def _taken(parameter: Any, is_text: bool, choices: tuple[Any, ...], ctx: Any, value: Any) -> Any:
-    """Return the value of a parameter."""
     is_given = ctx.get_parameter_source(parameter.name).name != "DEFAULT"
     if (not value and parameter.required) or (is_given and not is_text and value not in choices):
         if isinstance(value := type(parameter).process_value(parameter, ctx, value), float) and not isfinite(value):

@@ -146,7 +146,6 @@ class _Reader:
         return self._typed(value, list, place, words) or self._fail(place, f"must be {words}")
 
     def capability(self, document: Any) -> Capability:
-        """Read the document."""
         top = self._object(document, "", _KEYS)
         if top.get("schema_version", SCHEMA_VERSION) not in (SCHEMA_VERSION, int(SCHEMA_VERSION)):
             version = f"schema_version {top['schema_version']!r} is not known"

@@ -147,7 +147,6 @@ class _Pass:
         return not self._late and self.learnt.ignored == self.known.ignored
 
     def finish(self) -> Analysis:
-        """Return the results."""
         executions, layer = self.machine.executions.ended(), "LR"
         if not len(executions):
             executions = self.machine.evidence.executions()

@@ -95,12 +95,10 @@ class _Rows:
         self._columns = [array("q") for _ in range(count)]
 
     def add(self, *columns: npt.NDArray[Any]) -> None:
-        """Add rows."""
         for column, values in zip(self._columns, columns, strict=True):
             column.frombytes(values.astype(np.int64).tobytes())
 
     def arrays(self) -> list[npt.NDArray[Any]]:
-        """Return the columns."""
         return [np.array(column) for column in self._columns]
 
 

@@ -214,7 +214,6 @@ class _Clock:
                 reached = now
 
     def finish(self) -> WallClock:
-        """Return the shares."""
         rest = self._elapsed - self._shared - sum(own for own, _ in self._times.values())
         found = self._times | {self._rest: (rest, self._elapsed), SHARED: (self._shared, self._shared)}
         order = {pair: at for at, pair in enumerate((*_BITS, self._rest[:2], SHARED[:2]))}

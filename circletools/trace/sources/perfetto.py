@@ -272,7 +272,6 @@ class _Block:
         self.size += field.end - field.start
 
     def read(self, marked: dict[int, int]) -> Batch:
-        """Return the events."""
         data = b"".join(self.parts) + bytes(_PADDING)
         starts, ends = np.array(self.starts, np.int64), np.array(self.ends, np.int64)
         characters = np.frombuffer(data, np.uint8)
