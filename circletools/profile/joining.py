@@ -27,6 +27,9 @@ Kind = AddedKind | Literal["operator"] | None
 Place = tuple[int, int]
 """A subgraph index and an operator index."""
 
+_Key = tuple[int, int, str, bool]
+"""What identifies a row: its subgraph, number and name, and whether it is a delegate's."""
+
 _MOST_KINDS = 64
 _MOST_ROWS = 10_000  # placing them takes three seconds
 _TRIMMED = 10  # one in this many executions is dropped at each end, at least one if there are three
@@ -98,8 +101,9 @@ class Join:
     `unchecked` holds operators whose names do not identify the code. Runs of delegates are added or, if `delegates`,
     joined with the operators that the delegates took; `groups` holds a delegate's runs for several operators, by its
     name and these operators. `ambiguous` holds runs that may belong to several operators: their names in the runtime,
-    these operators, and the time. Raises InvalidInputError for the trace of another model. Without a model, each of
-    the trace's `rows` is an operator.
+    these operators, and the time. Raises InvalidInputError for the trace of another model: OpenVINO's layers may fit
+    no operator, because it rewrites the model, but over half must fit. Without a model, each of the trace's `rows` is
+    an operator.
     """
 
     def __init__(self, model: ModelGraph | None, trace: OperatorTrace, *, delegates: bool = False) -> None:
@@ -117,14 +121,9 @@ class Join:
         self._codes = [graph.operators.code_names for graph in model.graphs] if model else []
         self._builtin = frozenset(model.schema.enums["BuiltinOperator"].values() if model else ())
         self._runtime = trace.runtime
-        kinds: dict[tuple[int, int, str, bool], Kind] = {}
-        runs: list[tuple[Kind, OperatorRun]] = []
-        for run in trace.runs:
-            key = (run.subgraph, run.operator, run.name, run.of_delegate)
-            if key not in kinds:
-                kinds[key] = self._checked(run, trace.own) if model else "operator"
-            if kinds[key] is not None:
-                runs.append((kinds[key], run))
+        kinds = self._kinds(trace) if model else {}
+        each = ((kinds[_key(run)] if model else "operator", run) for run in trace.runs)
+        runs: list[tuple[Kind, OperatorRun]] = [(kind, run) for kind, run in each if kind is not None]
         first = min((run.subgraph for _, run in runs), default=0)
         own = (run.duration_ns for _, run in runs) if trace.averaged else self_times([run for _, run in runs])
         places = self._delegated(model, runs, trace, first) if delegates and model else {}
@@ -199,14 +198,25 @@ class Join:
             places |= {at: of for at, of in zip(members, found[subgraph, rows], strict=True) if of}
         return places
 
-    def _checked(self, run: OperatorRun, own: bool) -> Kind:
-        """Return the kind of a run; in the model's `own` trace, a run that fits no operator is unattributed."""
-        try:
-            return self._kind(run)
-        except InvalidInputError:
-            if not own:
-                raise
-            return "unattributed"
+    def _kinds(self, trace: OperatorTrace) -> dict[_Key, Kind]:
+        """Return the kind of each row. Raises InvalidInputError for the trace of another model."""
+        kinds: dict[_Key, Kind] = {}
+        misfits: list[InvalidInputError] = []
+        for run in trace.runs:
+            key = _key(run)
+            try:
+                if key not in kinds:
+                    kinds[key] = self._kind(run)
+            except InvalidInputError as error:
+                if not trace.own and self._runtime != "openvino":
+                    raise
+                kinds[key] = "unattributed"
+                misfits.append(error)
+        checked = sum(not of_delegate for *_, of_delegate in kinds)
+        if misfits and 2 * len(misfits) >= checked and not trace.own:
+            message = f"{misfits[0].message} ({len(misfits)} of {checked} layers fit no operator)"
+            raise InvalidInputError(message, hint=misfits[0].hint)
+        return kinds
 
     def _kind(self, run: OperatorRun) -> Kind:
         """Return the kind of a run, or None for other marks. Raises InvalidInputError for a run of another model."""
@@ -220,10 +230,12 @@ class Join:
         place = f"subgraphs[{run.subgraph}].operators[{run.operator}] is {run.name}"
         if run.operator >= len(codes):
             builtin = self._runtime == "openvino" or is_builtin(self._runtime, run.name, self._builtin)
-            # LiteRT appends the operators in a composite's decomposition to the subgraph that contains the composite.
-            if builtin and (self._runtime in ("onert", "openvino") or "STABLEHLO_COMPOSITE" not in codes):
+            # LiteRT appends the operators in a composite's decomposition to the subgraph that contains the composite;
+            # OpenVINO numbers them as in the decomposition.
+            if builtin and (self._runtime == "onert" or "STABLEHLO_COMPOSITE" not in codes):
                 raise _other_model(place, f"the operator count is {len(codes)}")
-            return "inserted" if builtin or self._runtime == "onert" else "delegate"
+            added: AddedKind = "inserted" if builtin or self._runtime == "onert" else "delegate"
+            return "unattributed" if self._runtime == "openvino" else added
         agreed = agrees(self._runtime, run.name, codes[run.operator], self._builtin)
         if agreed:
             return "operator"
@@ -234,6 +246,10 @@ class Join:
             return None
         self.unchecked.add((run.subgraph, run.operator))
         return "operator"
+
+
+def _key(run: OperatorRun) -> _Key:
+    return run.subgraph, run.operator, run.name, run.of_delegate
 
 
 def _numbered(runs: Sequence[OperatorRun]) -> dict[tuple[int, int, str, bool, str], Place]:
@@ -281,10 +297,10 @@ def _of_model(model: ModelGraph, trace: OperatorTrace) -> list[int]:
     runs: list[list[OperatorRun]] = [[] for _ in range(trace.executions)]
     for run in trace.runs:
         runs[run.execution].append(run)
-    verdicts: dict[frozenset[tuple[int, int, str, bool]], bool] = {}
+    verdicts: dict[frozenset[_Key], bool] = {}
     kept = []
     for number, some in enumerate(runs):
-        kind = frozenset((run.subgraph, run.operator, run.name, run.of_delegate) for run in some)
+        kind = frozenset(map(_key, some))
         if kind not in verdicts:
             if len(verdicts) == _MOST_KINDS:
                 return []

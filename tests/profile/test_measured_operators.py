@@ -150,11 +150,22 @@ def test_parts_of_a_composite_are_inserted_behind_its_subgraph() -> None:
     (row,) = joined(data, one("litert", 0, len(codes), "ADD")).added
     assert (row.kind, row.index) == ("inserted", len(codes))
     assert "the operator count is" in refused(data, one("onert", 0, len(codes), "Add"))
-    for place, name, said in ((len(codes), "Odd", "the operator count is"), (0, "Add", codes[0])):
-        trace = one("openvino", 0, place, name)
-        assert said in refused(data, trace)
-        (row,) = joined(data, replace(trace, own=True)).added
+    own = replace(one("openvino", 0, 0, "Add"), own=True)
+    for trace in (own, one("openvino", 0, len(codes), "Odd")):
+        (row,) = joined(data, trace).added
         assert (row.kind, row.time.total_ns) == ("unattributed", 5)
+
+
+@pytest.mark.parametrize(("others", "said"), [(2, "2 of 4 layers fit no operator"), (1, "")])
+def test_fewer_than_half_of_openvinos_layers_may_fit_no_operator(others: int, said: str) -> None:
+    runs = [one("openvino", 0, 2, "Softmax").runs[0], *(one("openvino", 0, 9 + at, "Odd").runs[0] for at in range(3))]
+    runs[1:] = [run._replace(operator=2, name=f"New{at}") if at >= others else run for at, run in enumerate(runs[1:])]
+    trace = OperatorTrace("openvino", tuple(runs), 1)
+    if said:
+        assert said in refused(MLP, trace)
+    else:
+        (row,) = joined(MLP, trace).added
+        assert (row.kind, row.index) == ("unattributed", 9)
 
 
 def test_averages_of_what_is_called_are_inside_its_caller() -> None:
