@@ -278,10 +278,10 @@ def _fastest(side: Samples) -> tuple[float, int, float]:
 
 
 def _larger(freedom: float) -> float:
-    """Return how many times the standard deviation of this sample another one may have.
+    """Return the factor by which the standard deviation of another sample may exceed that of this sample.
 
-    With 90 % confidence in the true deviation, nine of ten other samples have at most this many times: the ratio of
-    two quantiles of chi-square (E. B. Wilson and M. M. Hilferty, Proc. Natl. Acad. Sci. 17, 1931).
+    With 90 % confidence in the true deviation, nine of ten other samples stay within this factor: the ratio of two
+    quantiles of chi-square (E. B. Wilson and M. M. Hilferty, Proc. Natl. Acad. Sci. 17, 1931).
     """
     part = 2 / (9 * freedom)
     margin = quantile(_POWER, math.inf) * math.sqrt(part)
@@ -292,7 +292,7 @@ def _within(
     row: Row, sides: Sequence[Samples], rounding: float, spreads: Sequence[float]
 ) -> tuple[tuple[float, float, float], ...]:
     """Return the error from the scatter of executions; empty if a recording has too few of them or takes no time."""
-    # The variation between processes counts as at least that which these recordings show, or others may show later.
+    # The variation between processes counts as at least the variation that these recordings show or others may show.
     recordings = [times for side in (row.before, row.after) for times in side]
     if not all(side.all() for side in sides) or min(map(len, recordings)) < _FEWEST:
         return ()
