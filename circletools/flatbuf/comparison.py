@@ -100,7 +100,7 @@ class Comparison:
             if rule is not None:
                 yield from rule(pairs)
             elif item.deprecated and item.kind != "scalar":
-                continue  # may lead anywhere: no program follows it, nor does the walk
+                continue  # the reference may lead anywhere: no program follows it, nor does the walk
             elif item.kind in ("table", "union"):
                 yield from self._children(pairs, item)
             elif item.kind == "vector" and item.target is not None:

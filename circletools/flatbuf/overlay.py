@@ -236,7 +236,7 @@ def write_prefix(overlay: Overlay, root: NewTable, end: int) -> bytes:
 def _written(overlay: Overlay, root: NewTable, alignment: int) -> bytes:
     prefix = b""
     for _ in range(1 + overlay.moves):
-        # The length of the prefix is not known earlier. Positions in the file have a fixed width.
+        # Only the second pass knows the length of the prefix; positions in the file have a fixed width.
         writer = Writer(overlay, overlay.file_offsets, len(prefix), base=overlay.base)
         (prefix,) = cast(list[bytes], writer.write(root, bytes(_MARKER_BYTES), alignment))
     return prefix[:8] + MARKER + len(prefix).to_bytes(8, "little") + prefix[8 + _MARKER_BYTES :]

@@ -170,7 +170,7 @@ def decode_origins(model: ModelGraph, value_of: Callable[[str], bytes | memoryvi
         if merge(exact.values()) == shared and all(index < count for index in exact):
             return Origins(sources, tuple(exact.get(index, {}) for index in range(count)), "exact", details)
     elif value_of(STAMP) is not None:
-        # circletools wrote the tables, when at most one subgraph had origins.
+        # circletools wrote the tables when at most one subgraph had origins.
         return Origins(sources, (shared, *({} for _ in range(count - 1))) if count else (), "main", details)
     return Origins(sources, _of_each(model, shared), "shared" if count > 1 else "main", details)
 

@@ -34,8 +34,8 @@ def placement(request: Request) -> Verdict:
     """Return the operators that run on the NPU and, for the others, the reason that Vela gives."""
     text = _compile(request)
     operators = list(_reasons(text, "cpu"))
-    if _NONE_LEFT.search(text):  # what is refused only computes shapes that Vela knows, except for CALL_ONCE,
-        operators = [one for one in operators if one.code in {"", "CALL_ONCE"}]  # which it does not count, but keeps
+    if _NONE_LEFT.search(text):  # refused operators only compute shapes that Vela knows;
+        operators = [one for one in operators if one.code in {"", "CALL_ONCE"}]  # CALL_ONCE is kept, not counted
     operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text) if not _MADE_UP.fullmatch(name)]
     return Verdict("ok", "", tuple(operators), "npu")
 

@@ -158,7 +158,7 @@ def _open(temporary: Path, mode: int, named: bool) -> int | None:
 def _link(descriptor: int, temporary: Path) -> bool:
     """Give the nameless file a name; return False if that is not allowed or /proc is missing."""
     try:
-        # Passing a folder only makes Python use the call that follows links.
+        # A folder is passed only so that Python uses the call that follows links.
         os.link(f"/proc/self/fd/{descriptor}", temporary, src_dir_fd=descriptor, follow_symlinks=True)
     except OSError:
         return False
