@@ -163,8 +163,8 @@ class File:
                 sizes = [
                     self.number("Operator", at, f"large_custom_options_{name}", 8) for name in ("offset", "size")
                 ]
-                large = self.behind(*sizes) if sizes[0] > 1 else b""
-                items = [self.table("Operator", at), code, large]
+                large = [self.behind(*sizes)] if sizes[0] > 1 else []
+                items = [self.table("Operator", at), code, *(large if any(large) else [b"", *large])]
                 items += [self.programs[at]] if at in self.programs else []
                 found[f"subgraphs[{row}].operators[{index}]"] = digest(*items)
         for row, at in enumerate(self.items("Model", root, "signature_defs")):
@@ -207,7 +207,7 @@ class File:
             raise SystemExit("minizip does not find the archive: it ends too far from the end of the file")
         at, count = archive.start_dir, len(archive.infolist())
         end = struct.unpack_from("<4H2L", self.data, self.data.rindex(b"PK\5\6") + 4)
-        if end[:4] != (0, 0, count, count) or end[5] > at:
+        if end[:4] != (0, 0, count, count) or end[5] != at:
             raise SystemExit("the archive's end contradicts its directory")
         for info in archive.infolist():
             lengths = struct.unpack_from("<3H", self.data, at + 28)

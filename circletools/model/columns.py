@@ -25,6 +25,7 @@ MOST_SUBGRAPHS = 1_500
 """The maximum number of subgraphs in a model, since each costs a fixed amount of time."""
 _FORMAT = one_of("format", ("circle", "tflite"))
 _DIMENSION = 8  # bytes charged for each dimension of a tensor, every time the tensor is used
+_TABLE_BYTES = 16  # fewest bytes without weights per table in real models, where an operator counts as two
 _OPERAND_TIMES = 15  # operand bytes are charged this many more times: operands become Python objects
 
 
@@ -125,11 +126,13 @@ class ModelColumns(Attributes):
         range of the file, since readers read each range once.
         """
         found = self.reachable
-        whole = sum(size for what, size in found.described.items() if what != "Buffer.data")
-        whole += self._data_bytes(found.tables["Buffer"]) if "Buffer" in found.tables else 0
+        data_bytes = self._data_bytes(found.tables["Buffer"]) if "Buffer" in found.tables else 0
+        whole = data_bytes + sum(size for what, size in found.described.items() if what != "Buffer.data")
         whole += _OPERAND_TIMES * sum(found.described.get(f"Operator.{field}", 0) for field in ("inputs", "outputs"))
         for name, count in found.places.items():
             whole += (count - len(found.tables[name])) * (SUBGRAPH_BYTES if name == "SubGraph" else OBJECT_BYTES)
+        many = sum(map(len, found.tables.values())) + len(found.tables.get("Operator", ()))
+        whole += OBJECT_BYTES * max(0, many - (self.wire.size - data_bytes) // _TABLE_BYTES)
         self.wire.budget.charge("all uses of the file's objects", int(whole))
         return self._root
 

@@ -75,7 +75,7 @@ class _Parts:
         self.has_data = model.buffers.tables.has("data")
         self.options: dict[bytes, bytes] = {}  # -> the options without the position of a compiled program
         self.programs: dict[int, bytes] = {}
-        self.large: dict[int, memoryview] = {}
+        self.large: dict[int, list[memoryview]] = {}
         memory, options = model.wire.memory, model.operator_columns.tables.vectors("custom_options")
         for data in external_data(model):
             places = zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
@@ -89,7 +89,7 @@ class _Parts:
                     self.options[raw] = raw if at < 0 else raw.replace(position, bytes(8))
                     self.programs[row] = digest((at % 2**64).to_bytes(8, "little"), memory[offset : offset + size])
                 else:
-                    self.large[row] = memory[offset : offset + size]
+                    self.large[row] = [memory[offset : offset + size]]
 
     def instead(self, table: str, item: Field, value: bytes) -> bytes | None:
         """Return a substitute for custom options that contain a position in the file."""
@@ -116,10 +116,18 @@ class _Parts:
             place = place_of("operators", operators.splits, row)
             if code >= len(codes):
                 raise ModelFormatError(f"operator code {code} does not exist", location=place)
-            large = self.large.get(row, b"")
-            self.charge(len(large))
+            large = self.large.get(row, [])  # an empty one differs from none, as it does in LiteRT
+            self.charge(sum(map(len, large)))
             program = [self.programs[row]] if row in self.programs else []
-            yield place, digest(self.digests.table("Operator", at), codes[code], large, *program)
+            yield (
+                place,
+                digest(
+                    self.digests.table("Operator", at),
+                    codes[code],
+                    *(large if any(large) else [b"", *large]),
+                    *program,
+                ),
+            )
         for row, at in enumerate(model.root.children("signature_defs", model.schema)[0].at.tolist()):
             yield f"signatures[{row}]", self.digests.table("SignatureDef", at)
         for label, entry in metadata_labels(model):
@@ -131,8 +139,9 @@ class _Parts:
         if end is not None and len(memory) - end > _MOST_AFTER_END:
             raise ModelFormatError("the ZIP archive ends too far from the end of the file; minizip does not find it")
         for label, (file, record) in zip(_numbered(file.name for file, _ in files), files, strict=True):
-            if file.reason not in ("", PACKED):
-                raise ModelFormatError(file.reason, location=f"files[{label}]")
+            if file.reason not in ("", PACKED) or file.entry[1]:
+                reason = file.reason or "the archive's positions do not count from the start of the file"
+                raise ModelFormatError(reason, location=f"files[{label}]")
             self.charge(file.end - file.head)
             head = memory[file.head : file.start]
             kept = record[:12] + record[16:42] + record[46:]  # without its time and its position

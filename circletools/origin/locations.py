@@ -84,11 +84,11 @@ class _Locations:
         pending = [_Step(index) for index in reversed(indices)]
         while pending:
             step = pending.pop()
+            self.charge(_STEP_BYTES)
             member, location = self.at(step.at)
             if location is None or step.at in seen:
                 continue
             seen.add(step.at)
-            self.charge(_STEP_BYTES)
             if member == "NameLoc":
                 name = location["name"]
                 if name:

@@ -44,6 +44,7 @@ from circletools.render.numerics import numbers_json as numbers_json
 from circletools.render.numerics import numbers_text as numbers_text
 from circletools.render.numerics import reduction_text as reduction_text
 from circletools.render.origins import origins_csv as origins_csv
+from circletools.render.origins import origins_csv_lines as origins_csv_lines
 from circletools.render.origins import origins_json as origins_json
 from circletools.render.origins import origins_text as origins_text
 from circletools.render.origins import origins_tree as origins_tree

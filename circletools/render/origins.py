@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 from circletools.metadata.stamp import Freshness
@@ -12,7 +13,7 @@ from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
 from circletools.origin.modules import ROOT, module_tree
 from circletools.origin.read import Origins
 from circletools.origin.source import UNKNOWN, SourceDetails
-from circletools.render.table import csv_text, places_json, table_text
+from circletools.render.table import csv_lines, places_json, table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
 _HEAD = ("operator", "code", "output", "sources")
@@ -59,16 +60,25 @@ def _freshness_json(freshness: Freshness | None) -> dict[str, Any]:
 
 def origins_csv(table: OriginTable) -> str:
     """Return a line for each operator-source pair, and for each operator or source without a counterpart."""
-    lines: list[tuple[object, ...]] = []
+    return "".join(origins_csv_lines(table))
+
+
+def origins_csv_lines(table: OriginTable) -> Iterator[str]:
+    """Yield the lines of `origins_csv`, each with its newline."""
+    return csv_lines(CSV_COLUMNS, _csv_rows(table))
+
+
+def _csv_rows(table: OriginTable) -> Iterator[tuple[object, ...]]:
+    cells = cache(partial(_source_cells, table.origins))  # each source may have every operator
     for row in table.rows:
         operator = (row.subgraph, row.index, row.code, row.output)
-        lines += [(*operator, *_source_cells(table.origins, source)) for source in sorted(row.origin)]
+        for source in sorted(row.origin):
+            yield operator + cells(source)
         if not row.origin:
-            lines.append((*operator, "", "", *("" for _ in DETAIL_FIELDS)))
+            yield *operator, "", "", *("" for _ in DETAIL_FIELDS)
     shown = UNKNOWN.union(*(row.origin for row in table.rows))
-    rest = sorted(table.by_source.keys() - shown)
-    lines += [("", "", "", "", *_source_cells(table.origins, source)) for source in rest]
-    return csv_text(CSV_COLUMNS, lines)
+    for source in sorted(table.by_source.keys() - shown):
+        yield "", "", "", "", *cells(source)
 
 
 def _source_cells(origins: Origins, source: int) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ import csv
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
-from itertools import groupby, repeat
+from itertools import chain, groupby, repeat
 from types import SimpleNamespace
 from typing import Any
 
@@ -105,12 +105,14 @@ def csv_text(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
     >>> csv_text(["name", "runs"], [["a,b", 2], [None, 1]])
     'name,runs\n"a,b",2\n,1\n'
     """
-    lines: list[str] = []
-    # With this line end, the writer quotes cells that contain part of it; below, a newline replaces it.
-    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator=_CRLF, escapechar=_NO_CHARACTER)
-    writer.writerow(head)
-    writer.writerows(rows)
-    return "".join(line.removesuffix(_CRLF) + "\n" for line in lines)
+    return "".join(csv_lines(head, rows))
+
+
+def csv_lines(head: Iterable[object], rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """Yield the lines of `csv_text`, each with its newline."""
+    # With this line end, the writer quotes cells that contain part of it; a newline replaces it.
+    ended = SimpleNamespace(write=lambda line: line.removesuffix(_CRLF) + "\n")
+    return map(csv.writer(ended, lineterminator=_CRLF, escapechar=_NO_CHARACTER).writerow, chain([head], rows))
 
 
 def rows_csv(found: Tabular) -> str:

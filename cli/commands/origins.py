@@ -91,7 +91,7 @@ def dump_origins(
             table = _write_tables(model, tables)
         else:
             table = ct.origins.describe(model, selection)
-            csv, text = ct.render.origins_csv, ct.render.origins_text
+            csv, text = ct.render.origins_csv_lines, ct.render.origins_text
             tree = partial(ct.render.origins_tree, depth=depth)
             show_as(form, table, text=text, json=ct.render.origins_json, csv=csv, tree=tree, file=source)
     print_notes((note for note in table.notes if tables is None or note.severity == "warning"), source)

@@ -102,9 +102,11 @@ def bytes_shown() -> int:
     return captured.allowance().written
 
 
-def show_text(text: str) -> None:
-    """Write text to standard output unchanged."""
-    show_bytes(_encoded(text))
+def show_text(text: str | Iterable[str]) -> None:
+    """Write text, or parts of it as they are produced, to standard output unchanged."""
+    parts = iter([text] if isinstance(text, str) else text)
+    while some := "".join(islice(parts, _LINES_AT_ONCE)):
+        show_bytes(_encoded(some))
 
 
 def show_bytes(data: bytes) -> None:

@@ -107,6 +107,15 @@ def bare(**vectors: object) -> bytes:
     return build.to_bytes()
 
 
+def behind(offset: int, size: int) -> bytes:
+    """Return a model whose custom options hold the position of what they refer to twice, or end behind the file."""
+    build = Build()
+    graph = build.graph()
+    operator = graph.operator(Code("CUSTOM", 1, "c"), [graph.tensor("x")], [graph.tensor("y")])
+    operator.large_custom_options_offset, operator.large_custom_options_size = offset, size
+    return build.to_bytes().ljust(2048, b"-")
+
+
 ZIPPED = bytes_of("tflite/zip_tail")
 POSITION = (1 << 17).to_bytes(8, "little")
 FORGED = {
@@ -119,6 +128,7 @@ FORGED = {
     "data inside and outside": (placed(2, b"old"), placed(2, b"new")),
     "an empty vector beside data outside": (placed(2, None), placed(2, b"")),
     "an empty vector": (stored(1, None, None), stored(1, None, b"")),
+    "empty large options": (behind(0, 0), behind(2, 0)),
     "an empty vector in buffer 0": (stored(0, None), stored(0, b"")),
 }
 
@@ -130,15 +140,6 @@ def test_what_is_forged_is_seen(tmp_path: Path, name: str) -> None:
     assert checked(tmp_path, document_json(stated(old, new)), old, new) == (0, [f"as stated: {count} changes"])
     other = new[:4] + b"CIR0" + new[8:]
     assert "not as stated: the formats" in checked(tmp_path, document_json(stated(new, new)), new, other)[1]
-
-
-def behind(offset: int, size: int) -> bytes:
-    """Return a model whose custom options hold the position of what they refer to twice, or end behind the file."""
-    build = Build()
-    graph = build.graph()
-    operator = graph.operator(Code("CUSTOM", 1, "c"), [graph.tensor("x")], [graph.tensor("y")])
-    operator.large_custom_options_offset, operator.large_custom_options_size = offset, size
-    return build.to_bytes().ljust(2048, b"-")
 
 
 def test_what_would_fool_a_statement() -> None:
@@ -170,10 +171,13 @@ def test_what_is_refused(tmp_path: Path) -> None:
     said = document_json(stated(ZIPPED, ZIPPED))
     text = bytes_of("tflite/custom_op").replace(b"Spectrogram\0", b"Spectrogram!")
     again = ZIPPED[:-2] + b"\x16\0PK\5\6" + bytes(18)
-    for new in (ZIPPED[:-2] + b"\4\0PK\6\7", ZIPPED + b"PK\6\7", text, again, ZIPPED + bytes(65_513)):
-        with pytest.raises(ModelFormatError, match=r"ZIP64|no NUL|is empty|minizip"):
+    prefixed = bytes_of("tflite/cnn") + ZIPPED[ZIPPED.index(b"PK\3\4") :]
+    for new in (ZIPPED[:-2] + b"\4\0PK\6\7", ZIPPED + b"PK\6\7", text, again, ZIPPED + bytes(65_513), prefixed):
+        with pytest.raises(ModelFormatError, match=r"ZIP64|no NUL|is empty|minizip|do not count"):
             stated(ZIPPED, new)
-        with pytest.raises(AssertionError, match=r"ZIP64|without its final NUL|second end record|minizip"):
+        with pytest.raises(
+            AssertionError, match=r"ZIP64|without its final NUL|second end record|minizip|contradicts"
+        ):
             checked(tmp_path, said, ZIPPED, new)
 
 

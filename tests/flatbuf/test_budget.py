@@ -42,6 +42,7 @@ def test_it_is_the_budget_that_holds(monkeypatch: pytest.MonkeyPatch) -> None:
         ("results_of_operators", "cost {}"),
         ("results_of_one_operator", "inspect {} --tensors --json"),
         ("handles_of_a_variable", "extract {} OUT --operators 0-3"),
+        ("tables_of_four_bytes", "annotate-affinity {} OUT --devices a,b --default b"),
         ("graphs_that_call_each_other", "annotate-affinity {} OUT --devices a,b --set index:0=a --default b"),
     ],
 )

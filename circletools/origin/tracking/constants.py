@@ -30,7 +30,7 @@ from circletools.model.sizes import element_count
 TELLING_BYTES = 32  # smaller constants may be equal by chance: shapes, axes, scalars
 _SIMILAR, _APART = 0.97, 0.01
 _FEWEST = 16  # elements needed for a significant correlation
-_MOST_PAIRS, _MOST_SAMPLES = 1 << 22, 1 << 13
+_MOST_PAIRS, _MOST_PAIRS_AT_ONCE, _MOST_SAMPLES = 1 << 24, 1 << 22, 1 << 13
 _HALVES = ("INT4", "UINT4")
 
 Samples = NDArray[np.float64]
@@ -131,9 +131,12 @@ def _close(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int]]:
         for number, payload in payloads.items():
             if payload.is_readable:
                 groups[tuple(size for size in payload.shape if size != 1)][side][number] = payload
+    left = _MOST_PAIRS
     for shape, (old, new) in groups.items():
         for positions in _grids(shape):
-            if old and new and len(old) * len(new) <= _MOST_PAIRS and len(old) + len(new) <= _MOST_SAMPLES:
+            pairs = len(old) * len(new)
+            if 0 < pairs <= min(left, _MOST_PAIRS_AT_ONCE) and len(old) + len(new) <= _MOST_SAMPLES:
+                left -= pairs
                 rows, columns = list(new), list(old)
                 for row, column in _mutual(*(_normal(one.values(), positions) for one in (old, new))):
                     del new[rows[row]], old[columns[column]]

@@ -338,6 +338,12 @@ def handles_of_a_variable(raw: Sharing) -> bytes:
     return raw.plain(operators, {1: raw.refs([raw.code(142), raw.code(144)])}, tensors)
 
 
+def tables_of_four_bytes(raw: Sharing) -> bytes:
+    """200,000 operators without fields, which have one vtable."""
+    region = raw.data(u32s(4 << 16 | 4, *range(4, 800_004, 4)))
+    return raw.plain(range(region - 8, region - 800_008, -4))
+
+
 SHARED: dict[str, Callable[[Sharing], bytes]] = {
     make.__name__: make
     for make in (
@@ -350,7 +356,7 @@ SHARED: dict[str, Callable[[Sharing], bytes]] = {
         values_of_metadata, one_buffer_in_many_places, data_of_buffers, one_buffer_of_many_tensors,
         buffers_that_overlap, options_that_overlap, vectors_in_options, strings_in_options, vtables_that_overlap,
         calls, cases, graphs_that_call_each_other, source_of_many_operators, codes_of_operators,
-        results_of_operators, results_of_one_operator, handles_of_a_variable,
+        results_of_operators, results_of_one_operator, handles_of_a_variable, tables_of_four_bytes,
     )
 }  # fmt: skip
 
