@@ -161,14 +161,16 @@ def test_a_selector_without_wildcards_names_what_it_chooses(selector: Selector, 
 
 
 def test_patterns_are_not_tried_on_any_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    build = Build()
+    build, long = Build(), "a" * 127
     graph = build.graph()
-    graph.ends([0], [graph.compute("TANH", [graph.compute("NEG", [graph.tensor("x")], "a")], "b")])
-    with open_model(build.to_bytes()) as model:
-        chooser = Chooser(model_graph(model))
-        monkeypatch.setattr("circletools.graph.selectors._MOST_TRIED", 94)
-        assert [chooser.choose(Selector("name", pattern)) for pattern in ("*", "a", "b", "[b]")] == [
-            {0: [0, 1]}, {0: [0]}, {0: [1]}, {0: [1]}
-        ]  # fmt: skip
-        with pytest.raises(InvalidInputError, match="test over 94 names"):
-            chooser.choose(Selector("name", "a*"))
+    graph.ends([0], [graph.compute("TANH", [graph.compute("NEG", [graph.tensor("x")], long)], "b")])
+
+    def choose(most: int) -> list[dict[int, list[int]]]:
+        monkeypatch.setattr("circletools.graph.selectors._MOST_TRIED", most)
+        with open_model(build.to_bytes()) as model:
+            chooser = Chooser(model_graph(model))
+            return [chooser.choose(Selector("name", pattern)) for pattern in ("*", long, "b", "[b]")]
+
+    assert choose(98) == [{0: [0, 1]}, {0: [0]}, {0: [1]}, {0: [1]}]
+    with pytest.raises(InvalidInputError, match="test over 97 names"):
+        choose(97)
