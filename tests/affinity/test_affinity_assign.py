@@ -38,55 +38,10 @@ def chosen(words: str, data: bytes = DIAMOND) -> dict[int, list[int]]:
         ).choose(selector)
 
 
-CHOSEN: list[tuple[str, list[int]]] = [
-    ("index:0-2,5", [0, 1, 2, 5]),
-    ("0/index:3", [3]),
-    ("op:MUL", [3]),
-    ("op:*", [0, 1, 2, 3, 4, 5]),
-    ("op:[RT]*", [1, 4]),
-    ("name:__main__.Branchy::mul", [3]),
-    ("name:*Branchy::t*", [1]),
-]
-
-
-def test_selectors() -> None:
-    for words, operators in CHOSEN:
-        assert chosen(words) == {0: operators}
-        assert str(parse_selector(words)) == words
-
-
 def test_selectors_by_origin() -> None:
     data = embedded(DIAMOND, origins({1: "block1/conv", 2: "block2/conv"}, {0: {1}, 1: {1, 2}, 4: {2}}))
     assert chosen("origin:block1/*", data) == {0: [0, 1]}
     assert chosen("origin:*conv", data) == {0: [0, 1, 4]}
-
-
-def test_selectors_choose_in_every_subgraph_or_in_one() -> None:
-    loop = bytes_of("circle/while_loop")
-    everywhere = chosen("op:*", loop)
-    assert len(everywhere) > 1
-    assert chosen("1/op:*", loop) == {1: everywhere[1]}
-    assert chosen("index:0", loop) == {0: [0]}
-
-
-NOTHING: list[tuple[str, str]] = [
-    ("op:CONV_2D", "matches no operator"),
-    ("op:MULL", "'MUL'"),
-    ("op:mul", "'MUL'"),
-    ("index:6", "operator 6 does not exist"),
-    ("index:3-2", "index or range"),
-    ("1/op:*", "subgraph 1 does not exist"),
-    ("operator:3", "is not a selector"),
-    ("op:", "is not a selector"),
-    ("", "is not a selector"),
-]
-
-
-def test_selectors_that_choose_nothing() -> None:
-    for words, message in NOTHING:
-        with pytest.raises(UsageError, match=message) as caught:
-            chosen(words)
-        assert caught.value.hint
 
 
 @given(st.text(max_size=30), st.sampled_from(KINDS))
@@ -128,16 +83,6 @@ def test_one_table_for_all_subgraphs_tells_of_the_main_one_only() -> None:
     assert [conflict.location for conflict in found.conflicts] == [
         f"subgraphs[{index}]" for index in range(1, len(found.before))
     ]
-
-
-def test_a_name_with_brackets_is_found_as_it_is() -> None:
-    """A glob reads [0] as a set of characters; a tensor may just be called so."""
-
-    def rename(model: Any) -> None:
-        graph = model.subgraphs[0]
-        graph.tensors[graph.operators[4].outputs[0]].name = b"head[0]/out"
-
-    assert chosen("name:head[0]/out", rebuilt(DIAMOND, rename)) == {0: [4]}
 
 
 def names(data: bytes, *settings: str, default: str | None = None) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circletools.affinity.assign.documents import PartFile, format_part, parse_part
+from circletools.affinity.assign.documents import PartFile, parse_part
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.form import OptionValues, TensorPattern
 from circletools.affinity.capability.table import refusals
@@ -105,16 +105,6 @@ def test_what_is_wrong_with_a_part_file() -> None:
         with pytest.raises(InvalidInputError) as caught:
             parse_part(text, "p")
         assert (caught.value.message, caught.value.location, caught.value.hint) == (message, place, hint)
-
-
-def test_a_part_file_is_written_as_it_is_read() -> None:
-    part = PartFile(("cpu", "npu"), "npu", "opname", {}, {";a": ("cpu", 6), "b": ("npu", 7)})
-    text = "[partition]\nbackends=cpu,npu\ndefault=npu\ncomply=opname\n\n[OPNAME]\n\\;a=cpu\nb=npu\n"
-    assert format_part(part) == text
-    assert parse_part(text, "p").opnames == {";a": ("cpu", 7), "b": ("npu", 8)}
-    for name in ("", "_", "[a", "#a", "a=b", "a\nb", "a\\;b"):
-        with pytest.raises(EditError, match=r"a \.part file cannot express an operator named"):
-            format_part(PartFile(("cpu",), "cpu", "opname", {}, {name: ("cpu", 0)}))
 
 
 # --- capability ---------------------------------------------------------------------------------------------
