@@ -39,6 +39,7 @@ from circletools.storage.files import Part, view
 from circletools.wording import Attributes
 
 _MOST_TIMES, _MOST_BYTES = 10, 128 << 20  # the limit for all parts: this many times the file, plus this many bytes
+_PART_BYTES = 4 << 10  # bytes charged for each part, because it takes time
 _FEWER = "each part has a copy of the constants that it reads; make fewer partitions (--min-size)"
 
 
@@ -142,12 +143,12 @@ def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Find
         (index, name) for index, name in enumerate(whole.names) if name not in gone and name not in annotations.stale
     ]
     excerpts, signed = [], set[int]()
-    charge = whole.graph.source.wire.budget.tally("the subgraphs that all parts call")
+    charge = whole.graph.source.wire.budget.tally("the parts and all subgraphs that they call")
     for part in plan.parts:
         section = Section(plan.subgraph, part.operators, part.inputs, part.outputs, plan.renamed)
         called = called_by(whole.graph, [section])
         graphs = whole.graph.graphs
-        charge(OBJECT_BYTES * sum(len(graphs[one]) + len(graphs[one].values) for one in called))
+        charge(_PART_BYTES + OBJECT_BYTES * sum(len(graphs[one]) + len(graphs[one].values) for one in called))
         kept: SubgraphSelection = [(plan.subgraph, part.operators), *((one, None) for one in called)]
         values = new_values(annotations, kept, every_source=False, device=part.device_id)
         entries = {index: values.get(name) for index, name in inherited}

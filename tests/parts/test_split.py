@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from circletools.affinity.solvers.partitions import Mode
-from circletools.errors import EditError, UsageError
+from circletools.errors import EditError, ModelFormatError, UsageError
 from circletools.parts.compare import check_files, open_split
 from circletools.parts.package import MANIFEST, decode_connections
 from tests.kit.build import Build, Graph, floats
@@ -210,6 +210,12 @@ def test_devices_make_safe_file_names(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     done = split_file(tmp_path / "a.circle", tmp_path / "parts")
     assert [piece.file for piece in done.connections.parts] == ["a.part.00001_a_.._b.circle"]
+
+
+def test_very_many_parts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("circletools.parts.split._PART_BYTES", 8 << 20)
+    with pytest.raises(ModelFormatError, match="the parts and all subgraphs that they call total"):
+        split_to(with_devices(bytes_of("circle/mlp"), alternating), tmp_path / "parts", "circle")
 
 
 # --- inputs and outputs of every kind -----------------------------------------------------------------------
