@@ -123,7 +123,7 @@ def test_a_switch_from_warm_up_to_benchmark() -> None:
            80 T1 E"""
     )
     (run,) = found.runs
-    assert (codes(found), run.seen) == (["T002"], {1, 2})
+    assert (codes(found), run.seen) == (["T002"], frozenset({1, 2}))
     phases = {segment - run.first_segment: part.self_ns for segment, part in found.tables.items()}
     assert phases[1] == {("LA", "PWU"): 10 * US}
     assert phases[2] == {("LA", "PBM"): 30 * US}

@@ -147,6 +147,8 @@ class _Pass:
         return not self._late and self.learnt.ignored == self.known.ignored
 
     def finish(self) -> Analysis:
+        self._symbols.clear()  # only reading needs these, and they may take much memory
+        self.automaton.moves.clear()
         executions, layer = self.machine.executions.ended(), "LR"
         if not len(executions):
             executions = self.machine.evidence.executions()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ class Run:
     name: str
     start_ns: int
     where: int
-    seen: set[int] = field(default_factory=set)
+    seen: frozenset[int] = frozenset()
     partial: bool = False
     end_ns: int = -1
 
@@ -118,7 +118,7 @@ class Runs:
             self.misplaced.append((where, f"a {APP_PHASES[phase]} begins before a {APP_PHASES[stack[-1][1]]} ends"))
         if len(stack) < _MOST_OPEN:
             stack.append((thread, phase))
-        self.last[process].seen.add(phase)
+        self.last[process].seen |= {phase}
         self._switch(t_ns, process, phase)
 
     def ended(self, mark: Mark, t_ns: int, thread: int, process: int) -> None:
