@@ -56,8 +56,8 @@ class ComparedTime:
     """A time before and after; `low` and `high` bound the ratio with 95 % confidence.
 
     Without a time before, the ratio and the bounds are None; without a time after, the bounds are None. The verdicts
-    `slower` and `faster` mean a significant change above the threshold, `same` a change within it, `only before` and
-    `only after` that one side lacks the operator. With as many new recordings, made in the same way, nine of ten
+    `slower` and `faster` mean a significant change above the threshold, `same` a change within it, and `only before`
+    and `only after` that one side lacks the operator. With as many new recordings, made in the same way, nine of ten
     comparisons find a change by a ratio of `visible` or more.
     """
 

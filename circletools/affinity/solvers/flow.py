@@ -24,8 +24,8 @@ from circletools.affinity.solvers.partitions import make_partitions
 from circletools.errors import UsageError
 
 # --- the best choice between two devices for each operator, by a minimum cut ----------------------------------
-# The source side is one device, the sink side the other; an operator's cut arc has its cost on its side. A tensor
-# with several readers has two extra vertices, so that its copy is paid once:
+# The source side is one device, the sink side the other; each operator cuts an arc with its cost on the device it
+# gets. A tensor with several readers has two extra vertices, so that its copy is paid once:
 #
 #     producer --copy--> u --copy--> each reader      cut if the producer is on the source side, a reader is not
 #     each reader --copy--> v --copy--> producer      cut if a reader is on the source side, the producer is not

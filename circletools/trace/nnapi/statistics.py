@@ -108,7 +108,7 @@ class Stretches:
         self._parts.append((first, *map(small, (starts[new] - first, ends[last] - first, threads[new], codes[new]))))
 
     def __iter__(self) -> Iterator[Intervals]:
-        """Yield the intervals of each batch; batches do not overlap in time. There are no paths."""
+        """Yield the intervals of each batch; batches do not overlap in time. The intervals have no paths."""
         for first, *columns in self._parts:
             starts, ends, threads, codes = (column.astype(np.int64) for column in columns)
             yield Intervals(starts + first, ends + first, threads, threads, codes)
