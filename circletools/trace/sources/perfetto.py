@@ -118,7 +118,7 @@ def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
         if at >= len(held):
             return
         try:
-            tag, content = varint(held, at, len(held))
+            tag, content = held[at], at + 1
             size, start = varint(held, content, len(held))
         except BrokenMessage:
             if ended:

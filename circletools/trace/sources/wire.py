@@ -46,7 +46,7 @@ def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, i
     """
     at = start
     while at < end:
-        tag, content = varint(data, at, end)
+        tag, content = (data[at], at + 1) if data[at] < 0x80 else varint(data, at, end)
         kind, value = tag & 7, FIXED
         if kind == 0:
             value, stop = varint(data, content, end)
