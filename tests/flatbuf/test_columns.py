@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf import columns
-from circletools.flatbuf.columns import REPEATED_BYTES, Tables, Vectors, Wire, too_large, unknown_slots, vectors_at
+from circletools.flatbuf.columns import (
+    REPEATED_BYTES,
+    Tables,
+    Vectors,
+    Wire,
+    number_together,
+    row_numbers,
+    too_large,
+    unknown_slots,
+    vectors_at,
+)
 from circletools.flatbuf.schema import TableType
 from circletools.flatbuf.verify import walk
 from tests.kit.build import Raw, Shared, Table
@@ -64,6 +76,12 @@ def test_vectors_of_several_rows() -> None:
     assert vectors.start.tolist() == [20, 0, 16, 8, 20]
     assert [vectors.row(row).tolist() for row in range(5)] == [[7, 8, 9], [], [], [1, 2], [7, 8, 9]]
     assert vectors.flat().tolist() == [7, 8, 9, 1, 2, 7, 8, 9]
+    assert [vectors.rows_where(vectors.flat() == number).tolist() for number in (7, 9, 2, 3)] == [
+        [0, 4],
+        [0, 4],
+        [3],
+        [],
+    ]
     assert vectors.splits().tolist() == [0, 3, 3, 3, 5, 8]
     assert vectors.element_positions().tolist() == [20, 22, 24, 8, 10, 20, 22, 24]
 
@@ -119,6 +137,35 @@ def test_fields_of_tables() -> None:
     assert found.take(places(2, 0)).strings("name") == [b"", b"one"]
     assert found.take(slice(0, 1)).scalars("buffer").tolist() == [5]
     assert found.slot_positions(1000).tolist() == [0, 0, 0]
+
+
+def test_members_of_a_union_are_those_with_a_table() -> None:
+    operators = [
+        Table("Operator", builtin_options_type=11),  # AddOptions, without a table
+        Table("Operator", builtin_options=Table("AddOptions", fused_activation_function=1)),
+        Table("Operator", builtin_options_type=21),  # MulOptions, which no operator has
+        Table("Operator", builtin_options=Table("SubOptions", fused_activation_function=3)),
+        Table("Operator", builtin_options=Table("AddOptions", fused_activation_function=2)),
+    ]
+    data = file_of(Table("Model", subgraphs=[Table("SubGraph", operators=operators)]))
+    schema = wire_of(data)[1]
+    assert [schema.unions["BuiltinOptions"][code] for code in (11, 21)] == ["AddOptions", "MulOptions"]
+    found = root_of(data).children("subgraphs", schema)[0].children("operators", schema)[0]
+    assert [
+        (rows.tolist(), tables.type.name, tables.scalars("fused_activation_function").tolist())
+        for rows, tables in found.members("builtin_options", schema)
+    ] == [([1, 4], "AddOptions", [1, 2]), ([3], "SubOptions", [3])]
+
+
+@given(st.lists(st.lists(st.integers(-1, 1), max_size=3)))
+@example([[], []])
+def test_rows_have_one_number_where_they_are_equal(rows: list[list[int]]) -> None:
+    flat = np.array([*chain.from_iterable(rows)], np.int64)
+    found = row_numbers(flat, places(*map(len, rows))).tolist()
+    assert [found.index(number) for number in found] == [rows.index(row) for row in rows]
+    assert sorted(set(found)) == list(range(len({*map(tuple, rows)})))
+    same = number_together([flat, flat[::-1]])
+    assert len(set(same.tolist())) == len({*zip(flat.tolist(), flat[::-1].tolist(), strict=True)})
 
 
 def test_the_last_field_of_a_vtable_is_read_and_none_behind_it() -> None:
