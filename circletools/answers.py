@@ -15,7 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from circletools.arguments import declared, fits, kinds_of
 from circletools.calls import title_of
 from circletools.corrections import foreign, form_of, kept, meanings, plain_name, variable_of
-from circletools.wording import CHANGES, Attributes, Index, nearest, suggestion
+from circletools.wording import CHANGES, Attributes, Index, counted, nearest, suggestion
 
 _MOST_NAMES, _LISTED = 200, 8
 
@@ -69,7 +69,7 @@ def _found(name: str, value: Any) -> str:
     if name[:1] == "_":
         return ""
     if isinstance(value, Index):
-        return f"an index, here {value}: write {value.of}[index]" + f".{name}" * (value.of != "plan.devices")
+        return f"this is the index {value}: write {value.of}[index]" + f".{name}" * (value.of != "plan.devices")
     wanted = meanings(name)
     around = meanings(value.__name__) - {"circletool"} if inspect.ismodule(value) else frozenset()
     squeezed, *own = (plain_name(one).replace("_", "").lower() for one in (name, *_public(value)))
@@ -188,7 +188,8 @@ def _contents(value: Any, name: str | None = None) -> str:
     names = getattr(item, "_fields", None) or (_public(item) if issubclass(item, Attributes) else ())
     fields = f", each with {', '.join(names)}" if names else ""
     find = by_name(value, name)
-    return f"it is a list of {len(value)} {item.__name__}{fields}" + f"; {find}" * bool(find)
+    count = counted(len(value), f"{item.__name__} object")
+    return f"it is a list of {count}{fields}" + f"; {find}" * bool(find)
 
 
 def _held(value: Any) -> Iterator[tuple[str, type, float]]:

@@ -345,12 +345,8 @@ def refuse_index(items: Sequence[object], index: object, negative: str | None = 
     if hasattr(index, "__index__") and not getattr(index, "shape", ()):
         number = index.__index__()
         if not -len(items) <= number < len(items) or (number < 0 and negative is not None):
-            count = (
-                f"{counted(len(items), 'item')}; the last is {len(items) - 1}, or -1"
-                if items
-                else "the list is empty"
-            )
-            missing = f"there is no item {index}: {count}" + " (test this first)" * (not items)
+            count = f"has {counted(len(items), 'item')}; the last index is {len(items) - 1} or -1"
+            missing = f"there is no item {index}: the list {count if items else 'is empty (test for this first)'}"
             raise IndexError(negative if negative and number < 0 else missing)
         return
     raise TypeError(_answers().wrong_index(items, index))

@@ -268,7 +268,7 @@ def main(statement, old, new, schemas=SCHEMAS):
         wrong.append("the formats")
     if len(listed) < len(said["changes"]) or said["equal_parts"] != len(names) - len(changes):
         wrong.append("the number of parts")
-    print("\n".join(f"not as stated: {name}" for name in wrong) or f"as stated: {len(changes)} changes")
+    print("\n".join(f"not as stated: {name}" for name in wrong) or f"as stated; changes: {len(changes)}")
     return int(bool(wrong))
 
 

@@ -301,7 +301,7 @@ def _over_memory(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
         if found.total_bytes > cap:
             message = (
                 f"{problem.names[device]} has {cap} bytes, but would need {found.total_bytes}: "
-                f"{found.constants_bytes} of constants, {found.activations_bytes} of tensors at once"
+                f"{found.constants_bytes} of constants and {found.activations_bytes} of live tensors"
             )
             yield Violation(message, device)
 

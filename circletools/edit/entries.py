@@ -204,7 +204,7 @@ class Entries:
         self._model, self._overlay, self._original = model, overlay, original
         tables = model.root.children("metadata", model.schema)[0].at.tolist()
         if len(tables) > _SHARING * len(set(tables)) + _MANY:
-            message = f"too many metadata entries share tables: {len(tables)} entries, {len(set(tables))} tables"
+            message = f"too many metadata entries share tables: {len(tables)} entries share {len(set(tables))}"
             raise ModelFormatError(message, location="metadata")
         self.now = [Entry(one.name, one.buffer, at) for one, at in zip(model.metadata, tables, strict=True)]
         self._values: dict[str, bytes | None] = {}  # values of entries that were set or removed

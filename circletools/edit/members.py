@@ -143,7 +143,7 @@ def check_constant(graph: Subgraph, tensor: int, inputs: Sequence[int]) -> None:
     title, producer = f"tensor {tensor} ({graph.tensors[tensor].name!r})", graph.producer_of(tensor)
     if tensor in inputs:
         rest = [one for one in inputs if one != tensor]
-        hint = f"a run sets its value; first write edit.set_inputs({graph.index}, {rest})"
+        hint = f"the caller sets its value; first write edit.set_inputs({graph.index}, {rest})"
         raise UsageError(f"{title} is an input of the subgraph, not a constant", hint=hint)
     if producer is not None:
         known = [one for one in map(int, producer.inputs) if one >= 0 and graph.tensors[one].is_constant]

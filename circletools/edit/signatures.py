@@ -100,7 +100,7 @@ class Signatures:
         check_index("signature", index, len(self.now))
         ends = self.now[index].side(side)
         if not 0 <= entry < len(ends):
-            raise UsageError(f"signature {index} has no entry {entry} among its {len(ends)} {side}")
+            raise UsageError(f"signature {index} has no {side[:-1]} {entry}; the count is {len(ends)}")
         table = self._overlay.element(self._overlay.references(self._table(index), side), "TensorMap", entry)
         if tensor is not None:
             table.set("tensor_index", tensor)

@@ -156,7 +156,7 @@ def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str
     """Return the cause if a single one explains the verdict on the whole model, otherwise an empty string."""
     if target.obstacles:
         finding = target.obstacles[0].finding
-        return f"does not load: {finding.code} {finding.location}: {finding.message}"
+        return f"the model does not load: {finding.code} {finding.location}: {finding.message}"
     if not target.operators:
         return "the model has no operators"
     if table.float_model and target.refused:

@@ -243,7 +243,7 @@ class Tables:
         self.vtable_bytes: NDArray[np.int64] = wire.gather(self.vtable, _U2).astype(np.int64)
         bad = self.vtable + self.vtable_bytes > wire.limit
         if bad.any():
-            raise ModelFormatError(f"the vtable of a {table_type.name} ends outside the file", offset=int(at[bad][0]))
+            raise ModelFormatError(f"the vtable of {table_type.name} ends outside the file", offset=int(at[bad][0]))
 
     def __len__(self) -> int:
         return len(self.at)

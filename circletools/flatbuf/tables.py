@@ -162,7 +162,7 @@ class OldTables:
         marks = sorted([*known, *((offset, offset) for offset, _ in unknown)])
         apart = all(end <= start for (_, end), (start, _) in pairwise(marks)) and len(after) >= len(offsets)
         if not apart or not all(_U4_BYTES <= offset < size for offset, _ in unknown):
-            raise EditError(f"fields of a {table_type.name} overlap", hint="fix the exporter")
+            raise EditError(f"fields of {table_type.name} overlap", hint="fix the exporter")
         inside = at + size <= self.wire.limit
         if not (inside and all(self._is_number(at + start, after[start] - start) for start, _ in unknown)):
             raise self._unknown(table_type, at)

@@ -52,7 +52,7 @@ _SINCE = {
 def leaves(tables: Tables, item: Field) -> list[Any]:
     """Return the values of a field that contains no tables. Raises EditError for fields of a newer schema."""
     if unknown_slots(tables).any():
-        raise EditError(f"a {tables.type.name} has fields of a newer schema", hint="`metadata set` accepts any value")
+        raise EditError(f"{tables.type.name} has fields of a newer schema", hint="`metadata set` accepts any value")
     if item.kind == "scalar":
         members = _members(tables.type, item)
         return [members.get(number, number) for number in _plain(tables.scalars(item.name))]
@@ -102,7 +102,7 @@ def _table(kind: str, document: Any, place: str, needs: tuple[list[_Version], li
     for name, value in _checked(document, Mapping, place).items():
         where = f"{place}.{name}".lstrip(".")
         if name not in table.type.by_name:
-            raise UsageError(f"a {kind} has no such field", location=where, hint=suggestion(name, table.type.by_name))
+            raise UsageError(f"{kind} has no such field", location=where, hint=suggestion(name, table.type.by_name))
         item = table.type.by_name[name]
         keys = (f"{kind}.{name}", f"{kind}.{name}={value}")
         needs[0].extend(_SINCE[key] for key in keys if key in _SINCE)

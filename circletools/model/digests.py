@@ -66,7 +66,7 @@ class _Parts:
         self.model = model
         for name, tables in model.reachable.tables.items():
             if what := _unknown_in(model.schema, tables):
-                message = f"a {name} has a {what} that the {model.format} schema does not know"
+                message = f"a table of type {name} has a {what} that the {model.format} schema does not know"
                 hint = "the file was written with a newer schema; a digest would omit the unknown data"
                 raise ModelFormatError(message, hint=hint)
         self.charge = model.wire.budget.tally("programs, large custom options and files of the archive")
@@ -165,11 +165,11 @@ class _Parts:
 
 
 def _unknown_in(schema: Schema, tables: Tables) -> str:
-    """Return "field" for a field outside the schema, or the name of a union field with an unknown member, or ""."""
+    """Return "field" for a field outside the schema, "member of" a union field for an unknown member, or ""."""
     found = ["field"] if unknown_slots(tables).any() else []
     for item in (item for item in tables.type.fields if item.kind == "union"):
         codes = np.unique(tables.union_codes(item)[tables.has(item.name)]).tolist()
-        found += [item.name for code in codes if code not in schema.unions[str(item.target)]]
+        found += [f"member of {item.name}" for code in codes if code not in schema.unions[str(item.target)]]
     return found[0] if found else ""
 
 

@@ -31,7 +31,7 @@ _FORMATS = NodeDataProviderFilter(modelFileExts=["tflite", "circle"])
 
 def _time_data(model: ModelGraph, subgraph: int, trace: str) -> list[node_data.NodeData]:
     if not trace:
-        raise UsageError("no trace given")
+        raise UsageError("no trace is given")
     return node_data.time_data(model, subgraph, read_profile(trace))
 
 

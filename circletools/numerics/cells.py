@@ -124,7 +124,7 @@ class Judge:
         try:
             own, allowed = self._own(runner, task, given, expected, found)
         except NotRunError as error:
-            return Cell("skipped", inherited=inherited, words=f"{self.reference.name} {error}")
+            return Cell("skipped", inherited=inherited, words=f"{self.reference.name}: {error}")
         is_fault = self.request.forbids(own) if self.request.has_thresholds else not allowed.covers(own)
         others = [one for one in task.own.operators if one != task.operator]
         words = f"together with {numbered(others, 'operator')}" if others else ""
@@ -240,7 +240,7 @@ class Judge:
         form, was = self.first.form(output), joined(given[output])
         again = difference(form.real(was), form.real(joined(before[output])))
         if not allowance(form.real(was), form.type, form.scale).covers(again):
-            raise NotRunError("computes different values when run alone")
+            raise NotRunError("the operator computes different values when run alone")
         expected = before[output] * len(after)
         found = [array for arrays in after for array in arrays]
         if other_shape({output: expected}, {output: found}):

@@ -117,7 +117,7 @@ class _Comparing:
                 if len(some) > 1:  # find the operator at which the reference fails
                     waiting += (some[len(some) // 2 :], some[: len(some) // 2])
                     continue
-                words = f"{self.reference.name} does not run with inner tensors as outputs: {error}"
+                words = f"{self.reference.name} does not run the model with inner tensors as outputs: {error}"
                 cells[some[0].operator] = (Cell("skipped", words=words),) * len(plains)
             else:
                 cells |= self._slice(some, self._with_inputs(known, inputs), others, plains)

@@ -112,7 +112,7 @@ def _refusing() -> Iterator[None]:
 
 def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Known:
     if any(len(outputs) <= max(places, default=-1) for outputs in found):
-        raise NotRunError(f"{len(found[0])} outputs were returned instead of {len(places)}")
+        raise NotRunError(f"the number of outputs is {len(found[0])}, not {len(places)}")
     return {tensor: [outputs[place] for outputs in found] for tensor, place in zip(tensors, places, strict=True)}
 
 

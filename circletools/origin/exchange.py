@@ -83,9 +83,7 @@ def parse_csv(text: str, name: str = "CSV") -> Origins:
     try:
         missing = {"operator_index", "source_id", "source_name"} - set(rows.fieldnames or ())
         if missing:
-            raise InvalidInputError(
-                f"no column {', '.join(sorted(missing))} in the header line", location=f"{name}:1"
-            )
+            raise InvalidInputError(f"the header line lacks {', '.join(sorted(missing))}", location=f"{name}:1")
         for row in rows:
             place = f"{name}:{rows.line_num}"
             if None in row or None in row.values():

@@ -81,7 +81,7 @@ def decode_op_table(data: bytes | memoryview, sources: Iterable[int] | None = No
     reader = TableReader(data, OP_TABLE)
     for operator, count, at in reader.entries():
         if count == 0:
-            raise reader.error(f"no source for operator {operator}: an empty entry", at + 4)
+            raise reader.error(f"the entry for operator {operator} is empty", at + 4)
         found = reader.numbers(count)
         ids = frozenset(map(numbers.setdefault, found, found))
         if operator in operators:

@@ -33,8 +33,8 @@ _CONVERTED = ("CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 _KINDS = {
     "zero": ", without elements",
     "constant": ", constant",
-    "dynamic": ", a dimension unknown",
-    "dynamic_all": ", several dimensions unknown",
+    "dynamic": ", with an unknown dimension",
+    "dynamic_all": ", with several unknown dimensions",
     "sparse": ", sparse",
 }
 

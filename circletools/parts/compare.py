@@ -202,7 +202,7 @@ class _Comparison:
         """Yield the outputs that the parts compute differently from the source."""
         for slot, (name, expected) in enumerate(zip(self._connections.source.outputs, self._expected, strict=True)):
             if self._known[name][0] != expected:
-                message = f"{name!r} differs from the original model; split again"
+                message = f"{name!r} differs from that of the original model; split again"
                 yield Finding("OUTPUT_DIFFERS", "error", f"source.outputs[{slot}]", message)
 
 

@@ -64,7 +64,7 @@ class Cutter:
         for tensor in wanted:
             self._check_output(tensor, inputs)
             if reach.producer[tensor] not in ahead:
-                raise self._refusal("it depends on none of the inputs", tensor, "name others with `from_=` or `to=`")
+                raise self._refusal("it depends on none of the inputs", tensor, "change `from_=` or `to=`")
         needed = reach.behind(wanted, set(inputs))
         chosen = needed & ahead
         # Operators that these need are included if they depend on neither inputs nor state.
@@ -135,7 +135,7 @@ class Cutter:
             held = next((tensor for tensor in tensors if self.graph.is_handle[tensor]), None)
             if held is not None:
                 message = f"it is a {self.graph.values.types[held].lower()}, which cannot be {what} of a model"
-                raise self._refusal(message, held, "cut elsewhere, so that all its users are inside, or all outside")
+                raise self._refusal(message, held, "cut elsewhere, so that all its users are on the same side")
         return Cut(tuple(sorted(chosen)), (*inputs, *further), tuple(outputs), tuple(further), between)
 
     def _divided_resource(self, chosen: set[int]) -> tuple[str, list[int]] | None:

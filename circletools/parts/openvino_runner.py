@@ -19,7 +19,7 @@ _TEMPLATE = '''\
 
     python run_openvino.py [DEVICE=OPENVINO_DEVICE...]
 
-shows where each part runs. The exit status is 1 if a part runs on another device, 3 if one does not run. In programs:
+shows where each part runs. The exit status is 1 if a part runs on another device, or 3 if one fails. In programs:
 
     outputs = Runner({"npu": "NPU", "cpu": "CPU"})(inputs)
 """

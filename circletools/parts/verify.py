@@ -143,7 +143,7 @@ def _nondeterminism(files: SplitFiles, worker: Worker, inputs: Runs, expected: R
     if (difference := changed(files.source)) is not None:
         message = (
             f"the values of the parts differ, but the model itself gives different values each time "
-            f"({difference}), so values prove nothing about the split"
+            f"({difference}), so the values prove nothing about the split"
         )
         return Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)
     with TemporaryDirectory() as directory, open_model(files.source) as model, ModelEdit(model) as edit:
@@ -173,7 +173,8 @@ def _by_parts(files: SplitFiles, worker: Worker, known: list[dict[str, Array]], 
     ends = files.connections.source.outputs
     difference = _difference(expected, [[values[name] for name in ends] for values in known])
     if difference is not None:
-        yield Finding("VALUES_DIFFER", "error", "parts", f"run one by one in {worker.runtime}: {difference}")
+        message = f"{difference} when the parts run one by one in {worker.runtime}"
+        yield Finding("VALUES_DIFFER", "error", "parts", message)
 
 
 def _as_called(files: SplitFiles, worker: Worker) -> Iterator[Finding]:
@@ -199,4 +200,4 @@ def _as_package(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs)
         message = f"onert runs the parts one by one, but not the package: {answer.failure}"
         yield Finding("PACKAGE_NOT_RUN", "warning", MANIFEST, message)
     elif (difference := _difference(expected, _by_run(answer.outputs, len(inputs)))) is not None:
-        yield Finding("VALUES_DIFFER", "error", MANIFEST, f"run as a package in onert: {difference}")
+        yield Finding("VALUES_DIFFER", "error", MANIFEST, f"{difference} when the package runs in onert")

@@ -137,7 +137,7 @@ def _check(request: PlanRequest) -> None:
     if request.join != "connected" and request.mode != "min":
         raise UsageError(f"`join={request.join}` requires `mode=min`")
     if request.mode == "seed" and (request.limits or request.memory or request.min_size > 1):
-        raise UsageError("`limits=`, `memory=` and `min_size=` need `mode=min`", hint="mode seed lacks them")
+        raise UsageError("`limits=`, `memory=` and `min_size=` need `mode=min`", hint="not `mode=seed`")
     if not 0 <= request.solve_time <= 1e6:
         raise UsageError(f"`solve_time={request.solve_time:g}` must be at least 0 seconds")
     if request.min_size < 1:
@@ -247,8 +247,8 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
     if costs.assumed(devices):
         given = inputs.defaults
         message = (
-            f"transfers not listed in the costs take {given.overhead_us:g} us, plus their size at "
-            f"{given.bytes_per_us:g} bytes/us (`copy_rate=`)"
+            f"transfers not listed in the costs take {given.overhead_us:g} us, plus 1 us for each "
+            f"{given.bytes_per_us:g} bytes (`copy_rate=`)"
         )
         notes.append(Finding("TRANSFERS_NOT_LISTED", "info", "", message))
     return costs, notes

@@ -199,7 +199,7 @@ def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace, origins:
         yield Finding("OTHER_SIZE", "warning", model.name, message)
     share = 100 * sum(row.total_ns for row in found.ambiguous) / max(found.total_ns, 1)
     rows = counted(sum(len(row.names) for row in found.ambiguous), "kind of row", "kinds of rows")
-    even = f"{rows} may belong to several operators, which share the time evenly: {share:.1f} % of the total"
+    even = f"{rows} may belong to several operators, which share the time evenly ({share:.1f} % of the total)"
     unchecked = "operators not checked against the model, because their names are unknown"
     ignored = f"marks that are not operators of the model (ignored): {', '.join(found.ignored)}"
     for some, code, message in (
@@ -218,7 +218,7 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
         message = f"operators ran on threads {', '.join(map(str, threads[:8]))}; select one with `thread=`"
         yield Finding("SEVERAL_THREADS", "info", trace.name, message)
     if trace.incomplete:
-        cut = "the report is cut; tables without their end"
+        cut = "the report is truncated; incomplete tables"
         what = cut if trace.averaged else "unmatched begin or end events (ignored)"
         yield Finding("INCOMPLETE_EVENTS", "info", trace.name, f"{what}: {trace.incomplete}")
     if trace.skipped:

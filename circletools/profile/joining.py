@@ -190,7 +190,7 @@ class Join:
                     known[subgraph] = Delegates(model.graphs[subgraph])
                 different += len(rows)
                 if different > _MOST_ROWS:
-                    raise InvalidInputError(f"executions with delegates have over {_MOST_ROWS:,} different rows")
+                    raise InvalidInputError(f"executions with delegates have more than {_MOST_ROWS:,} different rows")
                 every = known[subgraph].operators_of(rows)
                 shared = {id(some): some for some in every}
                 placed = {key: tuple((subgraph, operator) for operator in some) for key, some in shared.items()}

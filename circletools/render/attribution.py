@@ -301,7 +301,7 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     known = {(row.subgraph, row.index): row for row in attribution.operators}
     if attribution.groups:
         yield ""
-        yield "operators in groups, estimated by dividing the time of each group by MACs (by bytes if none has any)"
+        yield "operators in groups: the time of a group, divided in proportion to MACs (or bytes, without MACs)"
         pairs = (zip(group.estimates_ns, group.operators, strict=True) for group in attribution.groups)
         rows, count = sorted(chain(*pairs), key=lambda row: -row[0])[: top or None], attribution.executions
         cells = [(microseconds(time // count), operator_label(*one, several), known[one].code) for time, one in rows]

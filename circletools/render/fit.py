@@ -108,7 +108,7 @@ def memory_json(memory: MicroMemory) -> dict[str, Any]:
 
 def memory_text(target: str, memory: MicroMemory) -> str:
     """Return the memory that TFLM needs, as a line of text."""
-    origin = "by its own allocator" if memory.is_measured else "predicted, 64-bit build"
+    origin = "measured by its allocator" if memory.is_measured else "predicted, 64-bit build"
     origin += ", dynamic dimensions as in the file" if memory.is_open else ""
     least = "at least " if memory.unknown else ""
     unknown = f"; not counted: {', '.join(memory.unknown)}" if memory.unknown else ""

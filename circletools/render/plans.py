@@ -179,4 +179,4 @@ def _explained(plan: Plan, index: int) -> Iterator[str]:
     yield from table_text([("operator", "code", "device", "reason"), *rows], right=(0,))
     for number, step in plan.steps or ():
         if number == index:
-            yield f"  {step.action} {step.operator}: partition {list(step.members)} rejected {list(step.rejected)}"
+            yield f"  {step.action} {step.operator}: partition {list(step.members)}, rejected {list(step.rejected)}"

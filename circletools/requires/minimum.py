@@ -140,4 +140,4 @@ def minimum_findings(model: ModelGraph) -> Iterator[Finding]:
     severity: Literal["warning", "info"] = "warning" if found.state == "too low" else "info"
     problem = "it is missing" if found.state == "missing" else f"it is {found.declared}, which is {found.state}"
     needed = "no TensorFlow release has all operators" if found.needed is None else f"{found.needed} is correct"
-    yield Finding("MIN_RUNTIME_VERSION", severity, f"metadata {NAME}", f"{problem}: {needed}")
+    yield Finding("MIN_RUNTIME_VERSION", severity, f"metadata {NAME}", f"{problem}; {needed}")

@@ -186,10 +186,10 @@ def plain(array: Array) -> Array:
 def same(first: Sequence[Array], second: Sequence[Array]) -> str | None:
     """Return None if two lists of arrays are equal in every bit, or else a description of the first difference."""
     if len(first) != len(second):
-        return f"{len(first)} and {len(second)} outputs"
+        return f"the numbers of outputs differ: {len(first)} and {len(second)}"
     for index, (one, two) in enumerate(zip(first, second, strict=True)):
         if one.dtype != two.dtype or one.shape != two.shape:
-            return f"output {index}: {one.dtype}{list(one.shape)} and {two.dtype}{list(two.shape)}"
+            return f"output {index} is {one.dtype}{list(one.shape)} and {two.dtype}{list(two.shape)}"
         if one.dtype.kind == "O":
             if one.tolist() != two.tolist():
                 return f"output {index}: the strings differ"

@@ -65,7 +65,7 @@ def conv_3d(call: Call) -> Sequence[Shape]:
 def transpose_conv(call: Call) -> Sequence[Shape]:
     """The shape that the first input contains, if a convolution maps it to the shape of the data (input 2)."""
     wanted, weights, shape = tuple(call.numbers(0, 1)), call.shape(1, 4), call.shape(2, 4)
-    words = f"{shown(shape)} does not give {shown(wanted)}"
+    words = f"{shown(shape)} does not fit the output shape {shown(wanted)}"
     refuse_unless(len(wanted) == 4 and weights[3] == shape[3], words, 0)
     if wanted[0] != shape[0] or _places(call, wanted[1:3], weights[1:3]) != [*shape[1:3]]:
         raise DoubtfulError(words, 0)  # XNNPACK accepts such an operator
@@ -75,7 +75,7 @@ def transpose_conv(call: Call) -> Sequence[Shape]:
 def resize(call: Call) -> Sequence[Shape]:
     """The layout is NHWC; the second input contains height and width."""
     shape, size = call.shape(0, 4), call.numbers(1, 1)
-    refuse_unless(len(size) == 2, "the size is not height and width", 1)
+    refuse_unless(len(size) == 2, "the size is not a height and a width", 1)
     return [(shape[0], *size, shape[3])]
 
 

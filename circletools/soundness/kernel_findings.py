@@ -180,7 +180,7 @@ def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices) -> I
     option, types = whole.graph.operators.option, whole.tensors.types
     stated = option("quantized_bias_type", rows)
     wrong = _is(whole, slots[:, 0], ("INT16",)) & (slots[:, 2] >= 0) & (stated > 0) & (types[slots[:, 2]] != stated)
-    yield "OPERATOR_TYPES", wrong, f"the bias of {name} does not have the quantized_bias_type; {_REFUSED}"
+    yield "OPERATOR_TYPES", wrong, f"the bias of {name} does not have the type quantized_bias_type; {_REFUSED}"
     if name == "FULLY_CONNECTED":
         refused = np.isin(option("fused_activation_function", rows), _UNCLIPPED)
         wrong = _is(whole, slots[:, 0], _NARROW) & _is(whole, slots[:, 1], _NARROW) & refused

@@ -81,5 +81,5 @@ def _resized(model: Model, inference: Inference) -> dict[Place, RefusedError]:
             continue
         if shape != tuple(tensor.shape):
             place = (index, whole.index_of(int(whole.first_producer[row])))
-            found[place] = RefusedError(f"it writes {shown(shape)} into a constant of {shown(tensor.shape)}")
+            found[place] = RefusedError(f"it writes {shown(shape)} into a constant of shape {shown(tensor.shape)}")
     return found

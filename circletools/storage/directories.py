@@ -40,7 +40,7 @@ def check_directory(target: Path, may_replace: MayReplace, *, name: Path | None 
         raise UsageError(
             "the directory is not empty",
             location=location,
-            hint="name another; only a directory that this command wrote is replaced (by split with `force=True`)",
+            hint="name another directory; `force=True` replaces only an earlier split",
         )
 
 

@@ -126,7 +126,7 @@ def reorder(
         ends = edit.ends(subgraph, side)
         if sorted(order) != list(range(len(ends))):
             positions = f"0 to {len(ends) - 1}" if ends else "none"
-            message = f"{','.join(map(str, order))} is not a permutation of the {len(ends)} {side}"
+            message = f"{','.join(map(str, order))} does not contain the position of every {side[:-1]} once"
             raise UsageError(message, location=names.place, hint=f"give each position once: {positions}")
         after = [ends[position] for position in order]
         if after != ends:

@@ -156,7 +156,7 @@ class _Tensors:
                     raise EditError(
                         f"tensor {other} would be called {quoted(after[tensor])} too",
                         location=f"{names.place}.tensors[{tensor}]",
-                        hint="choose another name, or rename that tensor as well (index:N selects it)",
+                        hint="choose another name, or rename that tensor as well; index:N selects it",
                     )
 
     def followed(self, side: Direction, subgraph: int, name: str, tensor: int) -> str:

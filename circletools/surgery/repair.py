@@ -58,7 +58,7 @@ def _left(model: Model) -> Iterator[Finding]:
     """Yield a note, with the remedy, for each code of errors and warnings that `check` reports."""
     for code, number in Counter(one.code for one in check(model) if one.severity in ("error", "warning")).items():
         rule = explain(code)
-        remedy = f"`repair --only {code}`" if rule.repair == "asked" else rule.remedy
+        remedy = f"run `repair --only {code}`" if rule.repair == "asked" else rule.remedy
         yield Finding(code, "info", "model", f"{counted(number, 'finding')} not repaired: {remedy}")
 
 

@@ -95,7 +95,8 @@ def wanted_shapes(
         if position in given:
             raise UsageError(f"input {quoted(name)} is given twice")
         if before[position] and len(shape) != len(before[position]):
-            raise UsageError(f"{quoted(name)} has {counted(len(before[position]), 'dimension')}, not {len(shape)}")
+            count = counted(len(before[position]), "dimension")
+            raise UsageError(f"input {quoted(name)} has {count}, not {len(shape)}")
         given.add(position)
         wanted[position] = shape
     grown = {(shape[0], after[0]) for shape, after in zip(before, wanted, strict=True) if shape and after}

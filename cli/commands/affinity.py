@@ -21,14 +21,14 @@ Repeated = tuple[str, ...]
 
 
 def _options(
-    devices: Any = option("Devices in order of preference; the last gets the rest.", "A,B,C", parser=listed),
+    devices: Any = option("Devices, the preferred first; the last gets all other operators.", "A,B,C", parser=listed),
     capabilities: Repeated = option(
         "Operators that a device supports: FILE.json or a built-in table; may be repeated.", "[DEVICE=]TABLE"
     ),
     rules: Repeated = option("A rule, such as op:CONV_2D=npu; may be repeated.", "SELECTOR=DEVICE"),
     rules_file: Path | None = option("Rules, as JSON or a .part file of circle-partitioner.", "FILE"),
     allow_unmatched: bool = option("Only warn if a rule matches nothing."),
-    default: str | None = option("The device for remaining operators, instead of the last.", "DEVICE"),
+    default: str | None = option("The device for all remaining operators.", "DEVICE"),
     reproject: str | None = option("Give operators the devices that their sources have in this model.", "MODEL"),
     costs: Path | None = option("Operator times on each device (JSON), to minimize the total.", "FILE"),
     traces: Repeated = option("An operator trace with the times on a device; may be repeated.", "DEVICE=TRACE"),

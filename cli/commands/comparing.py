@@ -143,7 +143,7 @@ def reduce(
     """Reduce a model to a small part that still fails.
 
     Removes operators, outputs and constants as long as the failure stays the same. Exits with status 4 if the model
-    does not always fail; 1, with OUT written, if it no longer fails after --share-safe. See docs/reduce.md.
+    does not always fail, or 1, with OUT written, if it no longer fails after --share-safe. See docs/reduce.md.
     """
     to = target(source, output, in_place=False)
     refuse_inputs(to, [source])

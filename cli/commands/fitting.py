@@ -31,9 +31,9 @@ def fit(
     """Show whether models run on targets, and if not, why.
 
     For each operator that a target refuses, shows the reason, the remedy and the operator's source; then lists the
-    sources to change, worst first. Exits with status 1 if a target refuses an operator or the model, 5 if that is
-    unknown. With --baseline, only new refusals count; with --with, the status is also 1 if a program disagrees with
-    the table. See docs/fit.md.
+    sources to change, worst first. Exits with status 1 if a target refuses an operator or the model, or 5 if the
+    answer is unknown. With --baseline, only new refusals count; with --with, the status is also 1 if a program
+    disagrees with the table. See docs/fit.md.
     """
     request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds).read()
     with reading(source) as model:

@@ -71,7 +71,7 @@ def dump_origins(
     source: Input,
     form: Literal["text", "json", "csv", "tree"] = option("Output format.", default="text"),
     depth: int | None = option("In a tree, truncate module paths to their first N components.", "N", min=1),
-    operators: str | None = option("Operators to show: 0-10,15.", "RANGES"),
+    operators: str | None = option("Operators to show, such as 0-10,15.", "RANGES"),
     source_name: str | None = option("Show only sources whose names match.", "REGEX", names="--source"),
     subgraph: int | None = option("Show only this subgraph.", "N", min=0),
     tables: Path | None = option("Write the tables to DIR instead, as .bin files and origins.json.", "DIR"),

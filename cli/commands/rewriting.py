@@ -214,7 +214,7 @@ def repair(
 ) -> None:
     """Fix findings that have exactly one remedy.
 
-    Fixes only findings that make programs refuse a model; with --only, instead those with the given codes. With
+    Fixes only findings that make programs refuse a model; with --only, fixes those with the given codes. With
     --with, programs that accepted the model must also accept the result. docs/findings.md lists the codes.
     """
     rewrite(

@@ -20,7 +20,7 @@ def extract(
     from_: Pairs = option("A tensor to turn into an input; may be repeated.", "TENSOR"),
     to: Pairs = option("A tensor to turn into an output; may be repeated.", "TENSOR"),
     operators: str | None = option("Take these operators instead, such as 0-10.", "RANGES"),
-    origin: str | None = option("Take a source's operators instead.", "GLOB"),
+    origin: str | None = option("Take the operators of these sources instead.", "GLOB"),
     signature: str | None = option("Take a signature's operators instead.", "KEY"),
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
@@ -29,7 +29,7 @@ def extract(
 
     By default, takes the operators that depend on --from (default: the model's inputs) and are needed for --to
     (default: its outputs). TENSOR is a name or index:12. Includes constants, called subgraphs, origins and devices,
-    and adds a signature. Without options, copies a model in a bundle (BUNDLE!MODEL) unchanged. docs/surgery.md has
+    and adds a signature. Without options, copies a model in a bundle (BUNDLE!MEMBER) unchanged. docs/surgery.md has
     the rules.
     """
     request = ct.surgery.ExtractRequest(from_, to, operators, origin, signature, subgraph)
@@ -86,7 +86,7 @@ def signature(
 ) -> None:
     """Add and remove signatures.
 
-    Removes before it adds, so --remove and --add together can replace a signature. TENSOR is a name or index:12.
+    Removes before adding, so --remove and --add together can replace a signature. TENSOR is a name or index:12.
     """
     if add is None and not remove:
         raise ct.UsageError("nothing to change", hint="use --add KEY or --remove KEY")

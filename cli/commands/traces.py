@@ -26,7 +26,7 @@ Trace = Annotated[str, argument("TRACE", "The trace to read, or - for standard i
 Strict = Annotated[bool, option("Exit with status 3 if a diagnostic is an error.")]
 Tables = Annotated[
     tuple[Literal["type", "operator", "source", "module"], ...],
-    option("Show only this table; may be repeated. Default: all (text without origins: type and operator)."),
+    option("Show only this table; may be repeated. Default: all, or type and operator in text without origins."),
 ]
 Top = Annotated[int, option("Number of rows in each table, slowest first; 0 for all.", "N", min=0)]
 Depth = Annotated[int | None, option("Truncate module paths to their first N components.", "N", min=1)]
@@ -42,7 +42,7 @@ def trace_stats(
     """Show where the time went in an NNAPI trace.
 
     Shows times by layer and phase, run, execution and function. Reads systrace HTML, ftrace text, atrace -z and
-    Perfetto traces, gzipped or not. Exits with status 1 if a diagnostic is an error, 3 with --strict.
+    Perfetto traces, gzipped or not. Exits with status 1, or 3 with --strict, if a diagnostic is an error.
     """
     analysis = ct.read_trace(source, strict=strict)
     if by is None and form == "csv":
@@ -157,7 +157,7 @@ def trace_export(
 
 def attribute(
     traces: tuple[str, ...] = argument("TRACE...", "Operator traces of one model, or - for standard input."),
-    model: str | None = option("The model; without it, rows are operators.", "M"),
+    model: str | None = option("The model; without it, each row of a trace is an operator.", "M"),
     form: Literal["text", "json", "csv", "collapsed", "speedscope"] = option("Output format.", default="text"),
     by: Tables = (),
     top: Top = 10,
@@ -227,7 +227,7 @@ def profile(
 
     Runs the model with the runtime's own profiler, on one thread of a separate process, and shows the trace as
     `attribute` does. With --against, alternates between two models and compares their operators. Exits with status 1
-    if origins are stale or an operator became slower, 3 if a runtime does not run the model.
+    if origins are stale or an operator became slower, or 3 if a runtime does not run the model.
     """
     programs = listed(on)
     if form == "speedscope" and len(programs) > 1:

@@ -266,7 +266,7 @@ def test_what_reprojecting_takes(broken: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "notes", "last"),
-    [(20, 20, "op:NONE19"), (21, 21, "1 other rule matching"), (25, 21, "5 other rules matching")],
+    [(20, 20, "op:NONE19"), (21, 21, "match nothing: 1"), (25, 21, "match nothing: 5")],
 )
 def test_twenty_rules_without_a_match_are_told(count: int, notes: int, last: str) -> None:
     with ct.open(bytes_of("tflite/cnn")) as model:
@@ -301,7 +301,7 @@ def test_rules_that_match_nothing_are_left_out_where_they_may_be() -> None:
             found = RuleSet((strict, *missing[:count])).matching(Chooser(model_graph(model)), allow_unmatched=False)
         assert found.rules == (strict,)
         assert [note.location for note in found.notes] == [f"line {at}" for at in range(20)] + [""] * (count > 20)
-    assert found.notes[-1].message == "2 other rules matching nothing"
+    assert found.notes[-1].message == "other rules that match nothing: 2"
     with open_model(DIAMOND) as model:
         allowed = RuleSet((strict,)).matching(Chooser(model_graph(model)), allow_unmatched=True)
     assert (allowed.rules, len(allowed.notes)) == ((), 1)

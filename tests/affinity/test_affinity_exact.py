@@ -89,7 +89,7 @@ BAD_PART_FILES: list[tuple[str, str, str, str | None]] = [
     (HEAD.replace("cpu,npu", "cpu,"), "a backend has no name", "p:2", "write, for example, cpu,npu"),
     (HEAD.replace("=cpu\n", "=gpu\n"), "'gpu' is not one of the backends", "p:3", "the backends are 'cpu', 'npu'"),
     (HEAD + "[OPNAME]\na=gpu", "'gpu' is not one of the backends", "p:6", "the backends are 'cpu', 'npu'"),
-    (HEAD + "[OPNAME]\na\0=cpu", "the line contains a NUL character", "p:6", "circle-partitioner stops there"),
+    (HEAD + "[OPNAME]\na\0=cpu", "the line contains a NUL character", "p:6", "circle-partitioner stops at it"),
     (HEAD + "[OPNAME", "unknown section '[OPNAME'", "p:5",
      "known sections: [partition], [OPCODE], [OPNAME]"),
     (HEAD + "[" + "x" * 70 + "]", f"unknown section '[{'x' * 59}'", "p:5",

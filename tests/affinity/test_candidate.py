@@ -77,7 +77,7 @@ def test_memory_is_kept_to_the_byte() -> None:
     """0, 1 and 2 are there when 2 runs: 30 bytes, and the constant."""
     assert violations(replace(DIAMOND, caps={0: 35}).problem(), WHOLE) == []
     (found,) = violations(replace(DIAMOND, caps={0: 34}).problem(), WHOLE)
-    assert found.message == "d0 has 34 bytes, but would need 35: 5 of constants, 30 of tensors at once"
+    assert found.message == "d0 has 34 bytes, but would need 35: 5 of constants and 30 of live tensors"
     assert (found.device, found.limit) == (0, None)
 
 

@@ -89,8 +89,8 @@ NONE_AT_ALL: list[tuple[str, str]] = [
     ("input0.colour == 2", "is not a number"),
     ("input0.dim == 2", "must name a dimension"),
     ("inputs.scale == outputs.scale", "two terms that can each have several numbers"),
-    ("1 / 0 == 2", "has no divisor"),
-    ("0^-1 == 2", "has no divisor"),
+    ("1 / 0 == 2", "divides by 0"),
+    ("0^-1 == 2", "divides by 0"),
     ("1 + 1 == 2", "is not a number"),
 ]
 

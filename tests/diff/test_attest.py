@@ -137,7 +137,7 @@ FORGED = {
 def test_what_is_forged_is_seen(tmp_path: Path, name: str) -> None:
     old, new = FORGED[name]
     assert (count := len(stated(old, new).changes))
-    assert checked(tmp_path, document_json(stated(old, new)), old, new) == (0, [f"as stated: {count} changes"])
+    assert checked(tmp_path, document_json(stated(old, new)), old, new) == (0, [f"as stated; changes: {count}"])
     other = new[:4] + b"CIR0" + new[8:]
     assert "not as stated: the formats" in checked(tmp_path, document_json(stated(new, new)), new, other)[1]
 
@@ -186,7 +186,7 @@ def test_a_program_of_its_own_agrees(path: Path | None, tmp_path: Path) -> None:
     old = path.read_bytes() if path else outside(PLACES)
     new = edited(old, lambda edit: edit.set_metadata("a note", b"value"))
     statement = document_json(stated(old, new))
-    assert checked(tmp_path, statement, old, new) == (0, ["as stated: 1 changes"])
+    assert checked(tmp_path, statement, old, new) == (0, ["as stated; changes: 1"])
 
 
 def test_the_program_finds_what_is_not_as_stated(tmp_path: Path) -> None:
@@ -216,4 +216,4 @@ def test_a_statement_of_in_toto_names_both_files_by_what_is_in_them(tmp_path: Pa
     assert statement["subject"] == [{"name": "new.circle", "digest": {"sha256": digests[1]}}]
     assert statement["predicate"]["from"] == {"name": "old.circle", "digest": {"sha256": digests[0]}}
     texts = [checked(tmp_path, x, old.read_bytes(), new.read_bytes()) for x in (statement, statement["predicate"])]
-    assert texts == [(0, ["as stated: 3 changes"])] * 2
+    assert texts == [(0, ["as stated; changes: 3"])] * 2

@@ -107,7 +107,7 @@ def test_obstacles_are_told_in_every_form(tmp_path: Path) -> None:
     found = fitted(signed([]), "litert-gpu")
     message = "the signature has no name for the output of the subgraph"
     text = list(ct.render.fit_text(found))
-    cause = f"does not load: INCOMPLETE_SIGNATURE signature_defs[0].outputs: {message}"
+    cause = f"the model does not load: INCOMPLETE_SIGNATURE signature_defs[0].outputs: {message}"
     assert text[-1] == f"litert-gpu: not resident: {cause}"
     (result,) = ct.render.fit_sarif(found)["results"]
     assert (result["ruleId"], result["level"]) == ("REFUSED_MODEL", "error")

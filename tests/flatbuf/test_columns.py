@@ -189,7 +189,7 @@ def test_a_vtable_that_ends_outside_is_refused() -> None:
         if good:
             assert Tables(Wire(data), schema.tables["Model"], places(root)).vtable_bytes.tolist() == [size]
         else:
-            with pytest.raises(ModelFormatError, match="the vtable of a Model ends outside the file") as caught:
+            with pytest.raises(ModelFormatError, match="the vtable of Model ends outside the file") as caught:
                 Tables(Wire(data), schema.tables["Model"], places(root))
             assert caught.value.offset == root
 

@@ -134,7 +134,7 @@ class Expected:
         which %= len(subgraph["tensors"])
         computed = itertools.chain(*(operator["outputs"] or () for operator in subgraph["operators"] or ()))
         if which in {*(subgraph["inputs"] or ()), *computed}:
-            return  # a run sets its value
+            return  # the caller sets its value
         edit.set_constant(index, which, data)
         if self.added.get(self.users.get((index, which), 0), data) != data:
             buffer = self.users.pop((index, which))

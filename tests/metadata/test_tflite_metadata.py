@@ -174,7 +174,7 @@ def test_a_document_comes_back(kind: str) -> None:
 @pytest.mark.parametrize(
     ("field", "words"),
     [
-        ('"nam": "x"', "nam: a ModelMetadata has no such field"),
+        ('"nam": "x"', "nam: ModelMetadata has no such field"),
         ('"name": 1', "name: this must be text"),
         ('"subgraph_metadata": {}', "subgraph_metadata: this must be a list"),
         ('"subgraph_metadata": [1]', "subgraph_metadata[0]: this must be an object"),

@@ -119,13 +119,15 @@ def test_what_lies_behind_counts_by_its_bytes_not_by_its_place() -> None:
 def test_what_the_schema_does_not_know_is_refused() -> None:
     build = built()
     packer = Packer(schema_of("tflite"), {"Tensor": (40, b"new")})
-    with pytest.raises(ModelFormatError, match="a Tensor has a field that the tflite schema does not know"):
+    with pytest.raises(
+        ModelFormatError, match="a table of type Tensor has a field that the tflite schema does not know"
+    ):
         digests(packer.finish(packer.write(build.model), b"TFL3"))
     data = build.to_bytes()
     with open_model(data) as model:
         tables = model.operator_columns.tables
         at = int(tables.slot_positions(tables.field("builtin_options_type").slot)[0])
-    with pytest.raises(ModelFormatError, match="a Operator has a builtin_options that"):
+    with pytest.raises(ModelFormatError, match="a table of type Operator has a member of builtin_options that"):
         digests(put(data, at, b"\xfa"))
 
 

@@ -190,7 +190,7 @@ def _ask_about(address: str, folder: Path, name: str, adapter: str) -> None:
         answer = asked(address, question("circletools_time", path, "main", trace=str(trace)))
         assert (answer["error"], list(by_operator(answer["result"][0], nodes))) == ("", ["0"])
         answer = asked(address, question("circletools_time", path, "main"))
-        assert answer["error"] == "no trace given"
+        assert answer["error"] == "no trace is given"
 
 
 def tensors_of(node: dict[str, Any]) -> list[str]:

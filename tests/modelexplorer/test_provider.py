@@ -84,7 +84,7 @@ def test_answers(main: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("values", [{}, {"trace": ""}, {"trace": "  "}, {"trace": None}])
 def test_errors_are_answers(main: Any, values: dict[str, Any]) -> None:
     answer = main.CircletoolsProvider().run("circletools_time", str(path_of("circle/mlp")), "main", values, None)
-    assert (answer.result, answer.error) == (None, "no trace given")
+    assert (answer.result, answer.error) == (None, "no trace is given")
 
 
 def test_graphs_by_their_names() -> None:

@@ -222,7 +222,7 @@ def test_a_reference_that_varies_blames_nobody(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(running.Runner, "part", shifted)
     found = compared(path_of("tflite/cnn"), on=LITERT[:2])
     words = {cell.words for row in found.operators for cell in row.cells}
-    assert words == {"litert:reference computes different values when run alone"}
+    assert words == {"litert:reference: the operator computes different values when run alone"}
 
 
 def test_a_reference_with_few_digits_blames_nobody() -> None:

@@ -14,7 +14,7 @@ from tests.kit.command_support import run
 from tests.kit.support import TESTDATA
 
 GOOD = TESTDATA / "circle" / "diamond.circle"
-WORDS = "no source for operator 1: an empty entry"
+WORDS = "the entry for operator 1 is empty"
 
 
 def u32s(*numbers: int) -> bytes:

@@ -105,8 +105,8 @@ def test_a_csv_document_is_read_value_for_value() -> None:
 
 
 BAD_CSV: list[tuple[str, str, str]] = [
-    ("", "no column operator_index, source_id, source_name in the header line", "CSV:1"),
-    ("operator_index,source_id\n", "no column source_name in the header line", "CSV:1"),
+    ("", "the header line lacks operator_index, source_id, source_name", "CSV:1"),
+    ("operator_index,source_id\n", "the header line lacks source_name", "CSV:1"),
     (HEAD + "0,1,1,one,more\n", "the row has more fields than the header line", "CSV:2"),
     (HEAD + "0,1,1\n", "the row has fewer fields than the header line", "CSV:2"),
     (HEAD + "0,x,1,one\n", "`operator_index` must be a whole number below 2^32, not 'x'", "CSV:2"),

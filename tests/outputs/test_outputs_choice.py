@@ -118,7 +118,9 @@ def test_a_runtime_may_be_named(
 
 def test_what_no_operator_copies_in_both_is_refused_when_both_are_asked_for() -> None:
     data = passing("tflite", "BOOL", (1, 1), TWO)
-    with pytest.raises(EditError, match="exactly in LiteRT and onert: BOOL of rank 2, several dimensions unknown"):
+    with pytest.raises(
+        EditError, match="exactly in LiteRT and onert: BOOL of rank 2, with several unknown dimensions"
+    ):
         fixed(data, runtime="both")
     with open_model(data) as model, ModelEdit(model) as edit:
         found = fix_outputs(edit).notes
@@ -169,7 +171,7 @@ def test_an_operator_that_is_not_exact_is_refused(
 def test_where_nothing_is_exact() -> None:
     data = passing("circle", "BOOL", (1, 1), TWO)
     for operator in ("auto", "transpose", "reshape", "concatenation"):
-        with pytest.raises(EditError, match="'x' exactly in onert: BOOL of rank 2, several dimensions unknown"):
+        with pytest.raises(EditError, match="'x' exactly in onert: BOOL of rank 2, with several unknown dimensions"):
             fixed(data, copy_operator=operator)
 
 

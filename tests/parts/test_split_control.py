@@ -46,7 +46,7 @@ def test_values_that_do_not_come_twice_tell_nothing(tmp_path: Path) -> None:
     found, runs = ran(files, random, "litert")
     message = (
         "the values of the parts differ, but the model itself gives different values each time (output 1: 1 of 1 "
-        "values differ), so values prove nothing about the split"
+        "values differ), so the values prove nothing about the split"
     )
     assert found == [ct.Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)]
     assert [run[0] for run in runs] == [WHOLE[0], *(part[0] for part in PARTS), ANEW[0][0]]

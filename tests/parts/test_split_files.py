@@ -127,9 +127,11 @@ def test_a_part_that_fails_with_some_inputs_only_is_right(tmp_path: Path) -> Non
 
 def test_other_values_are_told_unless_the_source_written_anew_has_others_too(tmp_path: Path) -> None:
     files = crossed(tmp_path / "parts")
-    in_parts = Finding("VALUES_DIFFER", "error", "parts", "run one by one in onert: output 0: 1 of 1 values differ")
+    in_parts = Finding(
+        "VALUES_DIFFER", "error", "parts", "output 0: 1 of 1 values differ when the parts run one by one in onert"
+    )
     together = Finding(
-        "VALUES_DIFFER", "error", MANIFEST, "run as a package in onert: output 1: 1 of 1 values differ"
+        "VALUES_DIFFER", "error", MANIFEST, "output 1: 1 of 1 values differ when the package runs in onert"
     )
     wrong: dict[str, Outputs] = {SECOND: lambda x, a: [x - a], "parts": lambda x, other, y: [x + other + y, 0]}
     assert ran(files, wrong) == ([in_parts, together], [WHOLE, *PARTS, PACKAGE, *ANEW])

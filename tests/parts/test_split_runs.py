@@ -192,8 +192,8 @@ def test_arrays_are_compared_bit_by_bit() -> None:
     zero, minus = np.zeros(3, np.float32), -np.zeros(3, np.float32)
     assert same([zero], [zero.copy()]) is None
     assert same([zero], [minus]) == "output 0: 3 of 3 values differ"
-    assert same([zero], [zero.astype(np.float64)]) == "output 0: float32[3] and float64[3]"
-    assert same([zero], []) == "1 and 0 outputs"
+    assert same([zero], [zero.astype(np.float64)]) == "output 0 is float32[3] and float64[3]"
+    assert same([zero], []) == "the numbers of outputs differ: 1 and 0"
     assert same([np.full(2, np.nan)], [np.full(2, np.nan)]) is None
     assert same([np.array([b"a"], object)], [np.array([b"b"], object)]) == "output 0: the strings differ"
 

@@ -59,7 +59,7 @@ def test_of_many_rules_without_a_match_the_first_are_told(count: int, tmp_path: 
     rules.write_text(PART + "".join(f"CODE{number}=npu\n" for number in range(count)), encoding="utf-8")
     messages = [note.message for note in planned(rules_file=rules).notes]
     assert messages[:20] == [f"op:CODE{number} matches no operator" for number in range(20)]
-    more = {20: [], 21: ["1 other rule matching nothing"], 22: ["2 other rules matching nothing"]}
+    more = {20: [], 21: ["other rules that match nothing: 1"], 22: ["other rules that match nothing: 2"]}
     assert messages[20:] == more[count]
 
 

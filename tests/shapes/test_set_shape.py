@@ -222,7 +222,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"batch": 2, "dynamic_batch": True}, ct.UsageError, "exclude each other"),
     ({"inputs": ("nothing=1,2",)}, ct.UsageError, "no tensor is called 'nothing'"),
     ({"inputs": ("y=1,2,3",)}, ct.UsageError, "'y' is not an input"),
-    ({"inputs": ("x=1,2",)}, ct.UsageError, "'x' has 3 dimensions, not 2"),
+    ({"inputs": ("x=1,2",)}, ct.UsageError, "input 'x' has 3 dimensions, not 2"),
     ({"inputs": ("x=1,0,2",)}, ct.UsageError, "a size below 1"),
     ({"inputs": ("x=1,,2",)}, ct.UsageError, "is not NAME=DIMS"),
     ({"inputs": ("x=1,4,2", "0=1,4,2")}, ct.UsageError, "is given twice"),

@@ -131,7 +131,7 @@ def _check_devices(given: Constraints) -> None:
         if device not in given.devices:
             hint = f"add it to `devices=`; {suggestion(device, given.devices)}"
             if place == "`capabilities=`" and (free := [one for one in given.devices if one not in given.refusals]):
-                hint = f"a table applies to the device of its name; for another device, write {free[0]}={device}"
+                hint = f"a table applies to the device that it names; for another device, write {free[0]}={device}"
             raise UsageError(f"device {device!r} is not among `devices=`", location=place, hint=hint)
 
 

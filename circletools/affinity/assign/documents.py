@@ -174,7 +174,7 @@ def _sections(text: str, name: str) -> dict[str, dict[str, tuple[str, int]]]:
     current = None
     for number, line in enumerate(re.split("\r\n|\r|\n", text), 1):
         if "\0" in line:
-            raise _error("the line contains a NUL character", name, number, "circle-partitioner stops there")
+            raise _error("the line contains a NUL character", name, number, "circle-partitioner stops at it")
         if line.startswith("["):
             section, bracket, _ = line[1:].partition("]")
             if not bracket or section not in _SECTIONS:

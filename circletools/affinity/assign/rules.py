@@ -24,7 +24,7 @@ from circletools.affinity.assign.documents import (
 from circletools.errors import UsageError, shortened
 from circletools.findings import Finding
 from circletools.graph.selectors import KINDS, Chooser, Selector
-from circletools.wording import counted, suggestion
+from circletools.wording import suggestion
 
 
 class Entry(Protocol):
@@ -155,7 +155,7 @@ class RuleSet:
             else:
                 notes.append(Finding("UNMATCHED_RULE", "warning", rule.place, shortened(found.message)))
         if len(notes) > _MOST_NOTES:
-            message = f"{counted(len(notes) - _MOST_NOTES, 'other rule')} matching nothing"
+            message = f"other rules that match nothing: {len(notes) - _MOST_NOTES}"
             notes[_MOST_NOTES:] = [Finding("UNMATCHED_RULE", "warning", "", message)]
         return replace(self, rules=tuple(kept), notes=(*self.notes, *notes))
 

@@ -143,7 +143,7 @@ def _product(text: str) -> Product:
         if number is not None:
             base, exponent = float(number[1]), int(number[2] or 1)
             if base == 0 and (exponent < 0 or power < 0):
-                raise ValueError("has no divisor")
+                raise ValueError("divides by 0")
             if exponent * power * math.log2(abs(base) or 1) > _MOST_BITS:
                 raise ValueError(f"has a number that is too large: {word[:50]}")
             constant *= base ** (exponent * power)

@@ -203,7 +203,7 @@ def _passed_constants(facts: Graph, constants: Indices) -> Indices:
     for operator, buffer in constants.tolist():
         held.setdefault(operator, set()).add(buffer)
     fixed, graph = set(facts.folded), facts.dag
-    charge = facts.operators.budget.tally("the constants that operators hand on")
+    charge = facts.operators.budget.tally("the constants that operators pass on")
     for operator in graph.order:
         if operator in fixed:
             row = held.pop(operator)

@@ -58,7 +58,7 @@ def onert_environment(model: ModelGraph, affinity: Affinity) -> dict[str, str]:
             _check_operator(graph, operator, device)
             backend, place = chosen.setdefault(operator, (device, graph.place(operator)))
             if backend != device:
-                message = f"one map serves all subgraphs; {place} has device {backend}, but this one has {device}"
+                message = f"one map serves all subgraphs; {place} is on {backend}, but this operator is on {device}"
                 raise EditError(message, location=graph.place(operator), hint="put both on the same device")
             used.add(device)
         _check_outputs(graph, devices, read)
@@ -90,7 +90,7 @@ def _check_operator(graph: Graph, operator: int, device: str) -> None:
     """Raise EditError if onert cannot run an operator on a backend, or runs it incorrectly."""
     place, name = graph.place(operator), graph.operators.code_names[operator]
     if device not in BACKENDS:
-        hint = f"available: {', '.join(BACKENDS)}; {ANNOTATE}"
+        hint = f"available: {', '.join(BACKENDS)}; run {ANNOTATE} again"
         raise EditError(f"onert has no backend {device!r}", location=place, hint=hint)
     if name in _BUILTIN_CODES:
         message = f"onert runs {name} on a separate backend, and has no setting for the subgraphs of {name}"
@@ -98,7 +98,7 @@ def _check_operator(graph: Graph, operator: int, device: str) -> None:
     if device != "ruy":
         return
     if name not in _RUY_CODES:
-        hint = f"available: {', '.join(_RUY_CODES)}; {ANNOTATE}"
+        hint = f"available: {', '.join(_RUY_CODES)}; run {ANNOTATE} again"
         raise EditError(f"ruy has no kernel for {name} ({_MEASURED})", location=place, hint=hint)
     for tensor in (*graph.operands.of(operator), *graph.results.of(operator)):
         kind = graph.values.types[tensor] if tensor >= 0 else "FLOAT32"

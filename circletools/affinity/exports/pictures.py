@@ -58,7 +58,7 @@ def every_device_of(graph: Graph, affinity: Affinity, why: str) -> list[str]:
     devices = []
     for index, device in enumerate(placement(graph, affinity)[0]):
         if device is None:
-            raise EditError(f"the operator has no device; {why}", location=graph.place(index), hint=ANNOTATE)
+            raise EditError(f"the operator has no device; {why}", location=graph.place(index), hint=f"run {ANNOTATE}")
         devices.append(device)
     return devices
 

@@ -30,7 +30,7 @@ def imported(name: str, what: str) -> Any:
 
 def _with_version(module: str) -> str:
     installed = packages_distributions().get(module, ())
-    return next((f"{one} {version(one)}" for one in installed), f"{module} of an unknown version")
+    return next((f"{one} {version(one)}" for one in installed), f"{module} (unknown version)")
 
 
 class Guard:
@@ -51,7 +51,7 @@ class Guard:
         """Warn once about the loss; the record stays empty if `origins` are lost."""
         if not self.failed:
             used = " with ".join(map(_with_version, (self.exporter, "torch")))
-            hint = "the conversion is not affected; docs/origins.md has the versions to use"
+            hint = "the conversion is not affected; docs/origins.md lists the versions to use"
             warnings.warn(f"{lost} are not recorded from {used} ({reason}); {hint}", stacklevel=2)
         self.failed |= lost == "origins"
 

@@ -142,7 +142,7 @@ class _Section:
 def parse(data: bytes) -> OperatorTrace:
     """Parse the report: of several runs of the program, the last one with tables. Raises InvalidInputError."""
     if b" with stats: " in data:
-        raise nothing_found("the report is of TensorFlow's own benchmark_model, which runs other models")
+        raise nothing_found("the report is from TensorFlow's own benchmark_model, which runs other models")
     lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
     marks = [at for at, line in enumerate(lines) if len(line) <= _LONGEST and _WORTH.search(line)]
     sessions = _sessions(lines, marks) or [(0, len(lines), False)]

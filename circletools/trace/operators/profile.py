@@ -187,7 +187,7 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
 
 def nothing_found(what: str) -> InvalidInputError:
     """Return the error for a readable trace without operators."""
-    return InvalidInputError(f"no operator times: {what}", hint="see docs/trace.md; for NNAPI, ct.read_trace(path)")
+    return InvalidInputError(f"no operator times: {what}", hint="see docs/trace.md; for NNAPI, see ct.read_trace")
 
 
 def nanoseconds(text: str, unit: Literal["microseconds", "milliseconds"], location: str | None = None) -> int:
