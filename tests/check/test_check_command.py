@@ -5,28 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.kit.build import Graph
+from tests.check.test_check import tapped, written
 from tests.kit.command_support import run_bytes as run
 from tests.kit.outputs_support import findings_of, with_outputs
 from tests.kit.support import own_models, path_of, title
 
 CLEAN = "circle/mlp"
-
-
-def tapped() -> bytes:
-    def outputs(graph: Graph) -> list[int]:
-        return [1, graph.compute("NEG", [1], "again")]
-
-    return with_outputs(outputs)
-
-
-# code -> a model that has it, the severity there, and the place
-
-
-def written(folder: Path, data: bytes, name: str = "model.circle") -> Path:
-    path = folder / name
-    path.write_bytes(data)
-    return path
 
 
 def test_exit_statuses(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 import circletools as ct
-from tests.check.test_check_command import tapped
+from tests.check.test_check import tapped
 from tests.kit.command_support import run
 from tests.kit.outputs_support import with_outputs
 from tests.kit.support import ROOT, path_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,7 @@ from circletools.planning.reproject import devices_of_sources, reproject
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build, floats, row
 from tests.kit.origin_support import embedded, origins
-from tests.kit.support import path_of
-
-DIAMOND = path_of("circle/diamond")
-
-
-def planned(source: Path | bytes = DIAMOND, **request: Any) -> ct.types.Plan:
-    with ct.open(source) as model:
-        return ct.plan(model, ct.PlanRequest(**request))
-
-
-def written(folder: Path, **document: Any) -> Path:
-    path = folder / "costs.json"
-    path.write_text(json.dumps(document), encoding="utf-8")
-    return path
+from tests.planning.test_planner import planned, written
 
 
 @pytest.mark.parametrize(
@@ -87,7 +73,7 @@ def test_an_operator_in_no_partition_is_launched_and_brings_its_constants_by_its
             "constants_bytes_per_us": 0.016,
         }
     ]
-    path = written(tmp_path, devices=devices)
+    path = written(tmp_path, "costs.json", {"devices": devices})
     for partitions, launches, brought in (
         ([0, 0, 0, 0], 100, 1000),
         ([None] * 4, 400, 4000),
