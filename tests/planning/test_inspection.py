@@ -67,12 +67,14 @@ def test_times_of_partitions_and_of_operators_in_none(costs: ct.planning.CostReq
     devices, partitions = [0, 0, 0, 0, 1, 1], [0, 0, 0, 0, None, None]
     found = inspected(annotated(DIAMOND.read_bytes(), affinity(["npu", "cpu"], (devices, partitions))), costs)
     assert found.is_current
+    rows = [(row["device"], row["partition"]) for row in found.to_rows()]
+    assert rows == [*[("npu", 0)] * 4, *[("cpu", None)] * 2]
     estimate = found.estimates[0]
     assert (estimate.operators_us, estimate.copies_us) == (4 * 1 + 2 * 10, 2 * 2)
     assert estimate.launches_us == 100 + 2 * 7
     assert (found.outputs[0][5], found.code_names[0][5]) == ("__main__.Branchy::add", "ADD")
-    rows = ct.render.affinity_json(found)["subgraphs"][0]["partitions"]
-    assert [(row["partition"], row["device"], row["operators"]) for row in rows] == [
+    parts = ct.render.affinity_json(found)["subgraphs"][0]["partitions"]
+    assert [(part["partition"], part["device"], part["operators"]) for part in parts] == [
         (0, "npu", [0, 1, 2, 3]),
         (None, "cpu", [4, 5]),
     ]
