@@ -44,6 +44,7 @@ PROCESS_SPREAD = 0.1
 
 _COARSEST_NS = 1000
 _FASTEST, _PARTS, _TRIMMED = 10, 5, 4
+_EFFICIENCY = 0.37  # of a median of deviations, relative to a standard deviation
 _FEWEST, _MANY = 4, 100  # the fewest executions; degrees of freedom that count as infinitely many
 LEVEL = 0.05
 """The significance level, two-sided."""
@@ -110,8 +111,9 @@ class Row:
     """A row of times to compare, from the recordings of both sides. `total_ns` is the total time before.
 
     `history` holds further recordings of the earlier model, which show how much recordings vary. If the recordings of
-    both sides were made alternately (`paired`), they form pairs. `pace` is how much other operators changed (a
-    standard deviation of logarithms), which single recordings cannot distinguish from a change in machine speed.
+    both sides were made alternately (`paired`), they form pairs. `pace` is how much the `others`, a number of other
+    operators, changed (a standard deviation of logarithms, from their median), which single recordings cannot
+    distinguish from a change in machine speed.
     """
 
     before: Sequence[Samples]
@@ -120,6 +122,7 @@ class Row:
     history: Sequence[Samples] = ()
     paired: bool = False
     pace: float = 0.0
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +303,9 @@ def _within(
     variances = np.array([scatter / count**2 for scatter, _, count in found])
     inverse = sum(1 / len(side) for side in sides)
     pace = row.pace if len(recordings) == 2 else 0.0
-    known = float(variances.sum()) + rounding / 2 * inverse + pace**2
-    total, later = (known + max(PROCESS_SPREAD**2, spread) * inverse for spread in spreads)
+    known, least = float(variances.sum()) + rounding / 2 * inverse, PROCESS_SPREAD**2
+    total = known + max(least, spreads[0]) * inverse + pace**2
+    later = known + max(least, spreads[1]) * inverse + (pace * _larger(max(1.0, _EFFICIENCY * row.others))) ** 2
     # The degrees of freedom of a sum of variances (Welch-Satterthwaite); an assumed variance has infinitely many.
     inexact = float((variances**2 / [freedom for _, freedom, _ in found]).sum())
     freedom = max(1, int(total**2 / inexact)) if inexact * _MANY > total**2 else math.inf

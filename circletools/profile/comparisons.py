@@ -108,8 +108,8 @@ def compare_profiles(
         for trace in side
     )
     pairs = [
-        Row(first, second, total_ns, known, paired, pace)
-        for (first, second, known), pace in zip(series.values(), _paces(list(series.values())), strict=True)
+        Row(first, second, total_ns, known, paired, pace, len(series) - 2)
+        for (first, second, known), pace in zip(series.values(), _paces(list(series.values()), tick_ns), strict=True)
     ]
     compared = compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
     found = zip(series, _places(series), compared, strict=True)
@@ -133,10 +133,17 @@ def _present(key: _Key | None, time: ComparedTime, times: Sequence[Sequence[_Tim
     return time if (before and after) or time.regressed else replace(time, verdict=verdict)
 
 
-def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:
-    """Return the median change of the other operators for each row; the first row is not an operator."""
+def _paces(series: Sequence[Sequence[Sequence[Samples]]], tick_ns: float) -> list[float]:
+    """Return the median change of the other operators for each row, including the error of rounding to clock ticks.
+
+    The first row is not an operator.
+    """
     times = [[location(some[0]) for some in sides[:2]] for sides in series]
-    changes = [abs(math.log(after / before)) if before and after else None for before, after in times]
+    error = tick_ns / math.sqrt(12)
+    changes = [
+        math.hypot(math.log(after / before), error / before, error / after) if before and after else None
+        for before, after in times
+    ]
     known = np.sort([change for change in changes[1:] if change is not None])
     found = []
     for own in (None, *changes[1:]):
