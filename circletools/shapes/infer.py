@@ -15,7 +15,16 @@ from circletools.model.arrays import DTYPES
 from circletools.model.model import Model
 from circletools.model.sizes import MOST_DIMENSIONS, element_count
 from circletools.shapes.batch import Batch, Patch, check_batch, patches
-from circletools.shapes.call import Call, DoubtfulError, RefusedError, Shape, UnknownError, Value, shown
+from circletools.shapes.call import (
+    Call,
+    DoubtfulError,
+    RefusedError,
+    Shape,
+    UnknownError,
+    Value,
+    refuse_unless,
+    shown,
+)
 from circletools.shapes.layout import slices
 from circletools.shapes.table import RULES
 
@@ -272,8 +281,13 @@ class Inference:
     def _called(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
         given = list(call.shapes[1:] if call.code == "IF" else call.shapes)
         given = [] if call.code == "CALL_ONCE" else given
+        called, count = subgraph.callees.get(operator, ()), len(given)
+        returned = {"IF": (call.results, call.results), "WHILE": (1, count)}.get(call.code, ())
+        for graph, results in zip([self._graphs.graphs[index] for index in called], returned, strict=False):
+            fits = (len(graph.inputs), len(graph.outputs)) == (count, results)
+            refuse_unless(fits, f"{graph.place()} must have {count} inputs and {results} outputs")
         try:
-            ends = [self.run(index, given, depth + 1) for index in subgraph.callees.get(operator, ())]
+            ends = [self.run(index, given, depth + 1) for index in called]
         except RefusedError as error:
             if self._strict:
                 raise UnknownError from error

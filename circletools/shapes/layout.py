@@ -72,6 +72,13 @@ def unpack(call: Call) -> Sequence[Shape]:
     return [without(shape, axis)] * count
 
 
+def pack(call: Call) -> Sequence[Shape]:
+    """The common shape with a dimension for the inputs."""
+    count = call.option("values_count")
+    refuse_unless(count == len(call), f"the number of inputs is {len(call)}, but values_count is {count}")
+    return inserted(call, call.one_shape(), call.option("axis"), len(call))
+
+
 def concatenation(call: Call) -> Sequence[Shape]:
     """The common shape, with the sizes in one dimension added up."""
     shapes = call.all_shapes()
@@ -93,6 +100,8 @@ def split(call: Call) -> Sequence[Shape]:
 
 def split_v(call: Call) -> Sequence[Shape]:
     """Pieces of the given sizes; one may be -1."""
+    count = call.option("num_splits")
+    refuse_unless(count == call.results, f"the number of outputs is {call.results}, but num_splits is {count}")
     shape, sizes = call.shape(), call.numbers(1, 1)
     axis = call.axis(call.number(2), len(shape))
     if -1 in sizes:

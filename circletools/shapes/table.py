@@ -58,7 +58,7 @@ RULES: dict[str, Rule] = {
     "MATRIX_DIAG": lambda call: [(*call.shape(), *call.shape()[-1:])],
     "MULTINOMIAL": lambda call: [(call.shape(0, 2)[0], call.number(1))],
     "ONE_HOT": lambda call: layout.inserted(call, call.shape(), call.option("axis", -1), call.number(1)),
-    "PACK": lambda call: layout.inserted(call, call.one_shape(), call.option("axis"), len(call)),
+    "PACK": layout.pack,
     "RANGE": layout.range_,
     "RANK": lambda call: [()],
     "RESHAPE": layout.reshape,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from circletools.findings import Finding, Severity
 from circletools.flatbuf.digest import equal_rows
 from circletools.graph.algorithms import Indices, dag_from_edges
 from circletools.model.model import Model
+from circletools.model.options import OPTION_FIELDS
 from circletools.model.verify import SHOWN, findings_at
 from circletools.soundness.whole import Whole, lacking
 
@@ -120,8 +122,8 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
     empty = np.intersect1d(lacking(whole.graph.operands), lacking(whole.graph.results))
     both = np.union1d(readers[own], empty)
     tables, schema = whole.operators.tables.take(both), whole.model.schema
-    with_fields = [number for number, name in schema.unions["BuiltinOptions"].items() if schema.tables[name].fields]
-    refused = set(both[np.isin(tables.union_codes(tables.field("builtin_options")), with_fields)].tolist())
+    options = chain.from_iterable(tables.members(field, schema) for field in OPTION_FIELDS)
+    refused = {row for rows, chosen in options if chosen.type.fields for row in both[rows].tolist()}
 
     def message(row: int) -> str:
         known = "LiteRT refuses the operator; " if row in refused else ""

@@ -32,7 +32,7 @@ _PLACEHOLDER = 127
 _STEPS = re.compile(r"(stride|dilation)_[dhw](_factor)?")
 _LONGEST_STEP = 1 << 16
 _LONGEST = 100
-_UNCOUNTED = ("STRIDED_SLICE", "BATCH_MATMUL")  # LiteRT's XNNPACK delegate ignores surplus inputs
+_UNCOUNTED = ("SLICE", "STRIDED_SLICE", "BATCH_MATMUL")  # LiteRT's XNNPACK delegate ignores surplus inputs
 _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",

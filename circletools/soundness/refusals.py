@@ -39,7 +39,7 @@ _REFUSED = {
         r"INVALID_QUANTIZATION (?!.*a scale is not)",
         r"INVALID_SIGNATURE .*has no key",
         r"UNKNOWN_OPTION .*(is (0|-\d+), which is not a valid stride|quantized_bias_type|LiteRT's kernel refuses)",
-        r"UNKNOWN_OPTION ((Conv2D|DepthwiseConv2D|TransposeConv)Options\.padding|MirrorPadOptions\.mode)",
+        r"UNKNOWN_OPTION (\w*Conv2?D?Options\.padding|MirrorPadOptions\.mode|LSTMOptions\.kernel_type)",
         "TENSOR_TOO_LARGE .*LiteRT refuses",
     ),
     "onert": (

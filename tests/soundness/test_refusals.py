@@ -58,6 +58,8 @@ SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
     ("CONV_2D", [("STRING", IMAGE[1]), IMAGE, FLAT], 1, {}),
     *(("UNPACK", [IMAGE], 4, {"num": number, "axis": 1}) for number in (4, 3)),
     *(("SPLIT", [("INT32", ()), IMAGE], 2, {"num_splits": number}) for number in (2, 1)),
+    *(("SPLIT_V", [IMAGE, ("INT32", (2,)), ("INT32", ())], 2, {"num_splits": number}) for number in (2, 3)),
+    *(("PACK", [FLAT, FLAT], 1, {"values_count": number}) for number in (2, 1)),
     *(("CONCATENATION", [IMAGE, other], 1, {"axis": 1}) for other in (IMAGE, FLAT, ("INT8", IMAGE[1]))),
     *(("CONCATENATION", [FLAT, FLAT], 1, {"axis": axis}) for axis in (-2, 1, 2, -3)),
     *(("SELECT_V2", [("BOOL", (1, 4)), FLAT, other], 1, {}) for other in (FLAT, ("INT32", (1, 4)))),
