@@ -12,12 +12,13 @@ from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
 from circletools.affinity.exports.export import onert_environment
 from circletools.affinity.exports.pictures import current_affinity
+from circletools.affinity.problem import check_limits, parse_limit
 from circletools.affinity.solvers.seed import Effort
 from circletools.affinity.store import follow, remap
 from circletools.affinity.tables import SubgraphAffinity, check_freshness
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap
-from circletools.errors import EditError
+from circletools.errors import CircleToolsError, EditError
 from circletools.graph.build import graph_of, model_graph
 from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, affinity_of, annotated, ids
@@ -55,6 +56,35 @@ def test_the_first_tensor_can_be_an_unpacked_constant() -> None:
 def test_a_backend_that_a_part_file_cannot_name(backend: str) -> None:
     with pytest.raises(EditError, match=r"a \.part file cannot express a backend named"):
         format_part(PartFile((backend,), backend, "opname"))
+
+
+BAD_LIMITS = [
+    ("npu", "is not DEVICE:KIND=NUMBER"), (":max-bytes=1", "is not DEVICE:KIND=NUMBER"),
+    ("npu:max-byte=1", "is not DEVICE:KIND=NUMBER .did you mean 'max-bytes'"),
+    ("npu:max-bytes=1.5", "'1.5' is not a number from 0 to 1e15"), ("npu:min-us=-1", "'-1' is not a number"),
+    ("npu:max-bytes=1000000000000001", "is not a number"), ("gpu:max-bytes=1", "unknown device 'gpu'"),
+    ("npu:min-us=1.5", "needs costs"), ("npu:max-bytes=1 npu:max-bytes=2", "duplicate max-bytes for 'npu'"),
+    ("npu:min-bytes=3 npu:max-bytes=2", "cannot be met together"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "message"), BAD_LIMITS)
+def test_limits_that_are_refused(words: str, message: str) -> None:
+    with pytest.raises(CircleToolsError, match=message):
+        check_limits([*map(parse_limit, words.split())], ("npu", "cpu"), has_costs=False)
+
+
+def test_limits_that_are_allowed() -> None:
+    words = (
+        "npu:min-bytes=2",
+        "npu:max-bytes=2",
+        "cpu:max-bytes=0",
+        "a:b:max-operators=1000000000000000",
+        "cpu:min-us=.5",
+    )
+    limits = [*map(parse_limit, words)]
+    check_limits(limits, ("npu", "cpu", "a:b"), has_costs=True)
+    assert [(one.device, one.number) for one in limits[3:]] == [("a:b", 1e15), ("cpu", 0.5)]
 
 
 def test_effort_may_be_spent_to_the_last_unit() -> None:

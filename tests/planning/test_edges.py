@@ -57,6 +57,14 @@ def test_partitions_of_the_design_are_not_joined_in_another_way() -> None:
         planned(**request, mode="seed")
 
 
+def test_limits_of_time_need_costs(tmp_path: Path) -> None:
+    request: dict[str, Any] = {"devices": ("npu",), "default": "npu", "limits": ("npu:min-us=1",)}
+    with pytest.raises(ct.UsageError, match="needs costs"):
+        planned(**request)
+    devices = [{"name": "npu", "operators": [{"select": "op:*", "time_us": 1}]}]
+    assert planned(**request, costs=written(tmp_path, "costs.json", {"devices": devices}))
+
+
 def test_an_operator_in_no_partition_is_launched_and_brings_its_constants_by_itself(tmp_path: Path) -> None:
     build = Build()
     graph = build.graph()
