@@ -16,6 +16,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.runtimes.worker import Worker
 from circletools.shapes.call import Call
 from circletools.shapes.infer import folded
+from circletools.surgery import setting
 from tests.kit.build import Build, floats
 from tests.kit.presence import need
 from tests.kit.program import run
@@ -188,6 +189,9 @@ def test_an_output_that_does_not_grow_with_the_batch_is_refused() -> None:
     graph.ends([x], [graph.compute("NEG", [one], name, shape=[1, 4]) for one, name in ((x, "y"), (fixed, "z"))])
     with pytest.raises(ct.EditError, match=r"output 1 \('z'\) does not depend on inputs that grow"):
         shaped(build.to_bytes(), batch=3)
+    graph.table.inputs = [x, graph.tensor("other", [2, 4])]
+    with pytest.raises(ct.EditError, match=r"no batch in common: \[1,4\], \[2,4\]"):
+        shaped(build.to_bytes(), batch=3)
 
 
 def test_a_first_dimension_by_the_name_in_the_signature_is_the_batch() -> None:
@@ -215,6 +219,14 @@ def test_a_constant_beside_the_batch_is_repeated() -> None:
     with ct.open(after) as model:
         tensors = {tensor.name: tensor for tensor in model.subgraphs[0].tensors}
         assert tensors["token"].numpy().tolist() == floats(1, 1, 2).tolist() * 3
+
+
+def test_a_constant_is_repeated_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert setting._MOST_TILED_BYTES == 1 << 26
+    monkeypatch.setattr(setting, "_MOST_TILED_BYTES", 40)  # `token` has 8 bytes
+    assert shapes(shaped(joined().to_bytes(), batch=5, mend=True))["token"] == (5, 1, 2)
+    with pytest.raises(ct.EditError, match="repeating 'token' would take more than"):
+        shaped(joined().to_bytes(), batch=6, mend=True)
 
 
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
