@@ -26,6 +26,7 @@ MOST_SUBGRAPHS = 1_500
 _FORMAT = one_of("format", ("circle", "tflite"))
 _DIMENSION = 8  # bytes charged for each dimension of a tensor, every time the tensor is used
 _TABLE_BYTES = 16  # fewest bytes without weights per table in real models, where an operator counts as two
+_HEAVY, _HEAVY_BYTES = ("Operator", "OperatorCode", "SignatureDef", "Metadata"), 1500  # memory in large commands
 _OPERAND_TIMES = 15  # operand bytes are charged this many more times: operands become Python objects
 
 
@@ -131,8 +132,10 @@ class ModelColumns(Attributes):
         whole += _OPERAND_TIMES * sum(found.described.get(f"Operator.{field}", 0) for field in ("inputs", "outputs"))
         for name, count in found.places.items():
             whole += (count - len(found.tables[name])) * (SUBGRAPH_BYTES if name == "SubGraph" else OBJECT_BYTES)
-        many = sum(map(len, found.tables.values())) + len(found.tables.get("Operator", ()))
-        whole += OBJECT_BYTES * max(0, many - (self.wire.size - data_bytes) // _TABLE_BYTES)
+        counts = {name: len(rows) for name, rows in found.tables.items()}
+        crowded = sum(counts.values()) + counts.get("Operator", 0) - (self.wire.size - data_bytes) // _TABLE_BYTES
+        memory = _HEAVY_BYTES * sum(counts.get(name, 0) for name in _HEAVY) - 10 * self.wire.size - (200 << 20)
+        whole += OBJECT_BYTES * max(0, crowded) + max(0, memory)
         self.wire.budget.charge("all uses of the file's objects", int(whole))
         return self._root
 
