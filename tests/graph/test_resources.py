@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from circletools.flatbuf.columns import Budget
 from circletools.graph.build import model_graph
 from circletools.graph.resources import Resources
 from circletools.model.model import open_model
@@ -133,6 +134,24 @@ def test_a_called_graph_may_name_what_its_caller_uses() -> None:
         found = Resources(model_graph(model))
         assert (found.named(0), found.named(1)) == ({"variable 'b'", "variable 'c'"}, {"variable 'a'"})
         assert (found.named(0, [3]), found.named(0, range(3))) == ({"variable 'c'"}, {"variable 'b'"})
+
+
+def test_what_is_kept_of_resources_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def charged(count: int) -> int:
+        build, counts = Build(), list[int]()
+        graph = resources(build, "main", count, "abcdefghijklmnopqrst")
+        graph.operator("CALL", range(count), [], subgraph=1)
+        called = resources(build, "called", count)
+        called.ends(range(count), range(count))
+        for handle in range(count):
+            write(called, handle)
+        nothing = list[int]().append
+        monkeypatch.setattr(Budget, "tally", lambda _, what: counts.append if "resources" in what else nothing)
+        with open_model(build.to_bytes()) as model:
+            assert len(state_of(model).users) == count
+        return sum(counts)
+
+    assert (charged(10), charged(20)) == (32 * 12 * 10, 32 * 12 * 20)  # 12 entries for each
 
 
 def test_what_is_given_too_little_uses_what_nobody_knows() -> None:

@@ -111,6 +111,16 @@ def test_a_gray_image_has_one_color_and_a_scalar_no_labels() -> None:
         labelled(build.to_bytes(), ["a"])
 
 
+@pytest.mark.parametrize(("shape", "kind"), [((2, 2, 3), "FLOAT32"), ((1, 2, 2, 2), "UINT8"), ((1, 2, 2, 3), "INT8")])
+def test_what_is_no_image_has_no_color(shape: tuple[int, ...], kind: str) -> None:
+    build = Build()
+    graph = build.graph()
+    graph.ends([graph.tensor("x", shape, kind)], [])
+    after = edited(build.to_bytes(), lambda edit: ct.metadata.normalize(edit, [1.0], [2.0]))
+    (found,) = document(after)["subgraph_metadata"][0]["input_tensor_metadata"]
+    assert found.keys() == {"name", "process_units"}
+
+
 AUDIO = """"subgraph_metadata": [{{"input_tensor_metadata": [{{"content":
     {{"content_properties_type": "AudioProperties", "content_properties": {{"sample_rate": {}}}}}}}]}}]"""
 
