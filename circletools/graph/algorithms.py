@@ -77,7 +77,9 @@ class UnionFind:
 
     def join(self, one: int, other: int) -> bool:
         """Merge two sets; return whether they were distinct."""
-        low, high = sorted((self.find(one), self.find(other)))
+        low, high = self.find(one), self.find(other)
+        if low > high:
+            low, high = high, low
         self._root[high] = low
         return low != high
 

@@ -74,8 +74,10 @@ class Detours:
 
     def join(self, group: int, other: int) -> None:
         """Combine the data of `group` and `other`, which have been merged, under `group`."""
-        self._first[group] = min(self._first[group], self._first[other])
-        self._last[group] = max(self._last[group], self._last[other])
+        if self._first[other] < self._first[group]:
+            self._first[group] = self._first[other]
+        if self._last[other] > self._last[group]:
+            self._last[group] = self._last[other]
 
 
 def alternation_levels(graph: GroupGraph) -> list[int]:
@@ -152,20 +154,23 @@ class Contraction:
             if devices[source] == devices[target]:
                 first, second = find(source), find(target)
                 if first != second and not self._detours.between(first, second):
-                    self.merge(first, second)
+                    self._merge(first, second)
 
     def merge(self, one: int, other: int) -> bool:
         """Merge two groups, whatever their devices, and return whether this was possible."""
-        first, last = sorted((self.find(one), self.find(other)), key=self._number.__getitem__)
-        if first == last:
-            return True
+        one, other = self.find(one), self.find(other)
+        return one == other or self._merge(one, other)
+
+    def _merge(self, one: int, other: int) -> bool:
+        first, last = (one, other) if self._number[one] < self._number[other] else (other, one)
         forward = len(self._successors[first]) < len(self._predecessors[last])
         between = self._search(first, last, forward=forward)
         if between is None:
             return False
         between.sort(key=self._number.__getitem__)
         for group in (*between, first if forward else last):
-            self._chain((self._before[group], self._behind[group]))
+            before, behind = self._before[group], self._behind[group]
+            self._behind[before], self._before[behind] = behind, before
         merged = self._join(first, last, stays=last if forward else first)
         if between:
             self._put(between, merged, forward=forward)
@@ -183,7 +188,9 @@ class Contraction:
         left = max(self._visits, _LEAST_VISITS)
         while pending:
             group = pending.pop()
-            neighbours = rows[group] = self._tidy(rows[group], group)
+            neighbours = set(map(self.find, rows[group]))
+            neighbours.discard(group)
+            rows[group] = list(neighbours)
             if group != start:
                 found.append(group)
                 if end in neighbours:
@@ -196,12 +203,6 @@ class Contraction:
                 return None
         self._visits -= len(found)
         return found
-
-    def _tidy(self, row: list[int], group: int) -> list[int]:
-        """Return the current groups in a row, without duplicates and without the group itself."""
-        found = set(map(self.find, row))
-        found.discard(group)
-        return list(found)
 
     def _join(self, first: int, last: int, *, stays: int) -> int:
         """Merge two groups into one in the place of `stays`, which is still in the order; return the merged group."""

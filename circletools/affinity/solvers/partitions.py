@@ -43,7 +43,7 @@ from circletools.errors import EditError
 from circletools.graph.algorithms import Dag, strong_components
 
 OperatorSets = list[tuple[int, ...]]
-_ORDERS, _EDGES = 128, 96_000
+_ORDERS, _EDGES = 128, 64_000
 """The number of orders tried per cycle, and the number of edge contractions allowed for a whole model."""
 _RUINED = 0.1
 """The share of partitions broken up if the effort allows only a few orders; most of the gain remains."""
