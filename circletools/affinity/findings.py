@@ -30,21 +30,17 @@ def affinity_findings(model: Model | ModelGraph) -> list[Finding]:
     if freshness.state == "stale":
         message = f"the tables no longer match the model: {freshness.reason}"
         return [Finding("STALE_AFFINITY", "warning", freshness.place, message)]
-    findings = []
-    for index, subgraph in sorted(affinity.subgraphs.items()):
-        facts = graph.graphs[index]
-        findings += _unassigned(index, subgraph)
-        findings += _partitions(facts, subgraph)
-        findings += _taps(facts, subgraph, affinity)
-    return findings
+    return [one for index in sorted(affinity.subgraphs) for one in subgraph_findings(graph.graphs[index], affinity)]
 
 
-def _unassigned(index: int, subgraph: SubgraphAffinity) -> list[Finding]:
+def subgraph_findings(facts: Graph, affinity: Affinity) -> list[Finding]:
+    """Return the findings about a subgraph's part of an affinity that is not stale."""
+    subgraph, findings = affinity.subgraphs[facts.index], list[Finding]()
     nowhere = np.flatnonzero(subgraph.devices == NONE)
-    if not nowhere.size:
-        return []
-    message = f"no device is set for {nowhere.size} of {len(subgraph.devices)} operators"
-    return [Finding("UNASSIGNED_OPERATOR", "warning", f"subgraphs[{index}].operators[{nowhere[0]}]", message)]
+    if nowhere.size:
+        message = f"no device is set for {nowhere.size} of {len(facts)} operators"
+        findings.append(Finding("UNASSIGNED_OPERATOR", "warning", facts.place(int(nowhere[0])), message))
+    return [*findings, *_partitions(facts, subgraph), *_taps(facts, subgraph, affinity)]
 
 
 def _partitions(facts: Graph, subgraph: SubgraphAffinity) -> list[Finding]:

@@ -119,6 +119,13 @@ class Operators:
         long = {name: text(name) for name in raw if len(name) > _LONG_NAME}  # one string, shared by all operators
         return [name.decode("utf-8", "surrogateescape") if len(name) <= _LONG_NAME else long[name] for name in raw]
 
+    @cached_property
+    def records(self) -> list[bytes]:
+        """What a stamp covers of each operator: its code name and the names of its outputs, each ended by a NUL."""
+        begin = {name: name.encode("utf-8", "surrogateescape") + b"\0" for name in set(self.code_names)}
+        rows = zip(self.code_names, self.result_names, strict=True)
+        return [begin[name] + b"\0".join((*outputs, b"")) for name, outputs in rows]
+
     def option(self, name: str, chosen: Indices | slice = slice(None)) -> NDArray[np.float64]:
         """Return an option of each operator, or 0 if the operator lacks it; strings are returned as numbers."""
         return options_of(self.tables.take(chosen), name, self.schema)

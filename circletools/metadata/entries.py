@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.graph.build import model_graph
-from circletools.metadata.stamp import encode_stamp, make_stamp, operator_record, operator_records
+from circletools.metadata.stamp import encode_stamp, make_stamp, operator_record
 
 
 def write_entries(edit: ModelEdit, entries: Mapping[str, bytes | None]) -> RewriteResult:
@@ -33,7 +33,7 @@ def remove_entries(edit: ModelEdit, names: Iterable[str]) -> RewriteResult:
 def stamp_after(edit: ModelEdit) -> bytes:
     """Return the encoded stamp of the operators that the model will have after the edit."""
     model = model_graph(edit.model)
-    records = [operator_records(model, subgraph) for subgraph in range(len(model))]
+    records = [list(graph.operators.records) for graph in model.graphs]
     for subgraph in {subgraph for subgraph, _ in edit.renamed}:
         graph = model.graphs[subgraph]
         for index, code in enumerate(graph.operators.code_names):

@@ -69,17 +69,6 @@ def operator_record(code_name: str, output_names: Iterable[bytes]) -> bytes:
     return b"\0".join((code_name.encode("utf-8", "surrogateescape"), *output_names, b""))
 
 
-def operator_records(model: ModelGraph, subgraph: int) -> list[bytes]:
-    """Return the record of each operator of a subgraph."""
-    begin = {code.name: code.name.encode("utf-8", "surrogateescape") + b"\0" for code in model.operator_codes}
-    return [
-        begin[name] + b"\0".join((*outputs, b""))
-        for name, outputs in zip(
-            model.graphs[subgraph].operators.code_names, model.graphs[subgraph].operators.result_names, strict=True
-        )
-    ]
-
-
 def make_stamp(records: Iterable[Sequence[bytes]]) -> Stamp:
     """Return the stamp of a model, given the operator records of each subgraph."""
     subgraphs = []
@@ -91,7 +80,7 @@ def make_stamp(records: Iterable[Sequence[bytes]]) -> Stamp:
 
 def stamp_model(model: ModelGraph) -> Stamp:
     """Return the stamp of a model's current operators."""
-    return make_stamp(operator_records(model, subgraph) for subgraph in range(len(model)))
+    return make_stamp(graph.operators.records for graph in model.graphs)
 
 
 def encode_stamp(stamp: Stamp) -> bytes:

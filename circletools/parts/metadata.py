@@ -20,7 +20,7 @@ from circletools.affinity.tables import (
 )
 from circletools.findings import Finding
 from circletools.graph.graph import ModelGraph
-from circletools.metadata.stamp import STAMP, encode_stamp, make_stamp, operator_records
+from circletools.metadata.stamp import STAMP, encode_stamp, make_stamp
 from circletools.origin.details import DETAILS_TABLE, encode_details
 from circletools.origin.embed import ORIGIN_ENTRIES
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge, origins_freshness, origins_in
@@ -71,7 +71,7 @@ def read_annotations(model: ModelGraph) -> Annotations:
         notes.append(Finding("STALE_AFFINITY", "info", "", message))
         stale.update(AFFINITY_ENTRIES)
         affinity = None
-    records = tuple(operator_records(model, subgraph) for subgraph in range(len(model)))
+    records = tuple(graph.operators.records for graph in model.graphs)
     return Annotations(records, origins, affinity, frozenset(stale), tuple(notes))
 
 

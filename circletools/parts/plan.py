@@ -13,7 +13,7 @@ from itertools import count
 import numpy as np
 
 from circletools.affinity.exports.pictures import current_affinity
-from circletools.affinity.findings import affinity_findings
+from circletools.affinity.findings import subgraph_findings
 from circletools.affinity.solvers.partitions import make_partitions
 from circletools.affinity.tables import Affinity
 from circletools.errors import EditError
@@ -84,9 +84,8 @@ def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
         raise EditError("there are no operators to split", location=place)
     if subgraph not in affinity.subgraphs:
         raise EditError("the operators have no device", location=place, hint=_HINT)
-    for finding in affinity_findings(model):
-        matters = finding.severity == "error" or finding.code in ("UNASSIGNED_OPERATOR", "MISNUMBERED_PARTITION")
-        if matters and (finding.location + ".").startswith((f"{place}.", "metadata")):
+    for finding in subgraph_findings(graph, affinity):
+        if finding.severity == "error" or finding.code in ("UNASSIGNED_OPERATOR", "MISNUMBERED_PARTITION"):
             raise EditError(finding.message, location=finding.location, hint=_HINT)
     return affinity
 

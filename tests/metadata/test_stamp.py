@@ -25,7 +25,6 @@ from circletools.metadata.stamp import (
     encode_stamp,
     make_stamp,
     operator_record,
-    operator_records,
     stamp_model,
 )
 from circletools.model.model import Model, open_model
@@ -67,13 +66,13 @@ def test_a_stamp_is_read_as_it_was_written(stamp: Stamp) -> None:
 def test_a_model_has_the_records_of_its_operators() -> None:
     with open_model(bytes_of(NAME)) as model:
         graph = model.subgraphs[0]
-        records = operator_records(model_graph(model), 0)
+        records = model_graph(model).graphs[0].operators.records
         assert records == [
             operator_record(operator.code.name, [graph.tensors[output].name.encode() for output in operator.outputs])
             for operator in graph.operators
         ]
         assert stamp_model(model_graph(model)) == make_stamp(
-            [operator_records(model_graph(model), index) for index in range(len(model.subgraphs))]
+            [each.operators.records for each in model_graph(model).graphs]
         )
 
 

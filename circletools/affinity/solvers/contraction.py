@@ -74,10 +74,8 @@ class Detours:
 
     def join(self, group: int, other: int) -> None:
         """Combine the data of `group` and `other`, which have been merged, under `group`."""
-        if self._first[other] < self._first[group]:
-            self._first[group] = self._first[other]
-        if self._last[other] > self._last[group]:
-            self._last[group] = self._last[other]
+        self._first[group] = min(self._first[group], self._first[other])
+        self._last[group] = max(self._last[group], self._last[other])
 
 
 def alternation_levels(graph: GroupGraph) -> list[int]:
