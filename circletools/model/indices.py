@@ -100,27 +100,16 @@ class Indices:
         return path if self.counts is None else f"{path}[{index - int(np.searchsorted(self.rows, row))}]"
 
 
-def model_indices(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
-    """Check the structure, then yield the indices of these kinds from the root down, by ascending slot.
+def model_indices(model: Model, *kinds: RoleKind, as_read: bool = False) -> Iterator[Indices]:
+    """Check the structure, and return the indices of these kinds from the root down, by ascending slot.
 
-    Raises ModelFormatError for a broken structure.
+    With `as_read`, the structure is checked only where indices are stored, once they are read. Raises
+    ModelFormatError for a broken structure.
     """
-    yield from _from_root(model, kinds, frozenset(model.reachable.tables))
-
-
-def indices_as_read(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
-    """Do the same as `model_indices`, but check the structure only where indices are stored.
-
-    Raises ModelFormatError if the structure there is broken.
-    """
-    yield from _from_root(model, kinds, frozenset(model.schema.tables))
-
-
-def _from_root(model: Model, kinds: Sequence[RoleKind], present: frozenset[str]) -> Iterator[Indices]:
-    """Yield the indices below the root, skipping tables whose types are not `present`."""
+    present = model.schema.tables if as_read else model.reachable.tables  # types without tables are skipped
     below = types_below(model.schema, frozenset(kinds))
-    leading = frozenset(name for name, types in below.items() if not present.isdisjoint(types))
-    yield from _below(model, Level(model.root), kinds, leading)
+    leading = frozenset(name for name, types in below.items() if not present.keys().isdisjoint(types))
+    return _below(model, Level(model.root), kinds, leading)
 
 
 def _below(model: Model, level: Level, kinds: Sequence[RoleKind], leading: frozenset[str]) -> Iterator[Indices]:

@@ -17,7 +17,7 @@ from circletools.flatbuf.schema import RoleKind
 from circletools.flatbuf.verify import MAX_TABLES
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.external import ExternalData, external_data
-from circletools.model.indices import Indices, indices_as_read, model_indices
+from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
 
 SHOWN = 20  # the most findings of one kind that are listed individually
@@ -63,11 +63,7 @@ def check_indices(model: Model, *, as_read: bool = False) -> list[Finding]:
     With `as_read`, debug metadata is left out, and the structure is checked only where indices are stored. Raises
     ModelFormatError if the structure there is broken.
     """
-    if as_read:
-        found = indices_as_read(model, *_INDICES)
-    else:
-        _ = model.reachable  # the structure
-        found = model_indices(model, *_INDICES, "debug_metadata")
+    found = model_indices(model, *(_INDICES if as_read else (*_INDICES, "debug_metadata")), as_read=as_read)
     bounds = _Bounds(model)
     return [finding for indices in found for finding in bounds.check(indices)]
 
