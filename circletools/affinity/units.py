@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from circletools.affinity.solvers.groups import DeviceIndex, Partition, gathered, group_successors
+from circletools.affinity.solvers.groups import DeviceIndex, Partition, edges_of, gathered, group_successors
 from circletools.errors import UsageError
 from circletools.graph.algorithms import Dag, components, dag_from_edges, renumbered, strong_components
 from circletools.graph.graph import Graph
@@ -132,8 +132,8 @@ def _convex(graph: Dag, groups: Sequence[int]) -> list[int]:
 
 
 def _graph_of(graph: Dag, home: Sequence[int], count: int) -> Dag:
-    edges = [(home[a], home[b]) for a, row in enumerate(graph.successors) for b in row if home[a] != home[b]]
-    table = np.array(edges, np.int64).reshape(-1, 2)
+    edges = np.array(home, np.int64)[edges_of(graph)]
+    table = edges[edges[:, 0] != edges[:, 1]]
     constants = tuple(sorted({home[operator] for operator in graph.constants}))
     beside = (tuple(sorted({home[operator] for operator in row})) for row in graph.beside)
     made = dag_from_edges(count, table[:, 0], table[:, 1])

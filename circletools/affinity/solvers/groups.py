@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from circletools.flatbuf.columns import grouped
-from circletools.graph.algorithms import Dag, components, distinct_edges
+from circletools.graph.algorithms import Dag, Indices, components, distinct_edges
 from circletools.wording import EnumName, Index, warn
 
 
@@ -111,11 +111,10 @@ def connected(graph: Dag, labels: Sequence[int]) -> Groups:
 
     Edges are undirected here. Groups are in the order of their lowest operators.
     """
-    edges = [
-        (one, other) for one, row in enumerate(graph.successors) for other in row if labels[one] == labels[other]
-    ]
-    edges += (pair for row in sets_beside(graph, labels) for pair in pairwise(row))
-    return components(len(graph), *zip(*edges, strict=True)) if edges else list(range(len(graph)))
+    edges, label = edges_of(graph), np.asarray(labels, np.int64)
+    beside = [pair for row in sets_beside(graph, labels) for pair in pairwise(row)]
+    alike = edges[np.equal(*label[edges.T])], np.array(beside, np.int64).reshape(-1, 2)
+    return components(len(graph), *np.concatenate(alike).T.tolist())
 
 
 def members_of(group: Sequence[int]) -> list[list[int]]:
@@ -131,11 +130,15 @@ def gathered(keys_count: int, keys: Iterable[int], values: Iterable[T]) -> list[
     return rows
 
 
+def edges_of(graph: Dag | GroupGraph) -> Indices:
+    """Return the edges in ascending order, as an array of shape (edges, 2)."""
+    lengths = np.fromiter(map(len, graph.successors), np.int64, len(graph))
+    targets = np.fromiter(chain.from_iterable(graph.successors), np.int64, int(lengths.sum()))
+    return np.stack([np.repeat(np.arange(len(graph)), lengths), targets], axis=1)
+
+
 def group_successors(graph: Dag | GroupGraph, group: Sequence[int], groups: int) -> list[list[int]]:
     """Return the groups that each group feeds, in ascending order, without the group itself."""
-    lengths = np.fromiter(map(len, graph.successors), np.int64, len(graph.successors))
-    numbers = np.asarray(group, np.int64)
-    ends = numbers[np.fromiter(chain.from_iterable(graph.successors), np.int64, int(lengths.sum()))]
-    sources, targets = distinct_edges(groups, np.repeat(numbers, lengths), ends)
+    sources, targets = distinct_edges(groups, *np.asarray(group, np.int64)[edges_of(graph).T])
     across = sources != targets
     return grouped(groups, sources[across], targets[across].tolist())

@@ -31,7 +31,7 @@ import numpy as np
 
 from circletools.affinity.costs.table import Floats, Indices
 from circletools.affinity.problem import Candidate, Problem
-from circletools.affinity.solvers.groups import Partition, gathered, group_successors, members_of
+from circletools.affinity.solvers.groups import Partition, edges_of, gathered, group_successors, members_of
 from circletools.affinity.solvers.partitions import schedule
 from circletools.affinity.solvers.rows import IntegerProgram, Solved, add_memory, within_memory
 from circletools.graph.algorithms import UnionFind, reachable
@@ -356,7 +356,7 @@ class PartitionProgram:
 
 def _edges(problem: Problem) -> Indices:
     """Return the pairs of units that may be joined: the edges of the graph, then pairs of siblings."""
-    edges = [(a, b) for a, row in enumerate(problem.graph.successors) for b in row]
+    edges = edges_of(problem.graph)
     pairs = {pair for row in problem.graph.beside for pair in combinations(sorted(row), 2)}
-    edges += sorted(pairs.difference(tuple(sorted(edge)) for edge in edges))
-    return np.array(edges, np.int64).reshape(-1, 2)
+    more = sorted(pairs.difference(map(tuple, np.sort(edges).tolist())))
+    return np.concatenate([edges, np.array(more, np.int64).reshape(-1, 2)])
