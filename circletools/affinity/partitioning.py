@@ -63,28 +63,16 @@ def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fa
     times += (np.arange(count) != fallback) * np.arange(1, count + 1) / (count * (len(rows) + 1))
     times[rows, assigned] = 0
     table = make_cost_table(facts, np.where(able, times, np.inf), _links(count, 1.0))
+    whole = make_subgraph(facts, table, sizing, devices)
     if sizing.limits:
-        return _placed(facts, table, sizing, devices, sizing.seconds)[0]
-    whole = make_subgraph(facts, table, sizing, devices)  # no limits, so no operator has to move
-    numbers = [int(assigned[row[0]]) for row in whole.members]
+        return whole, solve(whole.problem, sizing.seconds).candidate
+    numbers = [int(assigned[row[0]]) for row in whole.members]  # no operator has to move
     return whole, make_partitions(whole.problem.graph, numbers)
 
 
 def _links(devices: int, launch_us: float) -> Links:
     """Return links where only launches cost time, and copies are free."""
     return Links(np.zeros((devices, devices)), np.zeros((devices, devices)), np.full(devices, launch_us))
-
-
-def _placed(
-    facts: Graph, table: CostTable, sizing: Sizing, devices: Sequence[str], seconds: float
-) -> tuple[Placed, float]:
-    """Return the solution of a subgraph and its lower bound. Errors name the subgraph."""
-    whole = make_subgraph(facts, table, sizing, devices)
-    try:
-        found = solve(whole.problem, seconds)
-    except EditError as error:
-        raise EditError(error.message, location=facts.place(), hint=error.hint) from error
-    return (whole, found.candidate), found.least_us
 
 
 def _assign(
@@ -99,14 +87,16 @@ def _assign(
         table, had = tables[subgraph], given.before_in(subgraph)
         decided = [rule or had.get(operator) for operator, rule in enumerate(ruled)]
         times, is_open = _open_times(table, given, subgraph, decided)
-        count, begins = len(times), process_time()
-        share = seconds * count / max(operators, 1)
-        table = replace(table, times_us=times)
-        found, bound = _placed(chooser.model.graphs[subgraph], table, sizing, given.devices, share)
+        count, begins, facts = len(times), process_time(), chooser.model.graphs[subgraph]
+        whole = make_subgraph(facts, replace(table, times_us=times), sizing, given.devices)
+        try:
+            found = solve(whole.problem, seconds * count / max(operators, 1))
+        except EditError as error:
+            raise EditError(error.message, location=facts.place(), hint=error.hint) from error
         seconds, operators = max(0.0, seconds - (process_time() - begins)), operators - count
-        least.append(bound if is_open.any() else None)
-        placed.append(found)
-        devices = devices_of(count, found[0].partitions(found[1]))
+        least.append(found.least_us if is_open.any() else None)
+        placed.append((whole, found.candidate))
+        devices = devices_of(count, whole.partitions(found.candidate))
         opened = np.flatnonzero(is_open).tolist()
         chosen.append({**had, **{one: Decision(given.devices[devices[one]], words) for one in opened}})
     made = assign(chooser, replace(given, before=chosen))
