@@ -223,30 +223,35 @@ class Function:
 def functions(paths: list[Path]) -> list[Function]:
     """Return all functions, those with the most self time first."""
     own, whole = [path.self_ns for path in paths], [0] * len(paths)
-    callees: dict[int, list[int]] = defaultdict(list)
+    # Of each path: its first callee, and the next callee of the same caller; 0 for none.
+    first, following = (array("q", bytes(8 * len(paths))) for _ in range(2))
     for number in range(len(paths) - 1, 0, -1):  # a path comes after the paths it refers to
         path = paths[number]
         if path.live:
             whole[number] += own[number]
             whole[path.home] += whole[number]
-            callees[path.home].append(number)
+            first[path.home], following[number] = number, first[path.home]
         else:
             own[path.home] += own[number]
     found: dict[tuple[str, str, str], Function] = {}
     active: dict[int, int] = defaultdict(int)
-    stack = [(number, False) for number in callees[0]]
-    while stack:
-        number, leaving = stack.pop()
+
+    def function_of(number: int) -> Function:
         mark = paths[number].mark
-        function = found.setdefault((mark.layer, mark.phase, mark.name), Function(mark.layer, mark.phase, mark.name))
-        if leaving:
-            active[id(function)] -= 1
-            continue
+        key = mark.layer, mark.phase, mark.name
+        return found[key] if key in found else found.setdefault(key, Function(*key))
+
+    number = first[0]
+    while number:
+        function = function_of(number)
         function.calls += paths[number].calls
         function.self_ns += own[number]
         if not active[id(function)]:
             function.inclusive_ns += whole[number]
         active[id(function)] += 1
-        stack.append((number, True))
-        stack += [(callee, False) for callee in callees.get(number, ())]
+        inner = first[number]
+        while number and not inner:  # all callees have been visited
+            active[id(function_of(number))] -= 1
+            number, inner = paths[number].home, following[number]
+        number = inner
     return sorted(found.values(), key=lambda one: (-one.self_ns, one.layer, one.phase, one.name))
