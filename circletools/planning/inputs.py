@@ -80,7 +80,7 @@ class PlanInputs(Attributes):
         for words in self.request.memory:
             device, equals, count = words.partition("=")
             if not equals or not count.isascii() or not count.isdigit() or len(count) > 18:
-                unit = re.fullmatch(r"([0-9]{1,6}) ?([KMG])i?B?", count.upper())
+                unit = re.fullmatch(r"([0-9]{1,6}) ?([KMG])I?B?", count.upper())
                 size = int(unit[1]) << 10 * (1 + "KMG".index(unit[2])) if unit else 1 << 20
                 hint = f"write `memory=('{device or 'npu'}={size}',)`"
                 raise UsageError(f"`memory={words}` is not a number of bytes", hint=hint)

@@ -137,6 +137,8 @@ def test_fields_of_tables() -> None:
     assert found.take(places(2, 0)).strings("name") == [b"", b"one"]
     assert found.take(slice(0, 1)).scalars("buffer").tolist() == [5]
     assert found.slot_positions(1000).tolist() == [0, 0, 0]
+    described = walk(graphs.wire, schema).described
+    assert (described["Tensor.shape"], described["Tensor.name"]) == (2 * 4, len("one"))
 
 
 def test_members_of_a_union_are_those_with_a_table() -> None:

@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import circletools as ct
+from circletools.cost.macs import macs
+from circletools.graph.build import model_graph
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.command_support import run
 from tests.kit.costs_support import diamond_trace
@@ -85,6 +88,8 @@ def test_every_operator_is_in_one_partition_of_its_device(path: Path) -> None:
         assert (row.operator_count, row.launch_count) == (count, launched.count(number))
         assert row.share_percent == pytest.approx(100 * count / max(len(numbers), 1))
     total = sum(row.macs for row in plan.summary.devices)
+    with ct.open(path) as model:
+        assert total == sum(np.maximum(macs(graph), 0).sum() for graph in model_graph(model).graphs)
     assert [row.macs_percent for row in plan.summary.devices] == [
         pytest.approx(100 * row.macs / max(total, 1)) for row in plan.summary.devices
     ]
@@ -105,6 +110,16 @@ def test_rules_of_the_request_go_before_those_of_the_file(tmp_path: Path) -> Non
     part.write_text("[partition]\nbackends=a,b\ndefault=b\ncomply=opcode\n[OPCODE]\nADD=a\n")
     assert planned(rules_file=part).devices == ("a", "b")
     assert planned(rules_file=part, devices=("b", "a")).devices == ("b", "a")
+
+
+def test_the_last_device_takes_what_is_left_unless_it_has_a_table(tmp_path: Path) -> None:
+    npu, cpu = (
+        str(written(tmp_path, f"{device}.json", {"device": device, "operators": {code: [{}]}}))
+        for device, code in (("npu", "TANH"), ("cpu", "MUL"))
+    )
+    assert devices_of(planned(devices=TWO, capabilities=(npu,))) == ["cpu", "npu", *["cpu"] * 4]
+    with pytest.raises(ct.EditError, match="FULLY_CONNECTED is left without a device"):
+        planned(devices=TWO, capabilities=(npu, cpu))
 
 
 def test_devices_in_the_model_are_kept_unless_some_are_named(costs: Path) -> None:
@@ -256,9 +271,10 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
         ({"devices": TWO, "default": "cpu", "mode": "seed", "min_size": 2}, "need `mode=min`"),
         ({"devices": TWO, "default": "cpu", "mode": "seed", "memory": ("cpu=1",)}, "need `mode=min`"),
         ({"devices": TWO, "default": "cpu", "mode": "seed", "limits": ("cpu:min-bytes=1",)}, "need `mode=min`"),
-        ({"costs": "COSTS", "memory": ("npu=1k",)}, "is not a number of bytes"),
+        ({"costs": "COSTS", "memory": ("npu=1k",)}, "not a number of bytes (write `memory=('npu=1024',)`)"),
+        ({"costs": "COSTS", "memory": ("npu=64 MiB",)}, "not a number of bytes (write `memory=('npu=67108864',)`)"),
         ({"costs": "COSTS", "memory": ("npu=²",)}, "is not a number of bytes"),
-        ({"costs": "COSTS", "memory": ("npu",)}, "is not a number of bytes"),
+        ({"costs": "COSTS", "memory": ("npu",)}, "not a number of bytes (write `memory=('npu=1048576',)`)"),
         ({"costs": "COSTS", "memory": ("npu=" + "9" * 19,)}, "is not a number of bytes"),
         ({"costs": "COSTS", "memory": ("nqu=1",)}, "did you mean 'npu'"),
         ({"costs": "COSTS", "memory": ("npu=1", "npu=2")}, "duplicate value"),
