@@ -95,20 +95,6 @@ def test_the_default_takes_what_is_left() -> None:
     assert names(DIAMOND, "op:MUL=npu", default="cpu") == ["cpu", "cpu", "cpu", "npu", "cpu", "cpu"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        (["op:MUL=npu"], EditError, "subgraphs\\[0\\].operators\\[0\\]: FULLY_CONNECTED is left without"),
-        (["op:*=npu", "op:MUL=gpu"], UsageError, "op:MUL=gpu: device 'gpu'"),
-        (["op:*=npu", "op:CONV_2D=cpu"], UsageError, "op:CONV_2D=cpu: op:CONV_2D matches no"),
-        (["index:0-3=npu", "index:3=cpu"], UsageError, "index:3 assigns cpu to .*operators\\[3\\], but index:0-3 "),
-    ],
-)
-def test_bad_rules_are_named(settings: list[str], error: type[CircleToolsError], message: str) -> None:
-    with pytest.raises(error, match=message):
-        names(DIAMOND, *settings)
-
-
 def test_only_rules_that_a_table_speaks_against_count_as_such() -> None:
     refusals = {"npu": [[None, "no", None, None, "no", "no"]]}
     with open_model(DIAMOND) as model:

@@ -12,7 +12,6 @@ import pytest
 from circletools.trace.operators.read import read_profile
 from tests.kit.affinity_support import affinity, affinity_of, annotated
 from tests.kit.command_support import run
-from tests.kit.costs_support import diamond_trace
 from tests.kit.operator_support import TRACES
 from tests.kit.support import ROOT, path_of
 
@@ -44,19 +43,6 @@ def partitioned(*arguments: str | Path, model: Path = DIAMOND) -> Any:
 
 def devices_of(subgraph: Any) -> list[str]:
     return [one["device"] for one in subgraph["operators"]]
-
-
-def test_the_quickest_is_chosen_and_copies_are_counted(costs: Path) -> None:
-    subgraph = partitioned("--costs", costs)
-    assert devices_of(subgraph) == ["npu", "npu", "npu", "npu", "cpu", "npu"]
-    assert subgraph["estimate"] == {
-        "total_us": 5 * 1 + 10 + 2 * 2,
-        "operators_us": 15,
-        "copies_us": 4,
-        "launches_us": 0,
-        "operators_without_time": 0,
-        "constants_us": 0,
-    }
 
 
 def test_rules_and_capability_tables_bind(costs: Path, tmp_path: Path) -> None:
@@ -100,19 +86,6 @@ def test_annotating_writes_what_partition_shows(costs: Path, tmp_path: Path) -> 
     assert affinity_of(again.read_bytes()) == affinity_of(target.read_bytes())
 
 
-def test_memory_is_kept_to_or_refused(costs: Path) -> None:
-    used = {entry["device"]: entry for entry in partitioned("--costs", costs, "--memory", "npu=999999")["memory"]}
-    assert used["npu"]["constants_bytes"] == (8 * 8 + 8) * 4
-    less = partitioned("--costs", costs, "--memory", f"npu={used['npu']['total_bytes'] - 1}")
-    assert less["memory"][0]["total_bytes"] < used["npu"]["total_bytes"]
-    assert less["memory"][0]["cap_bytes"] == used["npu"]["total_bytes"] - 1
-    none = partitioned("--costs", costs, "--memory", "npu=0")
-    assert devices_of(none) == ["cpu"] * 6
-    ran = run("partition", DIAMOND, "--costs", costs, "--memory", "npu=100", "--set", "index:0=npu")
-    assert ran.returncode == 4
-    assert re.search(r"npu has 100 bytes, but would need \d+: 288 of constants", ran.stderr)
-
-
 def test_times_of_a_trace() -> None:
     model, trace = path_of("circle/if_cond"), TRACES / "onert_if_cond.chrome.json"
     arguments = ("--trace", f"cpu={trace}", "--default", "cpu")
@@ -127,38 +100,11 @@ def test_times_of_a_trace() -> None:
     assert (other.returncode, "not of this model" in other.stderr) == (3, True)
 
 
-def test_times_of_another_device_are_not_taken(tmp_path: Path) -> None:
-    """Every other operator is said to have run on ruy."""
-    trace = diamond_trace(tmp_path / "trace.chrome.json", ("cpu", "ruy"))
-
-    def times(*arguments: str) -> tuple[float, int, str]:
-        ran = run("partition", DIAMOND, *arguments, "--default", "cpu", "--json")
-        assert ran.returncode == 0, ran.stderr
-        estimate = json.loads(ran.stdout)["subgraphs"][0]["estimate"]
-        return estimate["operators_us"], estimate["operators_without_time"], ran.stderr
-
-    measured = ("--trace", f"cpu={trace}")
-    note = f"note: {trace}: 3 operators ran on ruy; times on cpu are unknown\n"
-    assert times(*measured) == (1 + 2 + 3 + 4 + 5 + 6, 0, "")
-    alone = times(*measured, "--devices", "cpu,ruy")
-    assert alone[:2] == (1 + 3 + 5, 3)
-    assert note in alone[2]
-    assert "not in the trace" not in alone[2]
-    both = times(*measured, "--trace", f"ruy={trace}")
-    assert both[:2] == (1 + 2 + 3 + 4 + 5 + 6, 0)
-    assert note in both[2]
-    assert "3 operators ran on cpu; times on ruy are unknown" in both[2]
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (["--costs", "COSTS", "--memory", "npu=1k"], 2, "is not a number of bytes"),
-        (["--costs", "COSTS", "--memory", "nqu=1"], 2, "did you mean 'npu'"),
-        (["--costs", "COSTS", "--memory", "npu=1", "--memory", "npu=2"], 2, "duplicate value for"),
         (["--costs", "missing.json"], 3, "missing.json"),
         (["--costs", "-"], 2, "standard input"),
-        (["--trace", "trace.json"], 2, "must name a device"),
         (["--costs", "COSTS", "--devices", "npu"], 4, "no time is known for it"),
         (["--costs", "COSTS", "--copy-rate", "0"], 2, "--copy-rate"),
     ],
