@@ -6,22 +6,35 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from itertools import islice
 from math import inf
-from types import UnionType
+from types import TracebackType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from circletools.arguments import declared, fits, kinds_of
 from circletools.calls import title_of
-from circletools.corrections import foreign, form_of, kept, meanings, plain_name, variable_of
+from circletools.corrections.snippets import (
+    form_of,
+    in_own_names,
+    kept,
+    own_name,
+    subject_of,
+    variable_of,
+    variables_of,
+)
+from circletools.corrections.words import foreign, meanings, plain_name
 from circletools.wording import CHANGES, Attributes, Index, counted, nearest, suggestion
 
-_MOST_NAMES, _LISTED = 200, 8
+_MOST_NAMES, _LISTED, _LONGEST = 200, 8, 80
 
 
-def answer(fault: str, value: Any, key: object) -> str:
-    """Return an error message about a missing attribute or item that shows what to write instead."""
+def answer(fault: str, value: Any, key: object, trace: TracebackType | None = None) -> str:
+    """Return an error message about a missing attribute or item that shows what to write instead.
+
+    `trace` is that of the error, if it was raised before.
+    """
     what = f"module {value.__name__!r}" if inspect.ismodule(value) else type(value).__name__
     hint = _instead_of(key, value) if isinstance(key, str) else _contents(value)
     if fault == "is not a list" and (isinstance(key, int) or hint.startswith("it has ")):
@@ -32,18 +45,30 @@ def answer(fault: str, value: Any, key: object) -> str:
             hint = f"write {noted.replace('`', '')}"
         elif best := next(known, "".join(lists[:1])):
             hint = f"write {best}" + (f"; its lists are {', '.join(lists)}" if lists else "")
-    return f"{what} {fault}" + (f" ({hint})" if hint else "")
+    return f"{what} {fault}" + (f" ({owned(hint, value, trace)})" if hint else "")
+
+
+def owned(hint: str, value: Any, trace: TracebackType | None = None) -> str:
+    """Put the user's names of variables into a hint about an object; one without a name is shown by its place."""
+    variables, kind = variables_of(trace), type(value).__name__
+    place = own_name(value, variables) or re.sub(r"\.(index|count)$", "", subject_of(trace))
+    if kind in ("Tensor", "Operator"):
+        usual, place = variable_of(type(value)), place or f"{_place_of([value])}[{value.index}]"
+        hint = hint.replace(f"{usual}.subgraph, {usual}.index", f"{value.subgraph}, {value.index}")
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        place = place or _place_of(value)
+    return in_own_names(hint, variables, value, place)
 
 
 def no_key(values: Mapping[Any, Any], name: object) -> str:
     """Return an error message about a name that is not in a dict of values by name, or of names by number."""
     if noted := _noted(str(name), values):
-        return f"there is no {name!r} (write {noted})"
+        return f"there is no {name!r} ({owned(f'write {noted}', values)})"
     words, keys = [one for one in values.values() if isinstance(one, str)], [*islice(values, _MOST_NAMES)]
     if isinstance(name, str) and keys and not isinstance(keys[0], str) and words:
         near = next((one for one in words if name in one), nearest(name, words[:_MOST_NAMES])) or words[0]
         found = f"[one for one, name in items.items() if {name if name in near else near!r} in name]"
-        return f"there is no {name!r}: items are numbered (write {found})"
+        return f"there is no {name!r}: items are numbered ({owned(f'write {found}', values)})"
     return f"there is no {name!r} ({suggestion(str(name), map(str, keys))})"
 
 
@@ -219,10 +244,13 @@ def _offered() -> Iterator[tuple[str, Any]]:
         yield from ((title_of(module.__name__, name), getattr(module, name)) for name in module.__all__)
 
 
-def change(value: Any, name: str) -> str:
+def change(value: Any, name: str, new: object) -> str:
     """Return how to make a change, such as `set_name`, to a read-only object."""
-    hint = _instead_of(name, value)
-    return hint if hint.startswith(("write ", "circletools ")) and "edit" in hint else CHANGES
+    hint = _instead_of(name, value).replace("(name, shape)", f"({getattr(value, 'name', '')!r}, {new!r})")
+    if len(repr(new)) < _LONGEST and isinstance(new, str | bytes | int | float):
+        hint = re.sub(r"(?<=, )(name|data|value)(?=\); edit\.save)", lambda _: repr(new), hint)
+    is_way = hint.startswith(("write ", "circletools ")) and re.search("edit|surgery|convert", hint)
+    return owned(hint, value) if is_way else CHANGES
 
 
 def wrong_index(items: Sequence[object], index: Any) -> str:
@@ -230,10 +258,19 @@ def wrong_index(items: Sequence[object], index: Any) -> str:
     find = "write its .index" if hasattr(type(index), "to_row") else ""
     if isinstance(index, str):
         noted = _noted("getitem", items).replace("name", repr(index))
+        if items and index in _public(items[0]):  # rows["macs"]
+            noted = f"[one.{index} for one in items]"
         find = f"write {noted}" if noted else by_name(items, index)
     elif index is not None and not find:
         find = "for several items, write [items[one] for one in indices]"
-    return f"an index must be a number or a slice, not {str(index)[:80]!r}" + f" ({find})" * bool(find)
+    return f"an index must be a number or a slice, not {str(index)[:80]!r}" + f" ({owned(find, items)})" * bool(find)
+
+
+def beyond(items: Sequence[object], index: object) -> str:
+    """Return an error message about an index that is out of range."""
+    has = f"has {counted(len(items), 'item')}" if items else "is empty"
+    way = f"{_place_of(items)}[{len(items) - 1}] for the last" if items else "next(iter(items), None)"
+    return f"there is no item {index}: the list {has} ({owned(f'write {way}', items)})"
 
 
 def by_name(items: Sequence[object], name: str | None = None) -> str:
@@ -243,11 +280,30 @@ def by_name(items: Sequence[object], name: str | None = None) -> str:
     return f"{fault}write {code}" + f", or another name: {others}" * bool(others) if code else ""
 
 
+def _place_of(items: Sequence[Any]) -> str:
+    """Return code for a list of items: a list of a subgraph, or a list of the result that has such items."""
+    kind = type(items[0]).__name__ if items else ""
+    if kind in ("Tensor", "Operator"):
+        return f"model.subgraphs[{items[0].subgraph}].{kind.lower()}s"
+    return "model.subgraphs" if kind == "Subgraph" else _places().get(kind, "items")
+
+
+@cache
+def _places() -> dict[str, str]:
+    """Return code for the lists of results, by the name of their items' class."""
+    found, made = dict[str, str](), foreign()["made"]
+    for title, kind in _offered():
+        if title.startswith("ct.types.") and isinstance(kind, type):
+            place = made.get(kind.__name__, variable_of(kind))
+            for name, hint in get_type_hints(kind).items():
+                if get_origin(hint) in (tuple, list) and name[0] != "_":
+                    found.setdefault(getattr(get_args(hint)[0], "__name__", ""), f"{place}.{name}")
+    return found
+
+
 def found_by_name(items: Sequence[object], name: str | None = None, place: str = "items") -> tuple[Any, str, str]:
     """Return the name of an item, code that finds the item, and other names if none is similar to the wanted one."""
     first, others = items[0] if items else None, ""
-    if place == "items" and (kind := type(first).__name__) in ("Tensor", "Operator"):
-        place = f"model.subgraphs[{getattr(first, 'subgraph', 0)}].{kind.lower()}s"
     key = next((key for key in ("name", "key", "code") if hasattr(first, key)), "")
     near: Any = None if name is None else name[:80]
     if key and name is not None:

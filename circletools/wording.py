@@ -172,7 +172,7 @@ class MissingError(AttributeError):
     """The error for a missing attribute; its message is composed only when read, since `hasattr` ignores it."""
 
     def __str__(self) -> str:
-        return str(_answers().answer(f"has no attribute {self.name!r}", self.obj, self.name))
+        return str(_answers().answer(f"has no attribute {self.name!r}", self.obj, self.name, self.__traceback__))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AttributeError, (str(self),)
@@ -233,12 +233,15 @@ class Attributes:
         def __setitem__(self, index: object, value: object) -> None:
             if inner := getattr(super(), "__setitem__", None):
                 return inner(index, value)
-            raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'setitem')})")
+            raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'setitem', value)})")
+
+        def __delitem__(self, index: object) -> None:
+            raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'delitem', index)})")
 
         def __setattr__(self, name: str, value: object) -> None:
             params = getattr(self, "__dataclass_params__", None)
             if (params and params.frozen) or isinstance(getattr(type(self), name, None), cached_property):
-                hint = _answers().change(self, f"set_{name}")
+                hint = _answers().change(self, f"set_{name}", value)
                 raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({hint})")
             object.__setattr__(self, name, value)
 
@@ -270,8 +273,11 @@ class Named(dict[str, Any]):
 
     if not TYPE_CHECKING:
 
-        def __setitem__(self, *_given: object, **_named: object) -> None:
-            raise TypeError(f"values by name are read only ({self.change})")
+        def __setitem__(self, *given: object, **_named: object) -> None:
+            change = (
+                self.change.replace("name, value", ", ".join(map(repr, given))) if len(given) == 2 else self.change
+            )
+            raise TypeError(f"values by name are read only ({_answers().owned(change, self)})")
 
         __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = __setitem__
 
@@ -292,10 +298,17 @@ def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: Sequence[object], value: object, *bounds: int) -> Any:
         if isinstance(value, str) and self and not isinstance(self[0], str):
             find = _answers().by_name(self, value)
-            raise TypeError(f"items are of type {type(self[0]).__name__}, not str" + f" ({find})" * bool(find))
+            hint = f" ({_answers().owned(find, self)})" * bool(find)
+            raise TypeError(f"items are of type {type(self[0]).__name__}, not str{hint}")
         return search(self, value, *bounds)
 
     return run
+
+
+def uncalled(self: Any, *given: object) -> Any:
+    """Raise TypeError: a list was called like a function, as in TensorFlow or the FlatBuffers API."""
+    way = f"items[{', '.join(map(repr, given)) or 0}]"
+    raise TypeError(f"a list is not a function ({_answers().owned(f'write {way}', self)})")
 
 
 class Items(Attributes, tuple[_Item, ...]):
@@ -305,7 +318,7 @@ class Items(Attributes, tuple[_Item, ...]):
 
     if not TYPE_CHECKING:
         __contains__ = refuse_words(tuple.__contains__)
-        index, count = refuse_words(tuple.index), refuse_words(tuple.count)
+        index, count, __call__ = refuse_words(tuple.index), refuse_words(tuple.count), uncalled
 
 
 class Index(int):
@@ -345,9 +358,7 @@ def refuse_index(items: Sequence[object], index: object, negative: str | None = 
     if hasattr(index, "__index__") and not getattr(index, "shape", ()):
         number = index.__index__()
         if not -len(items) <= number < len(items) or (number < 0 and negative is not None):
-            count = f"has {counted(len(items), 'item')}; the last index is {len(items) - 1} or -1"
-            missing = f"there is no item {index}: the list {count if items else 'is empty (test for this first)'}"
-            raise IndexError(negative if negative and number < 0 else missing)
+            raise IndexError(negative if negative and number < 0 else _answers().beyond(items, index))
         return
     raise TypeError(_answers().wrong_index(items, index))
 

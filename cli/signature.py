@@ -30,6 +30,7 @@ _OPTIONS = {
 }
 """The options whose names differ from those of their parameters or fields."""
 _FIELD = re.compile(r"`([a-z_]+)=([^`]*)`")
+_PYTHON = re.compile(r"[,;] (?:or|for NNAPI,) ct\.[\w.]+\([^()]*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +67,14 @@ def option_of(name: str) -> str:
 
 
 def as_options(message: str) -> str:
-    """Return a message of the library with fields (`min_size=0`, or just `min_size=`) replaced by options."""
+    """Return a message of the library with fields (`min_size=0`, or just `min_size=`) as options, without Python."""
 
     def shown(found: re.Match[str]) -> str:
         name = "--by operator" if found[1] == "explain" else option_of(found[1])
         value = found[2].removeprefix("('").removesuffix("',)")
         return name if value in ("", "True") else f"{name} {value}"
 
-    return _FIELD.sub(shown, message)
+    return _FIELD.sub(shown, _PYTHON.sub("", message))
 
 
 def parameters_of(command: Command) -> list[inspect.Parameter]:

@@ -32,7 +32,7 @@ from circletools.affinity.units import Units, make_units, of_operators
 from circletools.errors import EditError, UsageError
 from circletools.graph.algorithms import Dag
 from circletools.graph.graph import Graph
-from circletools.wording import Attributes, suggestion
+from circletools.wording import Attributes, nearest, suggestion
 
 # --- limits on the partitions of a device ---------------------------------------------------------------------
 #     npu:max-partitions=4        at most 4 partitions, the most profitable ones
@@ -75,7 +75,10 @@ def parse_limit(words: str) -> Limit:
     device, _, said = left.rpartition(":")
     kind = next((kind for kind in KINDS if kind == said), None)
     if not device or kind is None:
-        hint = suggestion(said, KINDS) or f"kinds: {', '.join(KINDS)}"
+        likely = [one for one in KINDS if said and said in one and "operators" in one]
+        likely += [one for one in KINDS if one == nearest(said, KINDS)] or [KINDS[0]]
+        meant = f"{device or 'DEVICE'}:{likely[0]}={number if left else 'NUMBER'}"
+        hint = f"write {meant}; kinds: {', '.join(KINDS)}"
         raise UsageError(f"`limits={words}` is not DEVICE:KIND=NUMBER", hint=hint)
     try:
         limit = float(number) if kind == "min-us" else int(number)

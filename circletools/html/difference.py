@@ -27,7 +27,7 @@ from circletools.html.graph import (
     short,
 )
 from circletools.html.html import NO_LINKS, page_html
-from circletools.html.report import title_of
+from circletools.html.report import Report, title_of
 from circletools.inspection import inspect_model
 from circletools.model.external import buffer_sizes
 from circletools.model.model import Model
@@ -50,13 +50,13 @@ _Numbers = NDArray[np.int64]
 _Pairs = dict[tuple[int, int], tuple[_Numbers, _Numbers]]
 
 
-def difference_html(found: ModelDifference, before: Model, after: Model) -> bytes:
-    """Return the HTML page of a difference between two models; equal differences give equal bytes.
+def difference_html(found: ModelDifference, before: Model, after: Model) -> Report:
+    """Return the HTML page of a difference between two models; equal differences give equal pages.
 
     Raises ModelFormatError if a model is broken.
 
         with ct.open("a.tflite") as old, ct.open("b.tflite") as new:
-            Path("diff.html").write_bytes(ct.difference_html(ct.diff(old, new), old, new))
+            ct.difference_html(ct.diff(old, new), old, new).save("diff.html")
     """
     models, wholes = (before, after), (model_graph(before), model_graph(after))
     (old, state), (new, _) = map(origins_shown, wholes)
@@ -102,7 +102,7 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> byte
             "changes": list(_changes(found, before, after)),
         },
     }
-    return page_html(document)
+    return Report(page_html(document).decode())
 
 
 def _joined(before: Origins, after: Origins) -> Origins:

@@ -10,6 +10,7 @@ from html import escape
 
 from circletools.graph.build import model_graph
 from circletools.html.graph import partition_layout, short
+from circletools.html.report import Report
 from circletools.model.model import Model
 from circletools.numerics.results import Cell, Comparison
 from circletools.wording import html_table
@@ -30,7 +31,7 @@ _HEAD = (
 )
 
 
-def numbers_html(model: Model, found: Comparison) -> bytes:
+def numbers_html(model: Model, found: Comparison) -> Report:
     """Return the HTML page of a comparison; of two compared models, `model` is the second.
 
     Raises ModelFormatError if the model is broken.
@@ -45,7 +46,7 @@ def numbers_html(model: Model, found: Comparison) -> bytes:
         body += _wide("Graph", _graph(model, found, at))
         table = [{name: row[name] for name in _SHOWN} for row in rows[at :: len(found.columns)]]
         body += _wide("Operators", [html_table(table, len(table))])
-    return "".join((_HEAD, *body, "</main>")).encode("utf-8", "replace")
+    return Report("".join((_HEAD, *body, "</main>")).encode("utf-8", "replace").decode())
 
 
 def _wide(title: str, contents: Iterable[str]) -> Iterator[str]:

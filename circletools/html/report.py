@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from circletools.findings import Finding, Severity
 from circletools.fit.fit import fit
@@ -16,36 +16,36 @@ from circletools.model.model import Model
 from circletools.storage.documents import naming_files
 from circletools.storage.files import write
 from circletools.version import __version__
-from circletools.wording import Attributes, Items, counted
+from circletools.wording import Items, counted, missing
 
 __all__ = ["Report", "report_html"]
 
 
-class Report(Attributes, bytes):
-    """The bytes of an HTML page, and `notes` that count its errors and warnings; `str()` gives the page as text."""
+class Report(str):
+    """The text of an HTML page, and `notes` that count its errors and warnings."""
 
     notes: tuple[Finding, ...]
 
-    def __new__(cls, html: bytes = b"", notes: Iterable[Finding] = ()) -> Report:
+    def __new__(cls, html: str = "", notes: Iterable[Finding] = ()) -> Report:
         """Add the notes to a page."""
         made = super().__new__(cls, html)
         made.notes = Items(notes)
         return made
 
-    def __str__(self) -> str:
-        return self.decode()
-
     def __repr__(self) -> str:
         return f"Report(notes={self.notes!r})"
 
+    if not TYPE_CHECKING:
+        __getattr__ = missing
+
     @property
     def html(self) -> bytes:
-        """The page."""
-        return bytes(self)
+        """The page as bytes."""
+        return self.encode()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file. Raises OutputError if it cannot be written."""
-        write(path, [self])
+        write(path, [self.html])
 
 
 def report_html(
@@ -73,7 +73,7 @@ def report_html(
         read = [read_times(os.fspath(trace), skip) for trace in traces]
     fitted = fit(model, FitRequest(on=tuple(on))) if on else None
     document = page_document(model, title_of(model), read, fitted=fitted, links=links, version=__version__)
-    return Report(page_html(document), _notes(document))
+    return Report(page_html(document).decode(), _notes(document))
 
 
 def title_of(model: Model) -> str:

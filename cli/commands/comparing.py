@@ -62,7 +62,7 @@ def diff(
         else:
             show_as(form, differences, old, new, text=text, json=ct.render.difference_json)
         if html and page:
-            ct.files.write(html, [page])
+            page.save(html)
     print_notes(differences.notes)
     if differences.changes:
         raise Exit(1)
@@ -119,7 +119,7 @@ def compare(
             ct.files.check_target(html)
         found = ct.compare(first, request, other=second)
         if html is not None:
-            ct.files.write(html, [ct.numbers_html(second or first, found)])
+            ct.numbers_html(second or first, found).save(html)
     text = partial(ct.render.numbers_text, by=by)
     show_as(form, found, text=text, json=ct.render.numbers_json, csv=ct.render.rows_csv)
     print_notes(found.notes)

@@ -60,7 +60,7 @@ def test_a_backend_that_a_part_file_cannot_name(backend: str) -> None:
 
 BAD_LIMITS = [
     ("npu", "is not DEVICE:KIND=NUMBER"), (":max-bytes=1", "is not DEVICE:KIND=NUMBER"),
-    ("npu:max-byte=1", "is not DEVICE:KIND=NUMBER .did you mean 'max-bytes'"),
+    ("npu:max-byte=1", "is not DEVICE:KIND=NUMBER .write npu:max-bytes=1"),
     ("npu:max-bytes=1.5", "'1.5' is not a number from 0 to 1e15"), ("npu:min-us=-1", "'-1' is not a number"),
     ("npu:max-bytes=1000000000000001", "is not a number"), ("gpu:max-bytes=1", "unknown device 'gpu'"),
     ("npu:min-us=1.5", "needs costs"), ("npu:max-bytes=1 npu:max-bytes=2", "duplicate max-bytes for 'npu'"),

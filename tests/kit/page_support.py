@@ -86,7 +86,7 @@ def small(folder: Path) -> bytes:
 def difference_of(before: bytes | Path, after: bytes | Path) -> bytes:
     """Return the page of a difference."""
     with open_model(before) as old, open_model(after) as new:
-        return difference_html(compare_models(old, new), old, new)
+        return difference_html(compare_models(old, new), old, new).html
 
 
 def onert_trace(folder: Path, codes: list[str], executions: int = 3) -> Path:
