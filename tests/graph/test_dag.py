@@ -110,18 +110,6 @@ def test_of_a_cycle_the_first_operator_is_named() -> None:
         dag_of(4, [(0, 1), (1, 2), (2, 1), (2, 3)])
 
 
-def test_the_graph_of_a_subgraph_that_is_not_the_first() -> None:
-    build = Build()
-    for lengths in (1, 3, 2):
-        graph = Graph(build, "")
-        tensors = [graph.tensor(f"t{number}") for number in range(lengths + 1)]
-        for number in range(lengths):
-            graph.operator("TANH", [tensors[number]], [tensors[number + 1]])
-        graph.ends(tensors[:1], tensors[-1:])
-    with open_model(build.to_bytes()) as model:
-        assert [graph_of(model, index).dag.successors for index in range(3)] == [[[]], [[1], [2], []], [[1], []]]
-
-
 def test_what_has_side_effects_keeps_its_order() -> None:
     """Operators on resources, and those that call a subgraph; the others between them are free."""
     build = Build()
