@@ -15,11 +15,11 @@ from circletools.model.model import open_model
 from tests.kit.build import Build
 
 
-def table_of(*rules: Any) -> Capability:
-    return parse_capability(json.dumps({"operators": {"*": [{}]}, "context": rules}).encode(), "npu.json")
+def table_of(*rules: Any, **keys: Any) -> Capability:
+    return parse_capability(json.dumps({"operators": {"*": [{}]}, "context": rules} | keys).encode(), "npu.json")
 
 
-def reasons(rule: Any) -> list[str | None]:
+def reasons(rule: Any, returned: bool = False, **keys: Any) -> list[str | None]:
     """Ask about: CAST of x; TRANSPOSE of what it makes; TRANSPOSE of x; TRANSPOSE of y, which is of another rank."""
     build = Build()
     graph = build.graph()
@@ -29,7 +29,7 @@ def reasons(rule: Any) -> list[str | None]:
     ends = [graph.compute("TRANSPOSE", [source, -1], name) for source, name in ((cast, "a"), (x, "b"), (y, "c"))]
     graph.ends([x, y], ends)
     with open_model(build.to_bytes()) as model:
-        found = why_not(table_of(rule), graph_of(model, 0))
+        found = why_not(table_of(rule, **keys), graph_of(model, 0), returned=returned)
     return [None if refusal is None else refusal.reason for refusal in found]
 
 
@@ -42,6 +42,7 @@ BESIDE: list[tuple[Any, list[str | None]]] = [
     ({"first": CAST, "then": TRANSPOSE}, [None, FED, None, None]),
     ({"first": CAST, "then": TRANSPOSE, "link": "feeds"}, [None, FED, None, None]),
     ({"first": CAST, "then": TRANSPOSE, "link": "shares"}, [None, None, SHARED, None]),
+    ({"first": CAST, "then": TRANSPOSE, "link": "leads"}, [None, FED, None, None]),
     ({"first": TRANSPOSE, "then": TRANSPOSE}, [None, None, None, None]),
     ({"first": CAST, "then": CAST, "link": "shares"}, [None, None, None, None]),
     ({"first": {**CAST, "inputs": ["INT8"]}, "then": TRANSPOSE}, [None, None, None, None]),
@@ -55,6 +56,19 @@ BESIDE: list[tuple[Any, list[str | None]]] = [
 def test_who_is_refused_beside_whom() -> None:
     for rule, expected in BESIDE:
         assert reasons({**rule, "reason": "bad rank"}) == expected
+
+
+def test_a_wrong_tensor_reaches_the_outputs() -> None:
+    rule = {"first": CAST, "then": CAST, "through": TRANSPOSE, "returned": True, "reason": "bad rank"}
+    words = "the graph returns an output that depends on operator 0, CAST: bad rank"
+    assert reasons(rule, returned=True) == [None, words, None, None]
+    assert reasons(rule) == reasons({**rule, "returned": False}, returned=True) == [None] * 4
+
+
+def test_what_only_an_unread_input_needs_is_accepted() -> None:
+    rule, unread = {"first": CAST, "then": CAST}, {"TRANSPOSE": 0}
+    assert reasons(rule, unread=unread, operators={"TRANSPOSE": [{}]}) == [None] * 4
+    assert None not in reasons(rule, unread=unread, operators={})
 
 
 def test_a_rule_needs_no_reason_and_leaves_that_of_the_operator() -> None:
@@ -74,7 +88,7 @@ BAD_RULES: list[tuple[Any, str, str]] = [
     ({"first": CAST, "then": {}}, "context[0].then.operators", "a nonempty list"),
     ({"first": CAST, "then": {"operators": ["NEGG"]}}, "context[0].then.operators", "did you mean 'NEG'?"),
     ({"first": CAST, "then": {**TRANSPOSE, "ranks": 1}}, "context[0].then", "unknown key 'ranks'"),
-    ({"first": CAST, "then": TRANSPOSE, "link": "before"}, "context[0].link", "must be one of feeds, shares"),
+    ({"first": CAST, "then": TRANSPOSE, "link": "before"}, "context[0].link", "must be one of feeds, leads, shares"),
     ({"first": CAST, "then": TRANSPOSE, "why": ""}, "context[0]", "unknown key 'why'"),
     ({"first": CAST, "then": TRANSPOSE, "reason": 3}, "context[0].reason", "must be a string"),
 ]
@@ -86,8 +100,3 @@ def test_what_is_malformed_is_refused_with_its_place() -> None:
             table_of(rule)
         assert place in str(caught.value.location)
         assert message in str(caught.value)
-
-
-def test_rules_are_a_list() -> None:
-    with pytest.raises(InvalidInputError, match="must be a list"):
-        parse_capability(b'{"operators": {}, "context": {}}', "npu.json")

@@ -17,17 +17,8 @@ from circletools.errors import InvalidInputError, UsageError
 from tests.kit.support import ROOT
 
 _CHIPS = ("ethos-u55", "ethos-u65", "ethos-u85")
-DEVICES = (
-    *_CHIPS,
-    "intel-npu",
-    "litert-cpu",
-    "litert-gpu",
-    "onert-cpu",
-    "onert-ruy",
-    "openvino-cpu",
-    "tflm",
-    "xnnpack",
-)
+_OTHERS = ("intel-npu", "litert-cpu", "litert-gpu", "onert-cpu", "onert-ruy", "openvino-cpu", "tflm", "xnnpack")
+DEVICES = (*_CHIPS, *_OTHERS)
 PROGRAMS = {"ai-edge-litert", "onert", "openvino", "ethos-u-vela", "tflite_micro"}
 
 
@@ -43,6 +34,7 @@ MALFORMED: list[tuple[Any, str, str]] = [
     ({"operators": {}, "devise": "x"}, "t.json", "did you mean 'device'?"),
     ({"operators": {}, "device": 3}, "device", "must be a string"),
     ({"operators": []}, "operators", "must be an object"),
+    ({"operators": {}, "context": {}}, "context", "must be a list"),
     ({"operators": {"CONV2D": [{}]}}, "operators", "did you mean 'CONV_2D'?"),
     ({"operators": {"add": [{}]}}, "operators", "did you mean 'ADD'?"),
     ({"operators": {"AudioSpectrogram": [{}]}}, "operators", "CUSTOM: and its custom code"),

@@ -175,10 +175,17 @@ def mean(*shape: int) -> Probe:
     return Probe("MEAN", (of("INT8/t", *shape), axis), (made,), (("keep_dims", True),), "ReducerOptions")
 
 
-def resized(times: int) -> Probe:
+def resized(times: int, batch: int = 1) -> Probe:
     size = of("INT32", 2, kind="constant", data=(4 * times, 4 * times))
-    made = of("INT8/t", 1, 4 * times, 4 * times, 8)
-    return Probe("RESIZE_BILINEAR", (of("INT8/t", 1, 4, 4, 8), size), (made,), (), "ResizeBilinearOptions")
+    made = of("INT8/t", batch, 4 * times, 4 * times, 8)
+    return Probe("RESIZE_BILINEAR", (of("INT8/t", batch, 4, 4, 8), size), (made,), (), "ResizeBilinearOptions")
+
+
+def thinned(*strides: int) -> Probe:
+    rank = len(strides)
+    lists = [of("INT32", rank, kind="constant", data=data) for data in ((0,) * rank, (4,) * rank, strides)]
+    made = of("INT8/t", *(4 // stride for stride in strides))
+    return Probe("STRIDED_SLICE", (of("INT8/t", *(4,) * rank), *lists), (made,), (), "StridedSliceOptions")
 
 
 def unary(element: str, rank: int, code: str = "Abs", made: int | None = None) -> Probe:
@@ -198,12 +205,14 @@ def product(kind: str) -> Probe:
         ("ethos-u55", "vela", "ethosu", mean(1, 4, 16, 32), "reshape input 0", mean(1, 64, 32)),
         ("ethos-u85", "vela", "ethosu", mean(2, 16, 32), "reshape input 0", mean(1, 32, 32)),
         ("ethos-u65", "vela", "ethosu", resized(3), "resize by 2, 4 or 8", resized(4)),
+        ("ethos-u55", "vela", "ethosu", resized(2, 2), "one image at a time", resized(2)),
+        ("ethos-u85", "vela", "ethosu", thinned(1, 1, 1, 2), "a stride of 1", thinned(1, 2, 2, 1)),
         ("xnnpack", "litert", "ai_edge_litert", unary("INT32", 2), "convert input 0", unary("FLOAT32", 2)),
         ("xnnpack", "litert", "ai_edge_litert", unary("FLOAT32", 7), "at most rank 6", unary("FLOAT32", 6)),
         ("xnnpack", "litert", "ai_edge_litert", product("computed"), "input 1 a constant", product("constant")),
         ("tflm", "tflm", "tflite_micro", unary("FLOAT32", 2, "Exp", 0), "set-shape", unary("FLOAT32", 2, "Exp")),
     ],
-    ids=["mean of 4", "mean of 3", "resize", "type", "rank", "constant", "shape"],
+    ids=["mean of 4", "mean of 3", "resize", "batch", "stride", "type", "rank", "constant", "shape"],
 )
 def test_a_remedy_that_is_applied_makes_the_program_take_it(
     on: str, with_: str, package: str, before: Probe, words: str, after: Probe

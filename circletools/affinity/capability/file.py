@@ -36,13 +36,13 @@ _KEYS = (
     *("context", "rules", "unread", "float_model"),
 )
 _RULE_KEYS = ("operators", "without", "when", "needs", "reason", "remedy", "known", "probes", "wrong")
-_PAIR_KEYS = ("first", "then", "through", "link", "reason", "remedy", "wrong")
+_PAIR_KEYS = ("first", "then", "through", "link", "reason", "remedy", "wrong", "returned")
 FORM_KEYS = (
     *("types", "inputs", "min_inputs", "max_inputs", "outputs", "min_outputs", "max_outputs"),
     *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "where", "unpacks"),
 )
 _KINDS: tuple[Kind, ...] = ("computed", "constant")
-_LINKS: tuple[Link, ...] = ("feeds", "shares")
+_LINKS: tuple[Link, ...] = ("feeds", "leads", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
 _MOST_FORMS = 20_000  # ten times the number in the largest shipped table
@@ -209,21 +209,18 @@ class _Reader:
         return Rule(codes, without, when, needs, reason, remedy, known, wrong)
 
     def _pair(self, value: Any, place: str) -> ContextRule:
-        rule = self._object(value, place, _PAIR_KEYS)
-        link = rule.get("link", "feeds")
-        if link not in _LINKS:
+        rule: dict[str, Any] = {"first": None, "then": None, "through": [], "link": "feeds"}
+        rule |= self._object(value, place, _PAIR_KEYS)
+        if rule["link"] not in _LINKS:
             self._fail(f"{place}.link", f"must be one of {', '.join(_LINKS)}")
         first, then, through = (
-            self._groups(side, f"{place}.{key}") if isinstance(side, list) else self._group(side, f"{place}.{key}")
-            for key, side in (
-                ("first", rule.get("first")),
-                ("then", rule.get("then")),
-                ("through", rule.get("through", [])),
-            )
+            (self._groups if isinstance(rule[key], list) else self._group)(rule[key], f"{place}.{key}")
+            for key in ("first", "then", "through")
         )
-        words = {"reason": "refused together", "remedy": ""} | rule
-        reason, remedy = (self._text(words[key], f"{place}.{key}") for key in ("reason", "remedy"))
-        return ContextRule(first, then, link, reason, remedy, self._flag(rule, "wrong", place), through)
+        words = (("reason", "refused together"), ("remedy", ""))
+        reason, remedy = (self._text(rule.get(key, default), f"{place}.{key}") for key, default in words)
+        wrong, returned = (self._flag(rule, key, place) for key in ("wrong", "returned"))
+        return ContextRule(first, then, rule["link"], reason, remedy, wrong, through, returned)
 
     def _code(self, code: str, place: str) -> str:
         if code != ANY and not code.startswith("CUSTOM:") and code not in _codes():

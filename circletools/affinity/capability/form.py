@@ -33,9 +33,7 @@ class TensorPattern:
         """Return whether the pattern matches a tensor or, for None, an omitted input."""
         if tensor is None or self.none:
             return tensor is None and self.none
-        if self.type not in {"*", tensor.type}:
-            return False
-        if self.quantization not in {"", tensor.quantization or "unquantized"}:
+        if self.type not in {"*", tensor.type} or self.quantization not in {"", tensor.quantization or "unquantized"}:
             return False
         return not self.kind or tensor.constant == (self.kind == "constant")
 
@@ -141,9 +139,8 @@ class Rule:
 
     def concerns(self, code: str) -> bool:
         """Return whether the rule applies to an operator code; `CUSTOM:*` matches every custom operator."""
-        if code in self.without:
-            return False
-        return code in self.codes or "*" in self.codes or (code.startswith("CUSTOM:") and "CUSTOM:*" in self.codes)
+        is_custom = code.startswith("CUSTOM:") and "CUSTOM:*" in self.codes
+        return code not in self.without and (is_custom or code in self.codes or "*" in self.codes)
 
     @property
     def terms(self) -> frozenset[Term]:
@@ -151,17 +148,17 @@ class Rule:
         return frozenset[Term]().union(*(form.terms for form in (*self.needs, *([self.when] if self.when else ()))))
 
 
-Link = Literal["feeds", "shares"]
+Link = Literal["feeds", "leads", "shares"]
 Side = Mapping[str, tuple[Form, ...]]
 """The forms of the operators on one side of a rule about two operators, by code name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRule:
-    """`then` is refused if it reads an output of `first` (feeds) or a tensor that `first` also reads (shares).
+    """`then` is refused if it reads an output of `first` (feeds; leads: as its first input) or its input (shares).
 
     An operator of `through` that reads such a tensor is treated as `first` if it matches one of the forms in
-    `through`, or reads no other tensors.
+    `through`, or reads no other tensors. If `returned`, such a tensor is also wrong as an output of the graph.
     """
 
     first: Side
@@ -171,28 +168,36 @@ class ContextRule:
     remedy: str
     wrong: bool
     through: Side
+    returned: bool
 
 
 def in_context(
-    rules: Iterable[ContextRule], facts: Graph, on_side: Callable[[Side], NDArray[np.bool_]]
+    rules: Iterable[ContextRule], facts: Graph, on_side: Callable[[Side], NDArray[np.bool_]], returned: bool
 ) -> Iterator[tuple[int, str, ContextRule]]:
     """Yield the operators that a rule refuses, with the reason and the rule; `on_side` finds operators of a side."""
     slots = facts.operands
     readers = np.repeat(np.arange(len(facts)), np.diff(slots.splits))
     for rule in rules:
         first, then = on_side(rule.first), on_side(rule.then)
-        uses, what = (facts.definitions, "an output") if rule.link == "feeds" else (facts.uses, "an input")
+        uses, what = (facts.uses, "an input") if rule.link == "shares" else (facts.definitions, "an output")
         among = first[uses.operators]
         owners = np.full(len(facts.values) + 1, -1, np.int64)  # the last row stands for omitted inputs
         owners[uses.values[among]] = uses.operators[among]
         if rule.through and among.any():
             then[_passing(rule.through, facts, on_side(rule.through), owners)] = False
         others = owners[slots.values]
+        if rule.link == "leads":
+            others[np.diff(readers, prepend=-1) == 0] = -1
         found = np.flatnonzero(then[readers] & (others >= 0) & (others != readers))
         indices, at = np.unique(readers[found], return_index=True)
         for index, other in zip(indices.tolist(), others[found[at]].tolist(), strict=True):
             words = f"it reads {what} of operator {other}, {facts.operators.code_names[other]}: {rule.reason}"
             yield index, words, rule
+        if returned and rule.returned:
+            ends = np.isin(uses.values, facts.outputs) & (owners[uses.values] >= 0)
+            for index, other in zip(uses.operators[ends].tolist(), owners[uses.values[ends]].tolist(), strict=True):
+                words = f"the graph returns an output that depends on operator {other}"
+                yield index, f"{words}, {facts.operators.code_names[other]}: {rule.reason}", rule
 
 
 def _passing(through: Side, facts: Graph, fits: NDArray[np.bool_], owners: NDArray[np.int64]) -> list[int]:

@@ -158,8 +158,13 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
     return why_not(capability, graph_of(model, subgraph))
 
 
-def why_not(capability: Capability, facts: Graph, constants: Sequence[int] = ()) -> list[Refusal | None]:
-    """Return the refusals for a graph, like `refusals` for a model. Tensors in `constants` count as constants."""
+def why_not(
+    capability: Capability, facts: Graph, constants: Sequence[int] = (), returned: bool = False
+) -> list[Refusal | None]:
+    """Return the refusals for a graph, like `refusals` for a model. Tensors in `constants` count as constants.
+
+    With `returned`, operators whose output the graph returns in a wrong shape are refused too.
+    """
     traits = SubgraphTraits(facts, capability.terms)
     traits.make_constant(constants)
     kinds, examples = traits.kinds()
@@ -181,29 +186,25 @@ def why_not(capability: Capability, facts: Graph, constants: Sequence[int] = ())
         fits = [any(not mismatches(form, operator) for form in side.get(operator.code, ())) for operator in operators]
         return np.array(fits, np.bool_)[kinds]
 
-    for index in _unread(capability.unread, facts, reasons):
-        reasons[index] = None
-    for index, reason, rule in in_context(capability.context, facts, on_side):
+    _forget_unread(capability.unread, facts, reasons)
+    for index, reason, rule in in_context(capability.context, facts, on_side, returned):
         reasons[index] = reasons[index] or Refusal(reason, remedy=rule.remedy, wrong=rule.wrong)
     return reasons
 
 
-def _unread(unread: Mapping[str, int], facts: Graph, reasons: Sequence[Refusal | None]) -> list[int]:
-    """Return the refused operators whose results are needed only by inputs that the device never reads."""
+def _forget_unread(unread: Mapping[str, int], facts: Graph, reasons: list[Refusal | None]) -> None:
+    """Accept operators whose results are needed only by inputs that the device never reads."""
     names = facts.operators.code_names
     if not any(reasons) or unread.keys().isdisjoint(names):
-        return []
+        return
     needed = set(facts.outputs.tolist())
-    found = []
-    slots = list(zip(facts.operands.lists(), facts.results.lists(), strict=True))
-    for index in range(len(slots) - 1, -1, -1):
-        operands, results = slots[index]
+    slots = enumerate(zip(facts.operands.lists(), facts.results.lists(), strict=True))
+    for index, (operands, results) in reversed(list(slots)):
         if results and needed.isdisjoint(results):
-            found.append(index)
+            reasons[index] = None
         else:
-            place = unread.get(names[index], -1)
+            place = unread.get(names[index], -1) if reasons[index] is None else -1
             needed.update(value for at, value in enumerate(operands) if at != place)
-    return [index for index in found if reasons[index] is not None]
 
 
 def _unpack(capability: Capability, traits: SubgraphTraits, kinds: NDArray[np.int64]) -> list[int]:
@@ -243,9 +244,7 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
 
 def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
     """Return why a rule refuses an operator, or None if it does not."""
-    if not rule.concerns(operator.code):
-        return None
-    if rule.when is not None and mismatches(rule.when, operator):
+    if not rule.concerns(operator.code) or (rule.when is not None and mismatches(rule.when, operator)):
         return None
     broken = _nearest(rule.needs, operator)
     if broken == []:
