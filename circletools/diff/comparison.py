@@ -19,14 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.diff.alignment import Alignment, Indices, Keys, align
-from circletools.diff.correspondence import (
-    Matched,
-    contents,
-    custom_options,
-    instance_keys,
-    matched,
-    neighbours,
-)
+from circletools.diff.correspondence import Matched, contents, custom_options, instance_keys, matched, neighbours
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
 from circletools.flatbuf.schema import RoleKind, Schema, load_roles
 from circletools.model.indices import model_indices

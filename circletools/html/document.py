@@ -16,15 +16,7 @@ from circletools.errors import ModelFormatError, TableFormatError
 from circletools.fit.verdicts import Fit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
-from circletools.html.graph import (
-    Columns,
-    Interned,
-    module_groups,
-    module_layout,
-    or_none,
-    partition_layout,
-    short,
-)
+from circletools.html.graph import Columns, Interned, module_groups, module_layout, or_none, partition_layout, short
 from circletools.html.html import NO_LINKS, SourceLinks
 from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model

@@ -74,8 +74,8 @@ class _Parts:
         self.values: dict[tuple[int, int, int], bytes] = {}
         self.has_data = model.buffers.tables.has("data")
         self.options: dict[bytes, bytes] = {}  # -> the options without the position of a compiled program
-        self.programs: dict[int, bytes] = {}
-        self.large: dict[int, list[memoryview]] = {}
+        self.programs: dict[int, list[bytes]] = {}
+        self.large: dict[int, list[bytes | memoryview]] = {}
         memory, options = model.wire.memory, model.operator_columns.tables.vectors("custom_options")
         for data in external_data(model):
             places = zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
@@ -87,9 +87,10 @@ class _Parts:
                     raw, position = options.row(row).tobytes(), offset.to_bytes(8, "little")
                     at = raw.find(position) if raw.count(position) == 1 else -1
                     self.options[raw] = raw if at < 0 else raw.replace(position, bytes(8))
-                    self.programs[row] = digest((at % 2**64).to_bytes(8, "little"), memory[offset : offset + size])
+                    self.programs[row] = [digest((at % 2**64).to_bytes(8, "little"), memory[offset : offset + size])]
                 else:
-                    self.large[row] = [memory[offset : offset + size]]
+                    # Empty options differ from absent ones, as they do in LiteRT.
+                    self.large[row] = [memory[offset : offset + size]] if size else [b"", b""]
 
     def instead(self, table: str, item: Field, value: bytes) -> bytes | None:
         """Return a substitute for custom options that contain a position in the file."""
@@ -116,18 +117,9 @@ class _Parts:
             place = place_of("operators", operators.splits, row)
             if code >= len(codes):
                 raise ModelFormatError(f"operator code {code} does not exist", location=place)
-            large = self.large.get(row, [])  # an empty one differs from none, as it does in LiteRT
+            large, program = self.large.get(row, [b""]), self.programs.get(row, [])
             self.charge(sum(map(len, large)))
-            program = [self.programs[row]] if row in self.programs else []
-            yield (
-                place,
-                digest(
-                    self.digests.table("Operator", at),
-                    codes[code],
-                    *(large if any(large) else [b"", *large]),
-                    *program,
-                ),
-            )
+            yield place, digest(self.digests.table("Operator", at), codes[code], *large, *program)
         for row, at in enumerate(model.root.children("signature_defs", model.schema)[0].at.tolist()):
             yield f"signatures[{row}]", self.digests.table("SignatureDef", at)
         for label, entry in metadata_labels(model):

@@ -117,7 +117,7 @@ def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> 
     if selection.subgraph is not None and selection.subgraph >= count:
         raise UsageError(f"subgraph {selection.subgraph} does not exist; the count is {count}")
     shown = range(count) if selection.subgraph is None else [selection.subgraph]
-    wanted = _selected_sources(origins, selection)
+    wanted, ranges = _selected_sources(origins, selection), selection.operators
     rows = []
     for subgraph in shown:
         codes = model.graphs[subgraph].operators.code_names
@@ -125,11 +125,9 @@ def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> 
         for index, (code, output) in enumerate(
             zip(codes, model.graphs[subgraph].operators.first_result_names, strict=True)
         ):
-            ranges = selection.operators
-            if ranges is not None and not any(first <= index <= last for first, last in ranges):
-                continue
+            inside = ranges is None or any(first <= index <= last for first, last in ranges)
             origin = known.get(index, UNKNOWN)
-            if selection.source is None or origin & wanted:
+            if inside and (selection.source is None or origin & wanted):
                 rows.append(OperatorRow(subgraph, index, code, output, origin))
     return rows
 

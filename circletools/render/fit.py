@@ -11,17 +11,7 @@ from typing import Any, TypeVar
 from circletools.cost.micro import MicroMemory
 from circletools.findings import Finding, fingerprint
 from circletools.fit.request import key_of
-from circletools.fit.verdicts import (
-    Alike,
-    Asked,
-    Blamed,
-    Disagreement,
-    Fit,
-    Misfit,
-    Misfits,
-    Obstacle,
-    TargetFit,
-)
+from circletools.fit.verdicts import Alike, Asked, Blamed, Disagreement, Fit, Misfit, Misfits, Obstacle, TargetFit
 from circletools.origin.exchange import details_json
 from circletools.planning.plan import RefusedOperators
 from circletools.render.findings import sarif_result, sarif_run

@@ -129,12 +129,9 @@ def name_findings(model: Model) -> Iterator[Finding]:
     names, types = model.tensor_columns.names, model.tensor_columns.types
     for subgraph, (first, end) in enumerate(pairwise(model.tensor_columns.splits.tolist())):
         here = names[first:end]
-        again: list[int] = []
         seen: dict[bytes, int] = {}
-        if len(set(here)) < len(here):
-            for tensor, name in enumerate(here):
-                if name and seen.setdefault(name, tensor) != tensor:
-                    again.append(tensor)
+        some = here if len(set(here)) < len(here) else []
+        again = [tensor for tensor, name in enumerate(some) if name and seen.setdefault(name, tensor) != tensor]
         if again:
             differ = any(types[first + tensor] != types[first + seen[here[tensor]]] for tensor in again)
             named = f"{_listed(again, 'tensor')} {'has' if len(again) == 1 else 'have'} the same name as"
@@ -152,15 +149,13 @@ def unused_findings(model: Model) -> Iterator[Finding]:
     }
     used["buffer"][:1] = True
     for indices in model_indices(model, "tensor", "operator_code", "buffer"):
-        values, kind = indices.values, indices.role.kind
-        owners = indices.subgraphs
+        values, kind, owners = indices.values, indices.role.kind, indices.subgraphs
         there = (values >= 0) & ((kind == "tensor") | (values < len(used[kind])))
         if kind == "tensor" and owners is not None:
             values = values + columns.splits[owners]
         used[kind][values[there]] = True
     for kind in ("operator_code", "buffer"):
-        left = np.flatnonzero(~used[kind]).tolist()
-        if left:
+        if left := np.flatnonzero(~used[kind]).tolist():
             yield _unused(left, kind)
     left_tensors = np.flatnonzero(~used["tensor"])
     for subgraph in np.unique(np.searchsorted(columns.splits, left_tensors, "right") - 1).tolist():

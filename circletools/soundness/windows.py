@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.findings import Finding, Severity
+from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
@@ -29,16 +29,12 @@ def window_findings(model: Model) -> Iterator[Finding]:
     """Yield findings about windows that are too large, with severity info if the input has a dynamic dimension."""
     if not any(code.name in _FIRST_AXIS for code in model.operator_codes):
         return
+    empty = "the window is larger than the input, so nothing is computed"
+    message = f"{empty}; the input has dynamic dimensions, which count as 1: resize it before the model runs"
     for facts in model_graph(model).graphs:
         rows, is_open = large_windows(facts)
-        yield from _findings_at(facts, rows[~is_open], "warning", CORRECT)
-        cause = "the input has dynamic dimensions, which count as 1: resize it before the model runs"
-        yield from _findings_at(facts, rows[is_open], "info", cause)
-
-
-def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity, cause: str) -> Iterator[Finding]:
-    message = f"the window is larger than the input, so nothing is computed; {cause}"
-    return findings_at("WINDOW_TOO_LARGE", operators, facts.place, lambda _: message, severity)
+        yield from findings_at("WINDOW_TOO_LARGE", rows[~is_open], facts.place, lambda _: f"{empty}; {CORRECT}")
+        yield from findings_at("WINDOW_TOO_LARGE", rows[is_open], facts.place, lambda _: message, "info")
 
 
 def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -103,11 +103,7 @@ class WallClock:
 
 
 def wall_clocks(
-    stretches: Iterable[Intervals],
-    contexts: Contexts,
-    every: Sequence[Windows],
-    processes: Sequence[int],
-    name: str,
+    stretches: Iterable[Intervals], contexts: Contexts, every: Sequence[Windows], processes: Sequence[int], name: str
 ) -> list[WallClock]:
     """Return the shares of sets of windows.
 
