@@ -55,7 +55,7 @@ def inspect(
 def requires(
     source: Input,
     runtime: str | None = option("Releases to check, e.g. litert-1.4 (for TFLM, use fit --on tflm).", "RELEASE,..."),
-    lower: bool = option("Write a copy with the lowest operator versions."),
+    lower: bool = option("Write a copy with the lowest possible operator versions."),
     write: bool = option("Write a copy with the correct min_runtime_version."),
     output: str | None = option("The file to write with --lower or --write.", "OUT", names="--output -o"),
     in_place: InPlace = False,
