@@ -96,7 +96,7 @@ def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
     reader, subgraphs = TableReader(data, entry), []
     for _ in range(reader.header(_VERSION)):
         operators, fingerprint = _SUBGRAPH.unpack(reader.take(_SUBGRAPH.size, "a subgraph's entry is truncated"))
-        checks = reader.take(operators, f"the checks of operators are truncated ({operators} needed)")
+        checks = reader.take(operators, f"the checks of operators are truncated: {operators} needed")
         subgraphs.append(SubgraphStamp(fingerprint, bytes(checks)))
     reader.finish()
     return tuple(subgraphs)

@@ -63,7 +63,7 @@ REFUSED: list[tuple[Callable[[ModelEdit], object], str]] = [
     (lambda edit: edit.set_outputs(2, []), "subgraph 2 does not exist"),
     (lambda edit: edit.set_signature_entry(1, "inputs", 0, 0), "signature 1 does not exist; the count is 1"),
     (lambda edit: edit.set_signature_entry(-1, "inputs", 0, 0), "signature -1 does not exist; the count is 1"),
-    (lambda edit: edit.set_signature_entry(0, "inputs", 1, 0), "signature 0 has no entry 1 among its 1 inputs"),
+    (lambda edit: edit.set_signature_entry(0, "inputs", 1, 0), "signature 0 has no input 1; the count is 1"),
     (lambda edit: edit.set_signature_entry(0, "outputs", -1, 0), "signature 0 has no output -1; the count is 1"),
     (lambda edit: edit.set_signature_entry(0, "outputs", 0, 2), "tensor 2 does not exist; the count is 2"),
 ]  # fmt: skip

@@ -88,7 +88,7 @@ WHOLE = encode_stamp(of(b"ab", b""))
         (struct.pack("<II", 0, 0), 0, "version 0 is not known"),
         (WHOLE[:8], 8, "a subgraph's entry is truncated"),
         (WHOLE[:19], 8, "a subgraph's entry is truncated"),
-        (WHOLE[:21], 20, "the checks of operators are truncated (2 needed)"),
+        (WHOLE[:21], 20, "the checks of operators are truncated: 2 needed"),
         (WHOLE[:-1], 22, "a subgraph's entry is truncated"),
         (WHOLE + b"\0", len(WHOLE), "bytes left over"),
     ],

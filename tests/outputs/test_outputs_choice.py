@@ -155,7 +155,7 @@ def test_the_first_dimension_stays_open() -> None:
         (passing("circle", "BOOL"), "concatenation", "onert: BOOL of rank 2", "reshape"),
         (computing("tflite", ranked=False), "transpose", "LiteRT: FLOAT32 of unknown rank", "reshape"),
         (computing("circle", ranked=False), "transpose", "onert: FLOAT32 of unknown rank", "reshape"),
-        (passing("tflite", "FLOAT32", (1, 1), TWO), "reshape", "LiteRT: FLOAT32 of rank 2, several dim", "transpose"),
+        (passing("tflite", "FLOAT32", (1, 1), TWO), "reshape", "LiteRT: FLOAT32 of rank 2, with sever", "transpose"),
     ],
 )
 def test_an_operator_that_is_not_exact_is_refused(
