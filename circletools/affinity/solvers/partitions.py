@@ -43,7 +43,7 @@ from circletools.errors import EditError
 from circletools.graph.algorithms import Dag, strong_components
 
 OperatorSets = list[tuple[int, ...]]
-_ORDERS, _EDGES = 128, 64_000
+_ORDERS, _EDGES = 128, 96_000
 """The number of orders tried per cycle, and the number of edge contractions allowed for a whole model."""
 _RUINED = 0.1
 """The share of partitions broken up if the effort allows only a few orders; most of the gain remains."""
@@ -75,7 +75,7 @@ def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
             count = sum(map(len, whole.successors)) + len(pairs)
             orders = min(_ORDERS, effort // count)
             effort -= orders * count
-            home = _ruin_and_recreate(whole, detours, home, pairs, orders)
+            home = _ruin_and_recreate(whole, detours, home, pairs, orders, least)
         partitions += [tuple(operators[at] for at in some) for some in members_of(home)]
     return partitions
 
@@ -120,15 +120,20 @@ def _orders(graph: GroupGraph, level: Sequence[int]) -> Iterator[list[tuple[int,
 
 
 def _ruin_and_recreate(
-    graph: GroupGraph, detours: Detours, home: list[int], pairs: Sequence[tuple[int, int]], orders: int
+    graph: GroupGraph, detours: Detours, home: list[int], pairs: Sequence[tuple[int, int]], orders: int, least: int
 ) -> list[int]:
-    """Return the partition of each operator after `orders` trials, each with broken partitions and a random order."""
+    """Return the partition of each operator after at most `orders` trials, or once there are only `least` partitions.
+
+    Each trial breaks up some partitions and contracts the edges in a random order.
+    """
     if not orders:
         return home
     edges = [*((source, target) for source, row in enumerate(graph.successors) for target in row), *pairs]
     generator = random.Random(0)  # noqa: S311 - the same at every run, no secret
     for _ in range(orders):
         count = max(home) + 1
+        if count <= least:
+            break
         share = generator.random() if orders == _ORDERS else _RUINED
         is_ruined = [generator.random() < share for _ in range(count)]
         generator.shuffle(edges)
