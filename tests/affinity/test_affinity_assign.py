@@ -91,6 +91,20 @@ def names(data: bytes, *settings: str, default: str | None = None) -> list[str]:
         return [found.devices[number] for number in found.numbers[0]]
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("op:ADD", "names no device"),
+        ("op:ADD=", "names no device"),
+        ("npu=op:ADD", "names the device first .write op:ADD=npu"),
+        ("ADD=npu", "is not a selector"),
+    ],
+)
+def test_settings_that_are_refused(words: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_setting(words)
+
+
 def test_the_default_takes_what_is_left() -> None:
     assert names(DIAMOND, "op:MUL=npu", default="cpu") == ["cpu", "cpu", "cpu", "npu", "cpu", "cpu"]
 

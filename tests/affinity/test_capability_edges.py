@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from circletools.affinity.capability.file import parse_capability
-from circletools.affinity.capability.table import why_not
-from circletools.affinity.capability.traits import SubgraphTraits
+from circletools.affinity.capability.form import Rule
+from circletools.affinity.capability.table import refused_by, why_not
+from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from tests.kit.build import Build
@@ -73,3 +75,23 @@ def test_a_subgraph_without_tensors_has_nothing_to_refuse() -> None:
     with open_model(build.to_bytes()) as model:
         table = parse_capability(b'{"operators": {"*": [{"max_rank": 4}]}}', "npu.json")
         assert why_not(table, graph_of(model, 1)) == [None]
+
+
+@pytest.mark.parametrize(
+    ("codes", "code", "concerned"),
+    [
+        ({"ADD"}, "ADD", True),
+        ({"ADD"}, "SUB", False),
+        ({"*"}, "ADD", True),
+        ({"*"}, "NEG", False),
+        ({"CUSTOM:*"}, "CUSTOM:own", True),
+        ({"CUSTOM:*"}, "ADD", False),
+        ({"CUSTOM:own"}, "CUSTOM:other", False),
+    ],
+)
+def test_which_codes_a_rule_concerns(codes: set[str], code: str, *, concerned: bool) -> None:
+    rule = Rule(frozenset(codes), frozenset({"NEG"}), None, (), "", "", known=True, wrong=False)
+    assert rule.concerns(code) is concerned
+    refusal = refused_by(replace(rule, known=False), OperatorTraits(code, 1, (), (), {}))
+    assert (refusal is not None) is concerned
+    assert refusal is None or not refusal.measured
