@@ -34,11 +34,8 @@ class Selection(Attributes):
     @classmethod
     def parse(cls, operators: str | None = None, source: str | None = None, subgraph: int | None = None) -> Selection:
         """Parse a selection such as `0-10,15` and `attention.*`. Raises UsageError if it is invalid."""
-        return cls(
-            None if operators is None else parse_ranges(operators),
-            None if source is None else _pattern(source),
-            subgraph,
-        )
+        ranges = None if operators is None else parse_ranges(operators)
+        return cls(ranges, None if source is None else _pattern(source), subgraph)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,9 +109,8 @@ class _Locations:
 
     def _read(self, index: int) -> tuple[str | None, Location | None]:
         """Return the kind of a location and the location, or None for both if there is no location."""
-        if index >= len(self.kinds) or self.kinds[index] != _LOCATION or not self.targets[index]:
-            return None, None
-        member = self.schema.unions["LocationType"].get(self.types[index])
+        there = index < len(self.kinds) and self.kinds[index] == _LOCATION and self.targets[index]
+        member = self.schema.unions["LocationType"].get(self.types[index]) if there else None
         if member is None:
             return None, None
         return member, named_fields(self.metadata.table(member, self.targets[index]), self.schema)[0]

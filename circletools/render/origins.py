@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from circletools.metadata.stamp import Freshness
 from circletools.origin.describe import OperatorRow, OriginTable
 from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
 from circletools.origin.modules import ROOT, module_tree
-from circletools.origin.read import Origins
 from circletools.origin.source import UNKNOWN, SourceDetails
 from circletools.render.table import csv_lines, places_json, table_text
 from circletools.wording import SCHEMA_VERSION, counted
@@ -52,10 +51,8 @@ def operator_json(row: OperatorRow) -> dict[str, Any]:
 def _freshness_json(freshness: Freshness | None) -> dict[str, Any]:
     if freshness is None:
         return {"state": "absent"}
-    document: dict[str, Any] = {"state": freshness.state}
-    if freshness.state == "stale":
-        document |= {"subgraph": freshness.subgraph, "operator_index": freshness.operator, "reason": freshness.reason}
-    return document
+    place = {"subgraph": freshness.subgraph, "operator_index": freshness.operator, "reason": freshness.reason}
+    return {"state": freshness.state} | (place if freshness.state == "stale" else {})
 
 
 def origins_csv(table: OriginTable) -> str:
@@ -69,7 +66,12 @@ def origins_csv_lines(table: OriginTable) -> Iterator[str]:
 
 
 def _csv_rows(table: OriginTable) -> Iterator[tuple[object, ...]]:
-    cells = cache(partial(_source_cells, table.origins))  # each source may have every operator
+    origins = table.origins
+
+    @cache  # each source may have every operator
+    def cells(source: int) -> tuple[object, ...]:
+        return source, origins.sources[source], *(value or "" for value in origins.details_of(source))
+
     for row in table.rows:
         operator = (row.subgraph, row.index, row.code, row.output)
         for source in sorted(row.origin):
@@ -79,10 +81,6 @@ def _csv_rows(table: OriginTable) -> Iterator[tuple[object, ...]]:
     shown = UNKNOWN.union(*(row.origin for row in table.rows))
     for source in sorted(table.by_source.keys() - shown):
         yield "", "", "", "", *cells(source)
-
-
-def _source_cells(origins: Origins, source: int) -> tuple[object, ...]:
-    return source, origins.sources[source], *(value or "" for value in origins.details_of(source))
 
 
 def origins_text(table: OriginTable) -> Iterator[str]:

@@ -22,8 +22,6 @@ _FIRST_AXIS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "CONV_3D": 0} | dict.fromke
 )
 """The first window axis in the filter's shape (input 1); None for a pool, whose options contain the window size."""
 
-_POOL = {"h": "filter_height", "w": "filter_width"}
-
 
 def window_findings(model: Model) -> Iterator[Finding]:
     """Yield findings about windows that are too large, with severity info if the input has a dynamic dimension."""
@@ -69,7 +67,7 @@ def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDA
     is_large, is_closed = np.zeros((2, len(operators)), np.bool_)
     for at, letter in enumerate("hw" if first != 0 else "dhw"):
         if first is None:
-            window = option(_POOL[letter])
+            window = option("filter_height" if letter == "h" else "filter_width")
         else:
             window = shapes.take(tensors[:, 1]).element(first + at)
             dilation = np.maximum(option(f"dilation_{letter}_factor"), 1)
