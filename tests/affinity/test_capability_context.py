@@ -42,7 +42,6 @@ BESIDE: list[tuple[Any, list[str | None]]] = [
     ({"first": CAST, "then": TRANSPOSE}, [None, FED, None, None]),
     ({"first": CAST, "then": TRANSPOSE, "link": "feeds"}, [None, FED, None, None]),
     ({"first": CAST, "then": TRANSPOSE, "link": "shares"}, [None, None, SHARED, None]),
-    ({"first": CAST, "then": TRANSPOSE, "link": "leads"}, [None, FED, None, None]),
     ({"first": TRANSPOSE, "then": TRANSPOSE}, [None, None, None, None]),
     ({"first": CAST, "then": CAST, "link": "shares"}, [None, None, None, None]),
     ({"first": {**CAST, "inputs": ["INT8"]}, "then": TRANSPOSE}, [None, None, None, None]),
@@ -88,7 +87,7 @@ BAD_RULES: list[tuple[Any, str, str]] = [
     ({"first": CAST, "then": {}}, "context[0].then.operators", "a nonempty list"),
     ({"first": CAST, "then": {"operators": ["NEGG"]}}, "context[0].then.operators", "did you mean 'NEG'?"),
     ({"first": CAST, "then": {**TRANSPOSE, "ranks": 1}}, "context[0].then", "unknown key 'ranks'"),
-    ({"first": CAST, "then": TRANSPOSE, "link": "before"}, "context[0].link", "must be one of feeds, leads, shares"),
+    ({"first": CAST, "then": TRANSPOSE, "link": "before"}, "context[0].link", "must be one of feeds, shares"),
     ({"first": CAST, "then": TRANSPOSE, "why": ""}, "context[0]", "unknown key 'why'"),
     ({"first": CAST, "then": TRANSPOSE, "reason": 3}, "context[0].reason", "must be a string"),
 ]

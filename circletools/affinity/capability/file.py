@@ -42,7 +42,7 @@ FORM_KEYS = (
     *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "where", "unpacks"),
 )
 _KINDS: tuple[Kind, ...] = ("computed", "constant")
-_LINKS: tuple[Link, ...] = ("feeds", "leads", "shares")
+_LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
 _MOST_FORMS = 20_000  # ten times the number in the largest shipped table

@@ -148,14 +148,14 @@ class Rule:
         return frozenset[Term]().union(*(form.terms for form in (*self.needs, *([self.when] if self.when else ()))))
 
 
-Link = Literal["feeds", "leads", "shares"]
+Link = Literal["feeds", "shares"]
 Side = Mapping[str, tuple[Form, ...]]
 """The forms of the operators on one side of a rule about two operators, by code name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRule:
-    """`then` is refused if it reads an output of `first` (feeds; leads: as its first input) or its input (shares).
+    """`then` is refused if it reads an output of `first` (feeds) or a tensor that `first` also reads (shares).
 
     An operator of `through` that reads such a tensor is treated as `first` if it matches one of the forms in
     `through`, or reads no other tensors. If `returned`, such a tensor is also wrong as an output of the graph.
@@ -186,8 +186,6 @@ def in_context(
         if rule.through and among.any():
             then[_passing(rule.through, facts, on_side(rule.through), owners)] = False
         others = owners[slots.values]
-        if rule.link == "leads":
-            others[np.diff(readers, prepend=-1) == 0] = -1
         found = np.flatnonzero(then[readers] & (others >= 0) & (others != readers))
         indices, at = np.unique(readers[found], return_index=True)
         for index, other in zip(indices.tolist(), others[found[at]].tolist(), strict=True):
