@@ -205,7 +205,7 @@ def _contents(value: Any, name: str | None = None) -> str:
     if "__dataclass_fields__" in dir(value) and name is None:
         ways = [f"{type(value).__name__.lower()}.{one}" for one in value.__dataclass_fields__]
         return f"write {', '.join(ways[:3])}{', …' * (len(ways) > 3)}"
-    if not isinstance(value, Sequence) or isinstance(value, bytes):
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         return f"it has {', '.join(_public(value))}"
     if not value:
         return "it is an empty list"
@@ -269,8 +269,10 @@ def wrong_index(items: Sequence[object], index: Any) -> str:
 def beyond(items: Sequence[object], index: object) -> str:
     """Return an error message about an index that is out of range."""
     has = f"has {counted(len(items), 'item')}" if items else "is empty"
-    way = f"{_place_of(items)}[{len(items) - 1}] for the last" if items else "next(iter(items), None)"
-    return f"there is no item {index}: the list {has} ({owned(f'write {way}', items)})"
+    way = f"items[{len(items) - 1}] for the last" if items else "next(iter(items), None)"
+    if "items" in (hint := owned(f"write {way}", items)):  # the library asked
+        hint = f"the last index is {len(items) - 1}" if items else "test for this first"
+    return f"there is no item {index}: the list {has} ({hint})"
 
 
 def by_name(items: Sequence[object], name: str | None = None) -> str:
@@ -296,8 +298,9 @@ def _places() -> dict[str, str]:
         if title.startswith("ct.types.") and isinstance(kind, type):
             place = made.get(kind.__name__, variable_of(kind))
             for name, hint in get_type_hints(kind).items():
-                if get_origin(hint) in (tuple, list) and name[0] != "_":
-                    found.setdefault(getattr(get_args(hint)[0], "__name__", ""), f"{place}.{name}")
+                item = get_args(hint)[0] if get_origin(hint) in (tuple, list) and name[0] != "_" else None
+                if isinstance(item, type) and issubclass(item, Attributes):
+                    found.setdefault(item.__name__, f"{place}.{name}")
     return found
 
 

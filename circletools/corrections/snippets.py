@@ -22,6 +22,7 @@ LONGEST = 80
 _MOST_ITEMS = 50  # the most items of a user's list to search
 _OWN = {"model", "edit", "before", "after", "other"}  # parameters for which users already have a value
 _MODULES = ("json", "math", "numpy", "pandas", "pathlib")
+_ASKED = ("corrections.snippets", "answers", "wording", "model.rows", "model.options")  # between a user and an error
 Variables = list[tuple[str, Any]]
 
 
@@ -40,7 +41,10 @@ def variables_of(trace: TracebackType | None = None) -> Variables:
 def subject_of(trace: TracebackType | None = None) -> str:
     """Return a user's code for the object whose attribute or item was just asked for; empty if it cannot be read."""
     for frame, instruction in _places(trace):
-        if not frame.f_globals.get("__name__", "").startswith("circletools"):
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("circletools") and module.removeprefix("circletools.") not in _ASKED:
+            return ""  # the library itself asked
+        if not module.startswith("circletools"):
             positions = dict(enumerate(getattr(frame.f_code, "co_positions", list)()))  # Python 3.10 has none
             first, last, left, right = positions.get(instruction // 2, (0, 0, 0, 0))
             try:
@@ -49,6 +53,8 @@ def subject_of(trace: TracebackType | None = None) -> str:
             except (OSError, IndexError, SyntaxError, UnicodeDecodeError):
                 return ""
             asked = node.func if isinstance(node, ast.Call) else getattr(node, "value", None)
+            if isinstance(node, ast.Tuple):  # scale, zero = tensor.quantization
+                asked = getattr(ast.parse(line.strip()).body[0], "value", None)
             return ast.unparse(asked) if isinstance(asked, ast.expr) else ""
     return ""
 
@@ -82,7 +88,8 @@ def in_own_names(hint: str, variables: Variables, subject: object = None, place:
         if type(value).__module__.startswith("circletools."):
             kinds.setdefault(variable_of(type(value)), set()).add(name)
     if place:
-        usual = ["index"] if isinstance(subject, Index) else [variable_of(type(subject)), "items", "found"]
+        kind = variable_of(type(subject))
+        usual = ["index"] if isinstance(subject, Index) else [kind, kind[-3:], "items", "found"]  # CostRow: row
         kinds |= {one: {place} for one in usual}
         if place.endswith(".options"):
             kinds["operator"] = {place.removesuffix(".options")}
