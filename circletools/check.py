@@ -98,7 +98,7 @@ def _replaced(model: ModelGraph) -> set[int]:
 
 
 def _wrong_results(model: ModelGraph) -> Iterator[Finding]:
-    """Yield the operators for which onert computes wrong values, according to its capability table."""
+    """Yield findings on operators for which onert computes wrong values, according to its capability table."""
     table = affinity.load_capability("onert-cpu")
     for one in model.graphs:
         wrong = {at: why for at, why in enumerate(why_not(table, one, returned=True)) if why and why.wrong}

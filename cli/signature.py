@@ -54,9 +54,10 @@ def argument(metavar: str, words: str, **default: Any) -> Any:
 
 
 def option(words: str, metavar: str | None = None, *, names: str = "--", default: Any = ..., **settings: Any) -> Any:
-    """Declare an option; `names` holds its names, separated by spaces; the default is the name of the parameter.
+    """Declare an option; `names` holds its names, separated by spaces.
 
-    Without a default, flags are off, lists are empty, and values are None if they can be; others are required.
+    By default, it is named after the parameter. Without a default value, flags are off, lists are empty, and values
+    are None if they can be; others are required.
     """
     return Declared(words, metavar, tuple(names.split()), default, settings)
 

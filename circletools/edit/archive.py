@@ -36,7 +36,7 @@ from circletools.storage.zips import (
 def move_archive(model: Model, start: int, by: int, end: int | None = None, old: Collection[str] = ()) -> list[Part]:
     """Return the file from `start` on, with an archive at its end adjusted for a move by `by` bytes.
 
-    With `end`, the file is cut off there. Zeros take the place of the files in the archive that are called `old`.
+    With `end`, the file is cut off there. Files of the archive whose names are in `old` are overwritten with zeros.
     Raises EditError if the archive's offsets cannot be adjusted, InvalidInputError if the file has changed since it
     was opened, and ModelFormatError if the archive is broken and `old` is given.
     """

@@ -29,8 +29,8 @@ def extract(
 
     By default, takes the operators that depend on --from (default: the model's inputs) and are needed for --to
     (default: its outputs). TENSOR is a name or index:12. Includes constants, called subgraphs, origins and devices,
-    and adds a signature. Without options, copies a model in a bundle (BUNDLE!MEMBER) unchanged. docs/surgery.md has
-    the rules.
+    and adds a signature. Without options, copies a model out of a bundle (BUNDLE!MEMBER), unchanged. docs/surgery.md
+    has the rules.
     """
     request = ct.surgery.ExtractRequest(from_, to, operators, origin, signature, subgraph)
     out = target(source, output, in_place)
@@ -75,10 +75,10 @@ def signature(
     output: OutputFile = None,
     add: str | None = option("The key of a signature to add.", "KEY"),
     inputs: Pairs = option(
-        "An input of the signature (default: all, by tensor name).", "NAME=TENSOR", names="--input"
+        "An input of the signature (default: all, named after their tensors).", "NAME=TENSOR", names="--input"
     ),
     outputs: Pairs = option(
-        "An output of the signature (default: all, by tensor name).", "NAME=TENSOR", names="--output"
+        "An output of the signature (default: all, named after their tensors).", "NAME=TENSOR", names="--output"
     ),
     remove: Pairs = option("The key of a signature to remove; may be repeated.", "KEY"),
     subgraph: OneSubgraph = 0,

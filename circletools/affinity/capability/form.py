@@ -124,8 +124,8 @@ class Rule:
     """A condition under which a device refuses operators, with the message of the device's program, if any.
 
     A rule applies to operators with a code in `codes`, but not in `without`, that match the form `when`. It refuses
-    those that match none of the forms `needs` or, if `needs` is empty, all of them. If not `known`, the device was
-    not tested with these operators. If `wrong`, the device runs them, but computes wrong values.
+    those that match none of the forms in `needs`; if `needs` is empty, it refuses all of them. If not `known`, the
+    device was not tested with these operators. If `wrong`, the device runs them, but computes wrong values.
     """
 
     codes: frozenset[str]

@@ -140,7 +140,7 @@ class _Section:
 
 
 def parse(data: bytes) -> OperatorTrace:
-    """Parse the report: of several runs of the program, the last one with tables. Raises InvalidInputError."""
+    """Parse the report; if it holds several runs, the last one that has tables. Raises InvalidInputError."""
     if b" with stats: " in data:
         raise nothing_found("the report is from TensorFlow's own benchmark_model, which runs other models")
     lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
