@@ -22,6 +22,7 @@ from circletools.affinity.store import annotate, follow
 from circletools.affinity.tables import (
     AFFINITY_STAMP,
     AFFINITY_TABLE,
+    SubgraphAffinity,
     decode_affinity,
     encode_affinity,
     read_affinity,
@@ -303,6 +304,13 @@ def test_what_is_wrong_with_a_table() -> None:
             decode_affinity(data)
         assert caught.value.message.startswith(message)
         assert (caught.value.offset, caught.value.location) == (offset, AFFINITY_TABLE)
+
+
+def test_affinities_are_equal_where_devices_and_partitions_are() -> None:
+    one = SubgraphAffinity(ids(0, 1), ids(0, 1))
+    assert one == SubgraphAffinity(ids(0, 1), ids(0, 1))
+    for other in (SubgraphAffinity(ids(0, 1), ids(1, 0)), SubgraphAffinity(ids(1, 0), ids(0, 1)), None):
+        assert one != other
 
 
 def test_a_table_that_names_an_unknown_device_tells_the_lowest() -> None:

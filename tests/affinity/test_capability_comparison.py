@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def pool_and_pad() -> bytes:
     amounts = graph.constant("c", np.array([[0, 0], [1, 2], [0, -1], [0, 0]], np.int32))
     padded = graph.tensor("q", [1, 6, 1, 4], "INT8", quantization=quantization([0.25, 0.5], [0, 0]))
     graph.operator("PAD", [pooled, amounts], [padded])
-    graph.operator("CONCATENATION", [source, -1, pooled], [graph.tensor("r", [1])])
+    graph.operator("CONCATENATION", [source, -1, pooled], [graph.tensor("r", [1])], table=None)
     graph.ends([source], [padded])
     return build.to_bytes()
 
@@ -61,6 +62,7 @@ SAID: list[tuple[str, list[bool]]] = [
     ("input9.rank >= 0", [False, False, False]),
     ("1 == 1", [True, True, True]),
     ("filter_width / stride_w < 1", [True, False, False]),
+    ("has_options == 1", [True, True, False]),
 ]
 
 
@@ -69,6 +71,26 @@ def test_what_a_comparison_says() -> None:
         with open_model(pool_and_pad()) as model:
             reasons = why_not(table_of(where), graph_of(model, 0))
         assert [reason is None for reason in reasons] == fits
+
+
+def test_axes_are_counted_from_the_last_dimension_of_the_first_input() -> None:
+    """Each counts; there are none where some are negative and others are not."""
+    build = Build()
+    graph = build.graph()
+    cases = [
+        (rank, axes) for rank in (1, 3, 4) for axes in ([0], [-1], [rank - 1], [0, rank - 1], [-1, -rank], [-1, 0])
+    ]
+    for at, (rank, axes) in enumerate(cases):
+        given = [graph.tensor(f"x{at}", [2] * rank), graph.constant(f"c{at}", np.array(axes, np.int32))]
+        graph.operator("MEAN", given, [graph.tensor(f"y{at}")])
+    for text, compare in (("<= -2", operator.le), (">= -2", operator.ge), ("== -3", operator.eq)):
+        with open_model(build.to_bytes()) as model:
+            fits = [reason is None for reason in why_not(table_of(f"input1.axis {text}"), graph_of(model, 0))]
+        assert fits == [
+            len({axis < 0 for axis in axes}) == 1
+            and all(compare(axis if axis < 0 else axis - rank, int(text[3:])) for axis in axes)
+            for rank, axes in cases
+        ]
 
 
 def test_the_reason_has_both_sides() -> None:

@@ -16,7 +16,7 @@ from benchmarks.graphs import SHAPES
 from benchmarks.placement import make, problem_of
 from circletools.affinity.problem import Limit, Problem, total_us, violations
 from circletools.affinity.solvers import milp
-from circletools.affinity.solvers.flow import best_of_two, flow, is_exact, least_bound
+from circletools.affinity.solvers.flow import flow, is_exact, least_bound
 from circletools.affinity.solvers.groups import devices_of
 from circletools.affinity.solvers.solve import demoted, repaired, solve
 from circletools.errors import EditError
@@ -105,14 +105,6 @@ def test_two_devices_with_times_and_copies_need_no_program() -> None:
             assert not is_exact(random_placement(seed, 7, limits=True).problem())
 
 
-def test_a_third_device_is_a_price_on_one_side_of_the_cut() -> None:
-    """1 is read on the third device: from the second a copy there costs 1, from the first 10."""
-    for time, expected in ((4.0, [1, 2]), (9.5, [0, 2])):
-        overhead = [[0.0, 3.0, 10.0], [3.0, 0.0, 1.0], [9.0, 9.0, 0.0]]
-        made = Placement([[0.0, time, inf], [inf, inf, 0.0]], [(0, 0.0, [1])], overhead, [[0.0] * 3] * 3, [0.0] * 3)
-        assert best_of_two(made.problem().table, np.array([0, 2]), 0, 1).tolist() == expected
-
-
 @pytest.mark.parametrize(("limits", "message"), [
     ([(0, "max-partitions", 0), (1, "max-partitions", 0)],
      "limit d0:max-partitions=0 and limit d1:max-partitions=0 cannot be met together"),
@@ -172,6 +164,16 @@ def test_repair_leaves_what_it_cannot_mend() -> None:
     made = row([[1.0, inf]] * 3, limits=[(0, Limit("d0", "max-partitions", 0))])
     _, left = repaired(made.problem(), flow(made.problem())[0])
     assert [violation.message for violation in left] == ["limit d0:max-partitions=0: the count is 1"]
+
+
+def test_repair_moves_what_costs_least() -> None:
+    """With too many partitions by time; in memory by time per byte."""
+    times = [[1.0, 50.0], [inf, 1.0], [1.0, 9.0], [inf, 1.0], [1.0, 30.0]]
+    few = row(times, limits=[(0, Limit("d0", "max-partitions", 1))]).problem()
+    small = row([[1.0, 6.0], [inf, 1.0], [1.0, 11.0]], caps={0: 100}, constants=[20.0, 90.0], reads=[[0], [], [1]])
+    for problem, expected in ((few, [0, 1, 1, 1, 1]), (small.problem(), [0, 1, 1])):
+        found, left = repaired(problem, flow(problem)[0])
+        assert (devices_of(len(problem), found), left) == (expected, [])
 
 
 def test_small_partitions_go_to_the_fallback_or_another_device() -> None:
