@@ -19,7 +19,7 @@ from circletools.runtimes.protocol import Answer, Placed, RefusedError, Request,
 
 _REASON = re.compile(r"^Warning \(.*?\) operator: (\w+), ofm: '(.*)'\nReason: ((?:.+\n?)*)", re.MULTILINE)
 _CPU = re.compile(r"^   CPU: \w+ = (.*?) \(outputs", re.MULTILINE)
-_UNCOUNTED = {"", "CALL_ONCE"}  # kept, not counted
+_NONE_LEFT = re.compile(r"^CPU operators = 0\b", re.MULTILINE)
 _MADE_UP = re.compile(r"placeholder-for-(\d+)-OFM|<unnamed>.*")
 _INVALID = re.compile(r"Error: (\w+) '(.*?)' Does not have|operation \((\w+)\) could not run")
 
@@ -33,9 +33,10 @@ def loads(request: Request) -> Verdict:
 def placement(request: Request) -> Verdict:
     """Return the operators that run on the NPU and, for the others, the reason that Vela gives."""
     text = _compile(request)
-    left = _CPU.findall(text)  # other refused operators only compute shapes that Vela knows
-    operators = [it for it in _reasons(text, "cpu") if it.tensor in {*left, ""} and (left or it.code in _UNCOUNTED)]
-    operators += [Placed("cpu", tensor=name) for name in left if not _MADE_UP.fullmatch(name)]
+    operators = list(_reasons(text, "cpu"))
+    if _NONE_LEFT.search(text):  # refused operators only compute shapes that Vela knows;
+        operators = [one for one in operators if one.code in {"", "CALL_ONCE"}]  # CALL_ONCE is kept, not counted
+    operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text) if not _MADE_UP.fullmatch(name)]
     return Verdict("ok", "", tuple(operators), "npu")
 
 

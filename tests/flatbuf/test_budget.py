@@ -29,10 +29,10 @@ def test_files_that_share_are_such_as_the_official_verifier_takes(name: str) -> 
 
 def test_it_is_the_budget_that_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     data = shared_file("code_of_many_operators")
-    assert not cost("dump-origins {} --format csv", data).excessive(len(data))
+    assert not cost("embed-origins {} OUT", data).excessive(len(data))
     monkeypatch.setattr(Budget, "charge", lambda *_: None)
     monkeypatch.setenv("CIRCLETOOL_LIMITS", "off")
-    assert cost("dump-origins {} --format csv", data).excessive(len(data))
+    assert cost("embed-origins {} OUT", data).excessive(len(data))
 
 
 @pytest.mark.parametrize(
