@@ -6,35 +6,22 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
 from importlib import import_module
 from itertools import islice
 from math import inf
-from types import TracebackType, UnionType
+from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from circletools.arguments import declared, fits, kinds_of
 from circletools.calls import title_of
-from circletools.corrections.snippets import (
-    form_of,
-    in_own_names,
-    kept,
-    own_name,
-    subject_of,
-    variable_of,
-    variables_of,
-)
-from circletools.corrections.words import foreign, meanings, plain_name
+from circletools.snippets import foreign, form_of, importing, kept, meanings, plain_name, variable_of
 from circletools.wording import CHANGES, Attributes, Index, counted, nearest, suggestion
 
 _MOST_NAMES, _LISTED, _LONGEST = 200, 8, 80
 
 
-def answer(fault: str, value: Any, key: object, trace: TracebackType | None = None) -> str:
-    """Return an error message about a missing attribute or item that shows what to write instead.
-
-    `trace` is that of the error, if it was raised before.
-    """
+def answer(fault: str, value: Any, key: object) -> str:
+    """Return an error message about a missing attribute or item that shows what to write instead."""
     what = f"module {value.__name__!r}" if inspect.ismodule(value) else type(value).__name__
     hint = _instead_of(key, value) if isinstance(key, str) else _contents(value)
     if fault == "is not a list" and (isinstance(key, int) or hint.startswith("it has ")):
@@ -45,30 +32,27 @@ def answer(fault: str, value: Any, key: object, trace: TracebackType | None = No
             hint = f"write {noted.replace('`', '')}"
         elif best := next(known, "".join(lists[:1])):
             hint = f"write {best}" + (f"; its lists are {', '.join(lists)}" if lists else "")
-    return f"{what} {fault}" + (f" ({owned(hint, value, trace)})" if hint else "")
+    return f"{what} {fault}" + (f" ({placed(hint, value)})" if hint else "")
 
 
-def owned(hint: str, value: Any, trace: TracebackType | None = None) -> str:
-    """Put the user's names of variables into a hint about an object; one without a name is shown by its place."""
-    variables, kind = variables_of(trace), type(value).__name__
-    place = own_name(value, variables) or re.sub(r"\.(index|count)$", "", subject_of(trace))
-    if kind in ("Tensor", "Operator"):
-        usual, place = variable_of(type(value)), place or f"{_place_of([value])}[{value.index}]"
-        hint = hint.replace(f"{usual}.subgraph, {usual}.index", f"{value.subgraph}, {value.index}")
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        place = place or _place_of(value)
-    return in_own_names(hint, variables, value, place)
+def placed(hint: str, items: Any) -> str:
+    """Put code for a list of a model in place of `items` in a hint, and name the imports that it needs."""
+    kind = type(items[0]).__name__ if isinstance(items, Sequence) and items else ""
+    if kind in ("Tensor", "Operator", "Subgraph"):
+        place = f"[{items[0].subgraph}].{kind.lower()}s" if kind != "Subgraph" else ""
+        hint = re.sub(r"(?<![\w.])items(?=[.\[\])]| for| if|$)", f"model.subgraphs{place}", hint)
+    return importing(hint)
 
 
 def no_key(values: Mapping[Any, Any], name: object) -> str:
     """Return an error message about a name that is not in a dict of values by name, or of names by number."""
     if noted := _noted(str(name), values):
-        return f"there is no {name!r} ({owned(f'write {noted}', values)})"
+        return f"there is no {name!r} (write {noted})"
     words, keys = [one for one in values.values() if isinstance(one, str)], [*islice(values, _MOST_NAMES)]
     if isinstance(name, str) and keys and not isinstance(keys[0], str) and words:
         near = next((one for one in words if name in one), nearest(name, words[:_MOST_NAMES])) or words[0]
         found = f"[one for one, name in items.items() if {name if name in near else near!r} in name]"
-        return f"there is no {name!r}: items are numbered ({owned(f'write {found}', values)})"
+        return f"there is no {name!r}: items are numbered (write {found})"
     return f"there is no {name!r} ({suggestion(str(name), map(str, keys))})"
 
 
@@ -77,7 +61,7 @@ def _named(value: Any, name: str, lists: Sequence[str]) -> str:
     held = [(getattr(value, one[1:]), f"{variable_of(type(value))}{one}") for one in lists]
     held = [(items, place) for items, place in held if items and hasattr(items[0], "name")]
     own = [one for one in held if any(item.name == name for item in one[0])]
-    return next((found_by_name(items, name, place)[1] for items, place in (*own, *held)), "")
+    return next((_found_by_name(items, name, place)[1] for items, place in (*own, *held)), "")
 
 
 def _instead_of(name: str, value: Any) -> str:
@@ -250,7 +234,7 @@ def change(value: Any, name: str, new: object) -> str:
     if len(repr(new)) < _LONGEST and isinstance(new, str | bytes | int | float):
         hint = re.sub(r"(?<=, )(name|data|value)(?=\); edit\.save)", lambda _: repr(new), hint)
     is_way = hint.startswith(("write ", "circletools ")) and re.search("edit|surgery|convert", hint)
-    return owned(hint, value) if is_way else CHANGES
+    return hint if is_way else CHANGES
 
 
 def wrong_index(items: Sequence[object], index: Any) -> str:
@@ -263,48 +247,17 @@ def wrong_index(items: Sequence[object], index: Any) -> str:
         find = f"write {noted}" if noted else by_name(items, index)
     elif index is not None and not find:
         find = "for several items, write [items[one] for one in indices]"
-    return f"an index must be a number or a slice, not {str(index)[:80]!r}" + f" ({owned(find, items)})" * bool(find)
-
-
-def beyond(items: Sequence[object], index: object) -> str:
-    """Return an error message about an index that is out of range."""
-    has = f"has {counted(len(items), 'item')}" if items else "is empty"
-    way = f"items[{len(items) - 1}] for the last" if items else "next(iter(items), None)"
-    if "items" in (hint := owned(f"write {way}", items)):  # the library asked
-        hint = f"the last index is {len(items) - 1}" if items else "test for this first"
-    return f"there is no item {index}: the list {has} ({hint})"
+    return f"an index must be a number or a slice, not {str(index)[:80]!r}" + f" ({placed(find, items)})" * bool(find)
 
 
 def by_name(items: Sequence[object], name: str | None = None) -> str:
     """Return how to find an item by its name, or by the nearest one; empty if items have no names."""
-    near, code, others = found_by_name(items, name)
+    near, code, others = _found_by_name(items, name)
     fault = f"no item is named {name[:80]!r}: " if name is not None and near not in (None, name) else ""
-    return f"{fault}write {code}" + f", or another name: {others}" * bool(others) if code else ""
+    return placed(f"{fault}write {code}", items) + f", or another name: {others}" * bool(others) if code else ""
 
 
-def _place_of(items: Sequence[Any]) -> str:
-    """Return code for a list of items: a list of a subgraph, or a list of the result that has such items."""
-    kind = type(items[0]).__name__ if items else ""
-    if kind in ("Tensor", "Operator"):
-        return f"model.subgraphs[{items[0].subgraph}].{kind.lower()}s"
-    return "model.subgraphs" if kind == "Subgraph" else _places().get(kind, "items")
-
-
-@cache
-def _places() -> dict[str, str]:
-    """Return code for the lists of results, by the name of their items' class."""
-    found, made = dict[str, str](), foreign()["made"]
-    for title, kind in _offered():
-        if title.startswith("ct.types.") and isinstance(kind, type):
-            place = made.get(kind.__name__, variable_of(kind))
-            for name, hint in get_type_hints(kind).items():
-                item = get_args(hint)[0] if get_origin(hint) in (tuple, list) and name[0] != "_" else None
-                if isinstance(item, type) and issubclass(item, Attributes):
-                    found.setdefault(item.__name__, f"{place}.{name}")
-    return found
-
-
-def found_by_name(items: Sequence[object], name: str | None = None, place: str = "items") -> tuple[Any, str, str]:
+def _found_by_name(items: Sequence[object], name: str | None = None, place: str = "items") -> tuple[Any, str, str]:
     """Return the name of an item, code that finds the item, and other names if none is similar to the wanted one."""
     first, others = items[0] if items else None, ""
     key = next((key for key in ("name", "key", "code") if hasattr(first, key)), "")

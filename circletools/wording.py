@@ -172,7 +172,7 @@ class MissingError(AttributeError):
     """The error for a missing attribute; its message is composed only when read, since `hasattr` ignores it."""
 
     def __str__(self) -> str:
-        return str(_answers().answer(f"has no attribute {self.name!r}", self.obj, self.name, self.__traceback__))
+        return str(_answers().answer(f"has no attribute {self.name!r}", self.obj, self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AttributeError, (str(self),)
@@ -274,10 +274,8 @@ class Named(dict[str, Any]):
     if not TYPE_CHECKING:
 
         def __setitem__(self, *given: object, **_named: object) -> None:
-            change = (
-                self.change.replace("name, value", ", ".join(map(repr, given))) if len(given) == 2 else self.change
-            )
-            raise TypeError(f"values by name are read only ({_answers().owned(change, self)})")
+            code = ", ".join(map(repr, given))
+            raise TypeError(f"values by name are read only ({re.sub('name, value', lambda _: code, self.change)})")
 
         __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = __setitem__
 
@@ -298,8 +296,7 @@ def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: Sequence[object], value: object, *bounds: int) -> Any:
         if isinstance(value, str) and self and not isinstance(self[0], str):
             find = _answers().by_name(self, value)
-            hint = f" ({_answers().owned(find, self)})" * bool(find)
-            raise TypeError(f"items are of type {type(self[0]).__name__}, not str{hint}")
+            raise TypeError(f"items are of type {type(self[0]).__name__}, not str" + f" ({find})" * bool(find))
         return search(self, value, *bounds)
 
     return run
@@ -307,8 +304,8 @@ def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
 
 def uncalled(self: Any, *given: object) -> Any:
     """Raise TypeError: a list was called like a function, as in TensorFlow or the FlatBuffers API."""
-    way = f"items[{', '.join(map(repr, given)) or 0}]"
-    raise TypeError(f"a list is not a function ({_answers().owned(f'write {way}', self)})")
+    way = f"write items[{', '.join(map(repr, given)) or 0}]"
+    raise TypeError(f"a list is not a function ({_answers().placed(way, self)})")
 
 
 class Items(Attributes, tuple[_Item, ...]):
@@ -358,7 +355,9 @@ def refuse_index(items: Sequence[object], index: object, negative: str | None = 
     if hasattr(index, "__index__") and not getattr(index, "shape", ()):
         number = index.__index__()
         if not -len(items) <= number < len(items) or (number < 0 and negative is not None):
-            raise IndexError(negative if negative and number < 0 else _answers().beyond(items, index))
+            hint = f"the last index is {len(items) - 1}" if items else "test for an empty list first"
+            fault = f"there is no item {index}: the list has {counted(len(items), 'item')} ({hint})"
+            raise IndexError(negative if negative and number < 0 else fault)
         return
     raise TypeError(_answers().wrong_index(items, index))
 

@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 
 import circletools
-from circletools import answers, arguments
-from circletools.corrections.rules import RULES, meant
-from circletools.corrections.words import foreign
+from circletools import answers, arguments, rules
+from circletools.snippets import foreign
 from circletools.wording import Attributes
 from cli.table import GROUPS
 from tests.check.remedies import ANY, follow, hollow
@@ -39,71 +38,60 @@ def opened() -> Iterator[tuple[Any, Any]]:
 
 
 ARGUMENTS: list[tuple[Call, str]] = [
-    (lambda m, e: ct.fit(m, on="xnnpack"), "no parameter 'on' (write ct.fit(m, ct.FitRequest(on=['xnnpack'])))"),
-    (lambda m, e: ct.metadata.set(m, "n", b"t"), "with ct.edit(m) as e: ct.metadata.set(e, 'n', b't'); e.save"),
-    (lambda m, e: ct.metadata.set(e, {"a": b"b"}), "write ct.metadata.set(e, 'a', b'b')"),
+    (lambda m, e: ct.fit(m, on="xnnpack"), "no parameter 'on' (write ct.fit(model, ct.FitRequest(on=['xnnpack'])))"),
+    (lambda m, e: ct.metadata.set(m, "n", b"t"), "with ct.edit(model) as edit: ct.metadata.set(edit, 'n', b't'); "),
+    (lambda m, e: ct.metadata.set(e, {"a": b"b"}), "write ct.metadata.set(edit, 'a', b'b')"),
     (lambda m, e: ct.affinity.annotate(e, {0: "npu"}), "devices=['npu'], rules=['index:0=npu'], default='npu'"),
-    (lambda m, e: ct.outputs.fix(F, "o.tflite"), "ct.outputs.fix(e); e.save('o.tflite')"),
+    (lambda m, e: ct.outputs.fix(F, "o.tflite"), "ct.outputs.fix(edit); edit.save('o.tflite')"),
     (lambda m, e: ct.origins.embed(e, "o.json"), "parse(open('o.json').read(), 'o.json')"),
-    (ct.compare, "write ct.compare(opened[0], other=ct.open(opened[1].to_bytes()))"),
+    (ct.compare, "write ct.compare(model, other=ct.open(edit.to_bytes()))"),
     (lambda m, e: ct.plan(m, rules=["op:X=a"], default="b"), "PlanRequest(rules=['op:X=a'], default='b')"),
     (lambda m, e: ct.PlanRequest(["a"], ["x=a"], "a"), "PlanRequest(devices=['a'], rules=['x=a'], default='a')"),
     (lambda m, e: ct.surgery.extract("a.tflite", "b", ["x"], ["y"]), "extract(ct.open('a.tflite'), 'b', ct.surg"),
     (lambda m, e: ct.check(m, ignore=["X"]), "path), ct.checks.CheckRequest(ignore=['X'])).findings"),
-    (lambda m, e: ct.metadata.get(e, "a"), "write ct.metadata.get(ct.open(e.to_bytes()), 'a')"),
-    (lambda m, e: ct.origins.embed(e, ct.track_origins(m, m)), "write ct.origins.embed(e, tracking.origins)"),
+    (lambda m, e: ct.metadata.get(e, "a"), "write ct.metadata.get(ct.open(edit.to_bytes()), 'a')"),
+    (lambda m, e: ct.origins.embed(e, ct.track_origins(m, m)), "write ct.origins.embed(edit, tracking.origins)"),
     (
         lambda m, e: ct.split(ct.plan(m, ct.PlanRequest(devices=["a"], default="a")), "o"),
-        "; m = ct.open(\"placed.tflite\"); ct.split(m, 'o')",
+        "; model = ct.open(\"placed.tflite\"); ct.split(model, 'o')",
     ),
     (lambda m, e: ct.Model.metadata_value("x"), "be called on an object, not on the class (ct.open(path) makes one)"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (write tensor.numpy())"),
-    (lambda m, e: e.set_option(0, "stride_w", 2), "write e.set_option(0, 0, 'stride_w', 2)"),
-    (lambda m, e: ct.cost(m, by=["code", "module"]), "[ct.cost(m, one) for one in ['code', 'module']]"),
+    (lambda m, e: e.set_option(0, "stride_w", 2), "write edit.set_option(0, 0, 'stride_w', 2)"),
+    (lambda m, e: ct.cost(m, by=["code", "module"]), "[ct.cost(model, one) for one in ['code', 'module']]"),
     (lambda m, e: e.set_constant(0, 0, np.zeros((1, 16, 16, 3), "f4")), "write edit.set_inputs(0, [])"),
-    (lambda m, e: e.set_metadata("a", None), "`value` must be bytes, not None (write e.remove_metadata('a'))"),
+    (lambda m, e: e.set_metadata("a", None), "`value` must be bytes, not None (write edit.remove_metadata('a'))"),
     (lambda m, e: ct.open(model_path="a.tflite"), "'model_path' (write ct.open('a.tflite'))"),
-    (lambda m, e: ct.profile(m, runs=0.5), "`runs` must be int, not 0.5 (write ct.profile(m, runs=50))"),
-    (lambda m, e: ct.split(m, ["npu", "cpu"]), "ct.PlanRequest(devices=['npu', 'cpu'], default='cpu'))); e.save("),
+    (lambda m, e: ct.profile(m, runs=0.5), "`runs` must be int, not 0.5 (write ct.profile(model, runs=50))"),
+    (lambda m, e: ct.split(m, ["npu", "cpu"]), "ct.PlanRequest(devices=['npu', 'cpu'], default='cpu'))); edit.save("),
     (lambda m, e: ct.surgery.set_shape(e, 0, [1, 8]), "ct.surgery.ShapeRequest(inputs=[('0', [1, 8])])"),
     (lambda m, e: ct.surgery.ShapeRequest(static=[4, 3]), "`static` must be bool, not [4, 3] (write ct.surgery.S"),
-    (lambda m, e: ct.check(m, severity="error"), "[one for one in ct.check(m) if one.severity == 'error']"),
+    (lambda m, e: ct.check(m, severity="error"), "[one for one in ct.check(model) if one.severity == 'error']"),
 ]
 OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.open("none.tflite"), ct.InvalidInputError, "none.tflite: cannot read it: No such file"),
     (lambda m, e: "x" in ct.cost(m).rows, TypeError, "of type CostRow, not str (no item is named 'x': write next("),
     (lambda m, e: ct.metadata.get(m, "nope"), ct.UsageError, "available: CONVERSION_METADATA, min_runtime_version"),
-    (
-        lambda m, e: m.subgraphs[0].tensors.index("x"),
-        TypeError,
-        "named 'x': write next(one for one in m.subgraphs[0].",
-    ),
+    (lambda m, e: m.subgraphs[0].tensors.index("x"), TypeError, "named 'x': write next(one for one in model.subgr"),
     (lambda m, e: ct.FitRequest(on=["tflm"]).targets, AttributeError, "has no attribute 'targets' (it has "),
     (lambda m, e: [*ct.cost(m)], TypeError, ".total.macs and .total.parameters"),
-    (lambda m, e: m.save("x"), AttributeError, "has no attribute 'save' (write e.save(\"out.tflite\"))"),
+    (lambda m, e: m.save("x"), AttributeError, "has no attribute 'save' (write edit.save(target))"),
     (lambda m, e: ct.exporters.record().write("x"), AttributeError, "with ct.exporters.record(...) as log"),
     (lambda m, e: e.set_constant(0, 4, np.zeros(2)), ct.UsageError, "first array = array / scale + zero_point"),
-    (
-        lambda m, e: m.subgraphs[0].tensors[9999],
-        IndexError,
-        "has 14 items (write m.subgraphs[0].tensors[13] for the last)",
-    ),
+    (lambda m, e: m.subgraphs[0].tensors[9999], IndexError, "has 14 items (the last index is 13)"),
+    (lambda m, e: ct.check(m)[0], IndexError, "the list has 0 items (test for an empty list first)"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values for this tensor"),
-    (lambda m, e: m.tensors, AttributeError, "Model has no attribute 'tensors' (write m.subgraphs[0].tensors)"),
+    (lambda m, e: m.tensors, AttributeError, "Model has no attribute 'tensors' (write model.subgraphs[0].tensors)"),
     (lambda m, e: setattr(m.subgraphs[0].tensors[0], "name", "x"), AttributeError, "Tensor.name is read only"),
     (lambda m, e: list(m), TypeError, "(write .subgraphs[0].operators; its lists are .metadata, "),
-    (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "write [m.subgraphs[0].tensors[one] for one in indices]"),
+    (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "write [model.subgraphs[0].tensors[one] for one in ind"),
     (lambda m, e: m.subgraphs[0].operators[0].options.padding, AttributeError, "write ['padding']"),
     (lambda m, e: m.subgraphs[0].operators[0].options["pad"], KeyError, "no 'pad' (did you mean 'padding'?)"),
     (lambda m, e: m.metadata.colour, AttributeError, "(it is a list of 2 Metadata objects, each with buffer, index"),
-    (
-        lambda m, e: m.subgraphs[0].operators[0].inputs[0].name,
-        AttributeError,
-        "operators[0].inputs[0]].name)",
-    ),
+    (lambda m, e: m.subgraphs[0].operators[0].inputs[0].name, AttributeError, "subgraphs[0].tensors[index].name"),
     (lambda m, e: e.set_option(0, 0, "pad", 1), ct.UsageError, "no option 'pad' (did you mean 'padding'?)"),
     (lambda m, e: e.set_option(0, 0, "padding", "SAMME"), ct.EditError, "'SAMME' (write 'SAME' or 'VALID')"),
-    (lambda m, e: ct.affinity.set(e), AttributeError, 'ct.affinity.annotate(e, plan); e.save("out.tfl'),
+    (lambda m, e: ct.affinity.set(e), AttributeError, "ct.affinity.annotate(edit, plan); edit.save(target))"),
     (lambda m, e: ct.Finding("NOPE", "error", "", ""), ValueError, "there is no code 'NOPE' (available: "),
     (lambda m, e: m.subgraphs[0].tensors[-1], IndexError, "-1 marks an omitted input: "),
     (lambda m, e: ct.origins.Origins({}, ({},)).of(0, m.subgraphs[0].operators[0]), TypeError, "operator.index)"),
@@ -112,9 +100,9 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
         AttributeError,
         "inputs=(('serving_default_image:0', (1,)),)",
     ),
-    (lambda m, e: ct.outputs.fix(e).save("x"), AttributeError, "has no attribute 'save' (write e.save(path)"),
+    (lambda m, e: ct.outputs.fix(e).save("x"), AttributeError, "has no attribute 'save' (write edit.save(path)"),
     (lambda m, e: m.subgraphs[0].operators[0].options["stride"], KeyError, "(write 'stride_h', 'stride_w')"),
-    (lambda m, e: m.subgraphs(0), TypeError, "a list is not a function (write m.subgraphs[0])"),
+    (lambda m, e: m.subgraphs(0), TypeError, "a list is not a function (write model.subgraphs[0])"),
     (lambda m, e: ct.open(TextIOWrapper(BytesIO(b"\xff"), "ascii")), ct.UsageError, "(open it as 'rb')"),
 ]
 
@@ -127,7 +115,7 @@ def test_arguments(call: Call, words: str, opened: tuple[Any, Any]) -> None:
     assert len(str(raised.value)) < 300
 
 
-@pytest.mark.parametrize("example", RULES)
+@pytest.mark.parametrize("example", re.findall("^ +# (.+ -> .+)$", inspect.getsource(rules), re.MULTILINE))
 def test_rules(example: str, opened: tuple[Any, Any]) -> None:
     (call, _, code), (model, edit) = example.rpartition(" -> "), opened
     tensor = model.subgraphs[0].tensors[0]
@@ -169,7 +157,7 @@ def test_what_to_write_instead_of_any_wrong_argument_fits(title: str) -> None:
             for value in VALUES if not arguments.words_of(hint) else ():
                 if arguments.fits(value, hint):
                     continue
-                code = meant(value, hint, f"{name.rpartition('.')[2]}.{parameter}", [])
+                code = rules.meant(value, hint, f"{name.rpartition('.')[2]}.{parameter}")
                 made = follow(code or "None", value)
                 fits = made is ANY or arguments.fits(made, hint) or arguments.fits([made], hint)
                 assert fits or made in ([ANY], [[ANY]]) or not code, (name, parameter, code)

@@ -35,6 +35,8 @@ FLOORS = [
     {"lazy"},
     {"answers"},
     {"corrections"},
+    {"rules"},
+    {"snippets"},
     {"arguments"},
     {"calls"},
     {"errors", "wording", "version"},

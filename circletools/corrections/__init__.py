@@ -1,1 +1,0 @@
-"""Write wrong calls as they were probably meant: `correct` is the way in, `rules` the table of what values mean."""
