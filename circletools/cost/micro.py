@@ -77,6 +77,8 @@ def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
     tensors = np.concatenate([_tensors(graph, scopes.get(graph.index)) for graph in graphs], axis=1)
     offsets = _offline(model, tensors.shape[1])[tensors[2] > 0]
     scratch = np.array(list(_scratch(graphs, scopes)), np.int64).reshape(-1, 3).T
+    if tensors.shape[1] + scratch.shape[1] > MOST_PLANNED:
+        return None
     begins, ends, sizes = np.concatenate((tensors[:, tensors[2] > 0], scratch), axis=1)
     fixed = np.concatenate((offsets, np.full(scratch.shape[1], -1)))
     order = np.lexsort((-np.arange(len(sizes)), np.where(fixed < 0, -sizes, 0), fixed < 0))

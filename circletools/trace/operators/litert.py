@@ -72,7 +72,7 @@ def collect(events: Iterable[Event]) -> OperatorTrace:
             duration = event.t_ns - start_ns
             if mark is None or execution is None or role is None:
                 continue
-            if role == _INVOKE and not any(outer for *_, outer in stack):
+            if role == _INVOKE and (not stack or stack[-1][2] is None):  # the outermost
                 elapsed[execution] = duration
             elif role in found and duration >= 0:
                 found[role].append(OperatorRun(*mark, "", start_ns, duration, execution, event.tid))

@@ -28,7 +28,7 @@ _BATCH_EVENTS = 1 << 15
 LATEST_NS = 1 << 62
 
 _FREQUENCY, _FREQUENCY_TAG = 11, 0x5A
-_MOST = 256  # the maximum number of CPUs and rails; devices have far fewer, and each is summed over all executions
+MOST_CPUS = 256  # and rails; devices have far fewer, and each is summed over all executions
 _NS_PER_MS = 1_000_000
 Samples = list[tuple[int, int]]
 """The times in nanoseconds, and the values."""
@@ -106,7 +106,7 @@ class Counters:
                 self.rails[number_in(parts, 1)] = bytes_in(parts, 2).decode("utf-8", "backslashreplace")
             elif number == 2 and parts:
                 sample, rail = (number_in(parts, 2) * _NS_PER_MS, number_in(parts, 3)), number_in(parts, 1)
-                if rail in self.energies or len(self.energies) < _MOST:
+                if rail in self.energies or len(self.energies) < MOST_CPUS:
                     self.energies[rail].append(sample)
 
     def add_frequencies(self, data: bytes, times: Numbers, at: Numbers, ends: Numbers) -> None:
@@ -118,7 +118,7 @@ class Counters:
                 message = bytes_in(contents(data, first, stop), _FREQUENCY)
                 change = contents(message, 0, len(message))
                 cpu = number_in(change, 2)
-                if cpu in self.frequencies or len(self.frequencies) < _MOST:
+                if cpu in self.frequencies or len(self.frequencies) < MOST_CPUS:
                     self.frequencies[cpu].append((t_ns, number_in(change, 1)))
             except BrokenMessage:
                 continue

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
-from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace, merged, place_at
+from circletools.trace.sources.batch import LATEST_NS, MOST_CPUS, Batch, FaultKind, Trace, merged, place_at
 from circletools.trace.sources.content import Pieces, inflated, pieces_of, too_large
 from circletools.trace.sources.names import Columns, Numbers, read_names
 from circletools.trace.sources.wire import CONTENT, FIXED, BrokenMessage, contents, fields, number_in, varint, varints
@@ -144,6 +144,7 @@ class Losses:
         self._trace = trace
         self._first: dict[int, bytes] = {}
         self._before: dict[tuple[int, int], int] = {}
+        self._packet, self._sequence = b"", 0  # a packet may repeat the flag
 
     def add(self, field: Field) -> None:
         """Process a field of a packet."""
@@ -161,7 +162,9 @@ class Losses:
 
     def _dropped(self, field: Field) -> None:
         data = field.data
-        sequence = number_in(contents(data, 0, len(data)), SEQUENCE)
+        if data is not self._packet:
+            self._packet, self._sequence = data, number_in(contents(data, 0, len(data)), SEQUENCE)
+        sequence = self._sequence
         # The first packet of a sequence also has the flag, where it means nothing.
         if field.value > 0 and (not sequence or self._first.get(sequence, data) is not data):
             self._note(field, "packets were dropped before this one")
@@ -176,6 +179,8 @@ class Losses:
                 continue
             counters = contents(data, start, end)
             cpu = number_in(counters, 1)
+            if cpu >= MOST_CPUS:
+                continue
             for counter, word in _EVENTS.items():
                 count = number_in(counters, counter)
                 before = self._before.get((cpu, counter), 0)
