@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from circletools import affinity, runtimes
-from circletools.affinity.capability.table import why_not
 from circletools.affinity.findings import affinity_findings
 from circletools.asking import as_file, operators_of
 from circletools.findings import Finding, Findings, against
@@ -101,7 +100,7 @@ def _wrong_results(model: ModelGraph) -> Iterator[Finding]:
     """Yield findings on operators for which onert computes wrong values, according to its capability table."""
     table = affinity.load_capability("onert-cpu")
     for one in model.graphs:
-        wrong = {at: why for at, why in enumerate(why_not(table, one, returned=True)) if why and why.wrong}
+        wrong = table.wrong_results(one)
 
         def message(row: int, codes: Sequence[str] = one.operators.code_names, wrong: Any = wrong) -> str:
             return f"onert runs {codes[row]} wrongly, if at all: {wrong[row].reason}; {wrong[row].remedy}"
