@@ -14,10 +14,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from circletools.arguments import declared, fits, kinds_of
 from circletools.calls import title_of
-from circletools.snippets import foreign, form_of, importing, kept, meanings, plain_name, variable_of
+from circletools.snippets import LONGEST, foreign, form_of, importing, kept, meanings, plain_name, variable_of
 from circletools.wording import CHANGES, Attributes, Index, counted, nearest, suggestion
 
-_MOST_NAMES, _LISTED, _LONGEST = 200, 8, 80
+_MOST_NAMES, _LISTED = 200, 8
 
 
 def answer(fault: str, value: Any, key: object) -> str:
@@ -231,7 +231,7 @@ def _offered() -> Iterator[tuple[str, Any]]:
 def change(value: Any, name: str, new: object) -> str:
     """Return how to make a change, such as `set_name`, to a read-only object."""
     hint = _instead_of(name, value).replace("(name, shape)", f"({getattr(value, 'name', '')!r}, {new!r})")
-    if len(repr(new)) < _LONGEST and isinstance(new, str | bytes | int | float):
+    if len(repr(new)) <= LONGEST and isinstance(new, str | bytes | int | float):
         hint = re.sub(r"(?<=, )(name|data|value)(?=\); edit\.save)", lambda _: repr(new), hint)
     is_way = hint.startswith(("write ", "circletools ")) and re.search("edit|surgery|convert", hint)
     return hint if is_way else CHANGES

@@ -302,12 +302,6 @@ def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def uncalled(self: Any, *given: object) -> Any:
-    """Raise TypeError: a list was called like a function, as in TensorFlow or the FlatBuffers API."""
-    way = f"write items[{', '.join(map(repr, given)) or 0}]"
-    raise TypeError(f"a list is not a function ({_answers().placed(way, self)})")
-
-
 class Items(Attributes, tuple[_Item, ...]):
     """A tuple whose errors show how to get an item."""
 
@@ -315,7 +309,7 @@ class Items(Attributes, tuple[_Item, ...]):
 
     if not TYPE_CHECKING:
         __contains__ = refuse_words(tuple.__contains__)
-        index, count, __call__ = refuse_words(tuple.index), refuse_words(tuple.count), uncalled
+        index, count = refuse_words(tuple.index), refuse_words(tuple.count)
 
 
 class Index(int):

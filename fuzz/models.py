@@ -114,14 +114,14 @@ def page(data: bytes) -> None:
     """Make the page of a model. Whatever its names are, the page has the elements of any other."""
     with open_model(data) as model:
         name = data[-24:].decode("latin-1")
-        html = page_html(page_document(model, name))
+        html = page_html(page_document(model, name)).encode()
     assert html.count(b"<") == _page_brackets(), "a name became markup"
 
 
 @cache
 def _page_brackets() -> int:
     with open_model(seeds.model_seed("circle/mlp")) as model:
-        return page_html(page_document(model, "mlp.circle")).count(b"<")
+        return page_html(page_document(model, "mlp.circle")).count("<")
 
 
 def _dump_origins(model: Model) -> None:

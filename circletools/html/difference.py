@@ -102,7 +102,7 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> Repo
             "changes": list(_changes(found, before, after)),
         },
     }
-    return Report(page_html(document).decode())
+    return Report(page_html(document))
 
 
 def _joined(before: Origins, after: Origins) -> Origins:

@@ -27,8 +27,8 @@ SCRIPTS = (
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def page_html(document: Mapping[str, Any]) -> bytes:
-    """Return the page for a document that `page_document` made; equal documents give equal bytes."""
+def page_html(document: Mapping[str, Any]) -> str:
+    """Return the page for a document that `page_document` made; equal documents give equal pages."""
     style, scripts = _asset("page.css"), "".join(_asset(f"{name}.js") for name in SCRIPTS)
     script = f"(() => {{\n'use strict';\n{scripts}}})();\n"
     name = document["name"].encode("utf-8", "replace").decode()
@@ -41,7 +41,7 @@ def page_html(document: Mapping[str, Any]) -> bytes:
         "document": json.dumps(document, allow_nan=False, separators=(",", ":")).translate(_ESCAPES),
     }
     pieces = _asset("page.html").split("@@")
-    return b"".join((parts.pop(piece) if place % 2 else piece).encode() for place, piece in enumerate(pieces))
+    return "".join(parts.pop(piece) if place % 2 else piece for place, piece in enumerate(pieces))
 
 
 def _asset(name: str) -> str:

@@ -73,7 +73,7 @@ def report_html(
         read = [read_times(os.fspath(trace), skip) for trace in traces]
     fitted = fit(model, FitRequest(on=tuple(on))) if on else None
     document = page_document(model, title_of(model), read, fitted=fitted, links=links, version=__version__)
-    return Report(page_html(document).decode(), _notes(document))
+    return Report(page_html(document), _notes(document))
 
 
 def title_of(model: Model) -> str:

@@ -28,7 +28,6 @@ from circletools.wording import (
     html_table,
     refuse_index,
     refuse_words,
-    uncalled,
 )
 
 
@@ -69,7 +68,7 @@ class Rows(Attributes, Sequence[_Row]):
 
     if not TYPE_CHECKING:  # a type checker reports these errors before the program runs
         __contains__ = refuse_words(Sequence.__contains__)
-        index, count, __call__ = refuse_words(Sequence.index), refuse_words(Sequence.count), uncalled
+        index, count = refuse_words(Sequence.index), refuse_words(Sequence.count)
 
     def __repr__(self) -> str:
         shown = [*map(repr, islice(self, _SHOWN)), *(["…"] if len(self) > _SHOWN else [])]

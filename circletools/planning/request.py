@@ -44,20 +44,21 @@ class PlanRequest(CostRequest):
 
         PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu")
 
-    `devices`: their names, preferred devices first; by default those in the rules, the model, or the costs. `rules`:
-    `SELECTOR=DEVICE`; they take precedence over `rules_file` (JSON, or a `.part` of circle-partitioner).
+    `devices`: their names, preferred devices first; by default those in the rules, the model, or the costs.
+    `rules`: `SELECTOR=DEVICE`; they take precedence over `rules_file` (JSON, or a `.part` of circle-partitioner).
     `capabilities`: `[DEVICE=]TABLE`, the operators a device accepts: a file, or the name of a shipped table.
     `allow_unmatched`: report a rule that matches nothing as a note, as is always done for rules of a `.part` file.
     `default`: the device of the remaining operators; by default the last of several devices, if it has no table.
-    `mode`, `min_size`: how partitions are formed, and the minimum number of their operators. `limits`:
-    `DEVICE:KIND=NUMBER`, limits on the device's partitions (circletools/affinity/problem.py). `keep_together`:
-    operators to put in one partition: `quantize` (QUANTIZE with DEQUANTIZE), `variables` (the users of a variable or
-    hash table), or a number of bytes (producer and readers of any tensor of at least that size). `join`: which
-    operators may share a partition: `connected`, `shared` (with a common constant or input), or `any`. `reproject`:
-    an annotated model; each operator gets the device that its sources have in it. `keep`: without `devices`, use the
-    devices in the model, even if there are costs. `solve_time`: seconds, for all subgraphs, in which an integer
-    program may improve devices or prove optimality. `memory`: `DEVICE=BYTES`, the memory of a device. `explain`: also
-    return the steps by which each partition grew, in mode `seed`.
+    `mode`, `min_size`: how partitions are formed, and the minimum number of their operators.
+    `limits`: `DEVICE:KIND=NUMBER`, limits on the device's partitions (circletools/affinity/problem.py).
+    `keep_together`: operators to put in one partition: `quantize` (QUANTIZE with DEQUANTIZE), `variables` (the users
+    of a variable or hash table), or a number of bytes (producer and readers of any tensor of at least that size).
+    `join`: which operators may share a partition: `connected`, `shared` (with a common constant or input), or `any`.
+    `reproject`: an annotated model; each operator gets the device that its sources have in it.
+    `keep`: without `devices`, use the devices in the model, even if there are costs.
+    `solve_time`: seconds, for all subgraphs, in which an integer program may improve devices or prove optimality.
+    `memory`: `DEVICE=BYTES`, the memory of a device.
+    `explain`: also return the steps by which each partition grew, in mode `seed`.
 
     docs/affinity.md and docs/costs.md explain each field.
     """

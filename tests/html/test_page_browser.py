@@ -232,7 +232,7 @@ def test_a_large_model_is_folded(browser: Browser, tmp_path: Path) -> None:
     document = document_of(full())
     grown(document["subgraphs"][0], 25_000, 50)
     page = tmp_path / "large.html"
-    page.write_bytes(page_html(document))
+    page.write_text(page_html(document), "utf-8")
     browser.open(page)
     assert browser.cpu_seconds(browser.reload) < 0.3
     for name in ("operators", "origins", "graph"):

@@ -69,7 +69,7 @@ def document_of(data: bytes, *traces: Path, name: str = "model.circle") -> dict[
 
 def page_of(data: bytes, *traces: Path, name: str = "model.circle") -> bytes:
     """Return a page."""
-    return page_html(document_of(data, *traces, name=name))
+    return page_html(document_of(data, *traces, name=name)).encode()
 
 
 def small(folder: Path) -> bytes:
