@@ -41,7 +41,7 @@ def check_arguments(
     elif fault := _fault(call, given, named):
         fault = f": {fault}"
     if fault:
-        hint = import_module("circletools.corrections").corrected(title, call, given, named, owner)
+        hint = import_module("circletools.usage").usage(title, call, given, named, owner)
         raise CallError(f"{title}{fault}", hint=hint) from None
 
 

@@ -229,7 +229,7 @@ class Entries:
         same = [entry for entry in self.now if entry.name == name]
         if len(same) == 1 and self.value(name) == value:
             return
-        self._values[name] = value
+        self._values[name], self._overlay.unsaved = value, True
         if not same:
             self._add(name, value)
             return
@@ -262,11 +262,13 @@ class Entries:
         """Remove all entries with this name; return the number of entries removed."""
         same = [entry for entry in self.now if entry.name == name]
         self._values[name] = None
+        self._overlay.unsaved = self._overlay.unsaved or bool(same)
         self._drop(same)
         return len(same)
 
     def rename(self, index: int, name: str) -> None:
         """Rename an entry."""
+        self._overlay.unsaved = True
         self._open(self.now[index]).set("name", name)
         self.now[index].name = name
 
