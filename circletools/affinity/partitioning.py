@@ -197,10 +197,11 @@ def partitioned(
 ) -> SubgraphPartitioning:
     """Return the partitions of a subgraph; an operator that reads only constants joins its first reader.
 
-    Raises EditError if the mode cannot partition the graph.
+    Steps name the first operator of a unit. Raises EditError if the mode cannot partition the graph.
     """
     of_units = [numbers[row[0]] for row in units.members]
-    return _numbered(of_operators(units.members, make_partitions(units.graph, of_units, mode, on_step)))
+    tell = on_step and (lambda step: on_step(Step(step.action, units.members[step.operator][0])))
+    return _numbered(of_operators(units.members, make_partitions(units.graph, of_units, mode, tell)))
 
 
 def _numbered(partitions: tuple[Partition, ...]) -> SubgraphPartitioning:

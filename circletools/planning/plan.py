@@ -119,7 +119,7 @@ class Plan(Tabular):
     """The device of every operator, the resulting partitions, and their evaluation, all by subgraph.
 
     `code_names` are the operator codes. `caps` maps device numbers to their memory in bytes. `steps` holds the steps
-    by which partitions grew, each with its subgraph; it is None unless requested. `notes` are remarks on the plan:
+    by which the partitions of each subgraph grew; it is None unless requested. `notes` are remarks on the plan:
     operators on devices that refuse them, gaps in traces, and defaults in use.
     """
 
@@ -129,7 +129,7 @@ class Plan(Tabular):
     partitioning: Partitioning
     evaluation: tuple[Evaluation, ...]
     caps: Mapping[int, int] = field(default_factory=dict)
-    steps: tuple[tuple[int, Step], ...] | None = None
+    steps: tuple[tuple[Step, ...], ...] | None = None
     summary: Summary = field(default_factory=Summary)
     notes: tuple[Finding, ...] = ()
 

@@ -117,9 +117,10 @@ def _planned(
 ) -> Plan:
     """Return the plan that an assignment gives."""
     facts, request = chooser.model.graphs, inputs.request
-    steps: list[tuple[int, Step]] = []
+    steps: list[list[Step]] = [[] for _ in facts]
     grown = request.explain and request.mode == "seed"
-    on_step = (lambda number, step: steps.append((number, step))) if grown else None
+    known: dict[Step, Step] = {}  # the same steps recur
+    on_step = (lambda number, step: steps[number].append(known.setdefault(step, step))) if grown else None
     partitioning = make_partitioning(facts, assignment, sizing, on_step)
     has_caps, least_us = bool(sizing.caps), assignment.least_us
     evaluation = evaluated(facts, partitioning, tables, least_us, memory=has_caps)
@@ -132,7 +133,7 @@ def _planned(
         partitioning,
         evaluation,
         sizing.caps,
-        tuple(steps) if request.explain else None,
+        tuple(map(tuple, steps)) if request.explain else None,
         summarize(facts, partitioning, assignment.refusals),
         tuple(notes),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from itertools import groupby
 from math import ceil
 from typing import Any
@@ -149,10 +149,9 @@ def _subgraph_json(plan: Plan, index: int, rows: list[dict[str, Any]]) -> dict[s
         **evaluation_json(plan.evaluation[index], plan.devices, plan.caps),
     }
     if plan.steps is not None:
-        keys = ("action", "operator_index", "operators", "rejected")
-        entry["steps"] = [
-            dict(zip(keys, astuple(step), strict=True)) for number, step in plan.steps if number == index
-        ]
+        steps = plan.steps[index]
+        rows_of = {step: {"action": step.action, "operator_index": step.operator} for step in set(steps)}
+        entry["steps"] = [rows_of[step] for step in steps]
     return entry
 
 
@@ -177,6 +176,5 @@ def _explained(plan: Plan, index: int) -> Iterator[str]:
         for operator, code in enumerate(plan.code_names[index])
     ]
     yield from table_text([("operator", "code", "device", "reason"), *rows], right=(0,))
-    for number, step in plan.steps or ():
-        if number == index:
-            yield f"  {step.action} {step.operator}: partition {list(step.members)}, rejected {list(step.rejected)}"
+    for step in plan.steps[index] if plan.steps else ():
+        yield f"  {step.action} {step.operator}"

@@ -96,6 +96,12 @@ def test_what_reads_the_same_of_another_operator_does_not_stand_beside() -> None
     assert units_of(build.to_bytes("tflite"), "shared").graph.beside == ((0, 3, 4), (2, 4))
 
 
+def test_steps_name_the_first_operator_of_a_unit() -> None:
+    plan = planned(quantized(), default="cpu", keep_together=("quantize",), mode="seed", explain=True)
+    assert plan.steps is not None
+    assert [step.operator for step in plan.steps[0]] == [0, 1, 3, 4, 5, 0]
+
+
 def test_units_stay_in_one_partition_on_one_device() -> None:
     assert rows(planned(quantized(), rules=("index:0-1=npu",), default="cpu")) == [(0, 1), (2, 3, 4, 5)]
     plan = planned(quantized(), rules=("index:0-1=npu",), default="cpu", keep_together=("quantize",))

@@ -21,7 +21,7 @@ other. docs/decisions/014 gives the measured gain of each step.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import combinations, groupby
 from typing import Literal
@@ -224,23 +224,14 @@ def make_partitions(
     operators, work = working(graph)
     of_work = [devices[operator] for operator in operators]
     if mode == "seed":
-        made = seed_partitions(work, of_work, None if on_step is None else _renamed(on_step, operators))
+        tell = on_step and (lambda step: on_step(Step(step.action, operators[step.operator])))
+        made = seed_partitions(work, of_work, tell)
     else:
         made = minimum_partitions(work, of_work)
         if work.joins_any:
             made = min(made, fewest_turns(work, of_work), key=len)
     rows = (Partition(of_work[row[0]], tuple(operators[at] for at in sorted(row))) for row in _in_order(work, made))
     return with_constants(graph, tuple(rows))
-
-
-def _renamed(on_step: Callable[[Step], None], operators: Sequence[int]) -> Callable[[Step], None]:
-    """Return a callback that translates the operators of steps to indices in the whole graph."""
-
-    def renamed(step: Step) -> None:
-        members, rejected = (tuple(operators[at] for at in some) for some in (step.members, step.rejected))
-        on_step(Step(step.action, operators[step.operator], members, rejected))
-
-    return renamed
 
 
 def _in_order(graph: Dag, partitions: OperatorSets) -> OperatorSets:

@@ -23,8 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from heapq import heappop, heappush
+from itertools import accumulate, chain
 from operator import add
+from typing import NamedTuple
 
 from circletools.affinity.solvers.groups import connected, group_successors, inside, members_of
 from circletools.errors import EditError
@@ -33,12 +35,10 @@ from circletools.graph.algorithms import Dag, strong_components
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of growth, and the members and rejected operators after it, in ascending order."""
+    """One step of growth; `rollback` removes and rejects a member, `select` makes a candidate a partition."""
 
     action: str  # root, merge, reject, rollback, select
     operator: int
-    members: tuple[int, ...]
-    rejected: tuple[int, ...]
 
 
 OnStep = Callable[[Step], None] | None
@@ -74,6 +74,8 @@ def seed_partitions(graph: Dag, devices: Sequence[int], on_step: OnStep = None) 
 _MEMORY_BYTES = 1 << 27
 _STEP, _WIDTH = 20, 3_000
 """The cost of a step, and the number of operators in a region that adds 1 to this cost; a unit is about 0.15 us."""
+_REPORT = 30
+"""The cost of reporting a step."""
 _UNITS, _UNITS_PER_OPERATOR = 15_000_000, 2000
 """Ten times the units that networks need."""
 
@@ -137,34 +139,23 @@ class Region:
 
     def partitions(self, operators: Sequence[int]) -> Iterator[tuple[int, ...]]:
         """Yield the partitions of some operators of a device that are connected to no others of the device."""
-        left, grown = list(operators), dict[int, tuple[list[int], list[int]]]()  # members and former members by root
-        while left:
-            covered, best, largest = set[int](), -1, list[int]()
-            for root in left:
-                if root not in covered:
-                    if root not in grown:
-                        grown[root] = self._grow(root)
-                    covered.update(grown[root][0])
-                    if len(grown[root][0]) > len(largest):
-                        best, largest = root, grown[root][0]
-            yield tuple(largest)
-            taken = set(largest)
-            left = [operator for operator in left if operator not in taken]
-            grown = {root: rows for root, rows in grown.items() if all(map(taken.isdisjoint, rows))}
-            for operator in largest:
+        candidates = _Candidates(operators, self._grow, self._effort)
+        while candidates.left:
+            best = candidates.take_largest()
+            yield tuple(best.members)
+            for operator in best.members:
                 self._devices[self._position[operator]] = -1
-            if self._on_step is not None:
-                self._on_step(Step("select", best, tuple(sorted(largest)), ()))
+            self._report("select", self._position[best.members[0]])
 
-    def _grow(self, root: int) -> tuple[list[int], list[int]]:
-        """Return the operators grown from a root, and those that were taken back."""
+    def _grow(self, root: int) -> _Candidate:
+        """Return the candidate that grows from a root."""
         start = self._position[root]
         device, members, taken_back, seen, rejected = self._devices[start], [start], list[int](), {start}, 0
         # What members reach, what reaches members, and the first and last member, for each number of members.
         bounds = [(self._reached[start], self._reaching[start], start, start)]
         blocked: list[int] = []  # for each number of members, those neighbours that can be in no partition
         agenda = [(0, iter(self._neighbours[start]))]
-        self._report("root", start, members, rejected)
+        self._report("root", start)
         while agenda:
             rank, rest = agenda[-1]
             position = next((other for other in rest if other not in seen), -1)
@@ -175,7 +166,7 @@ class Region:
             self._effort.spend(_STEP + (len(self._operators) + 400 * len(self._neighbours[position])) // _WIDTH)
             if self._devices[position] != device:
                 rejected |= 1 << position
-                self._report("reject", position, members, rejected)
+                self._report("reject", position)
             else:
                 below, above, low, high = bounds[-1]
                 # Whatever a successor of a member reaches, the member already reached, and likewise for predecessors.
@@ -191,17 +182,17 @@ class Region:
                     if blocked[-1] & below & above:  # it will be visited, and this member taken back
                         neighbours = (self._predecessors if position > high else self._successors)[position]
                 agenda.append((len(members) - 1, iter(neighbours)))
-                self._report("merge", position, members, rejected)
+                self._report("merge", position)
             while rejected & bounds[-1][0] & bounds[-1][1]:
                 self._effort.spend(_STEP)
                 bounds.pop()
                 taken_back.append(members.pop())
                 rejected |= 1 << taken_back[-1]
-                self._report("rollback", taken_back[-1], members, rejected)
+                self._report("rollback", taken_back[-1])
             del blocked[len(members) :]
             while agenda and agenda[-1][0] >= len(members):
                 agenda.pop()
-        return [self._operators[at] for at in members], [self._operators[at] for at in taken_back]
+        return _Candidate([self._operators[at] for at in members], [self._operators[at] for at in taken_back])
 
     def _block(self, members: Sequence[int], blocked: list[int], device: int) -> None:
         """Extend `blocked` to all members."""
@@ -211,8 +202,73 @@ class Region:
                 mask |= (self._devices[other] != device) << other
             blocked.append(mask)
 
-    def _report(self, action: str, position: int, members: Sequence[int], rejected: int) -> None:
+    def _report(self, action: str, position: int) -> None:
         if self._on_step is not None:
-            back = self._operators
-            out = tuple(sorted(back[at] for at in range(rejected.bit_length()) if rejected >> at & 1))
-            self._on_step(Step(action, back[position], tuple(sorted(back[at] for at in members)), out))
+            self._effort.spend(_REPORT)
+            self._on_step(Step(action, self._operators[position]))
+
+
+class _Candidate(NamedTuple):
+    """The operators grown from the first of them, and those that were taken back."""
+
+    members: list[int]
+    taken_back: list[int]
+
+
+class _Candidates:
+    """The candidates of each round. Only operators that the last partition affected are visited again.
+
+    An operator is a root if no candidate with a lower root contains it. `_covers` counts these candidates.
+    """
+
+    def __init__(self, operators: Sequence[int], grow: Callable[[int], _Candidate], effort: Effort) -> None:
+        self.left = set(operators)
+        self._grow, self._effort = grow, effort
+        self._grown: dict[int, _Candidate] = {}
+        self._visitors: dict[int, list[_Candidate]] = {operator: [] for operator in operators}  # some are out of date
+        self._covers, self._roots = dict.fromkeys(operators, 0), set[int]()
+        self._waiting, self._sizes = sorted(operators), list[tuple[int, int]]()  # heaps
+
+    def take_largest(self) -> _Candidate:
+        """Choose the roots of a round, and remove the largest candidate and those that it affects."""
+        self._choose_roots()
+        size, root = heappop(self._sizes)
+        while root not in self._roots or len(self._grown[root].members) != -size:
+            size, root = heappop(self._sizes)
+        best = self._grown[root]
+        self.left.difference_update(best.members)
+        for operator in best.members:
+            for candidate in self._visitors.pop(operator):
+                root = candidate.members[0]
+                if self._grown.get(root) is candidate:
+                    if root in self._roots:
+                        self._roots.remove(root)
+                        self._cover(root, -1)
+                    del self._grown[root]
+                    heappush(self._waiting, root)
+        return best
+
+    def _choose_roots(self) -> None:
+        while self._waiting:
+            operator = heappop(self._waiting)
+            is_root = not self._covers[operator]
+            if operator not in self.left or is_root == (operator in self._roots):
+                continue
+            if is_root and operator not in self._grown:
+                self._grown[operator] = candidate = self._grow(operator)
+                for other in chain(*candidate):
+                    self._visitors[other].append(candidate)
+            self._roots ^= {operator}
+            self._cover(operator, 1 if is_root else -1)
+            if is_root:
+                heappush(self._sizes, (-len(self._grown[operator].members), operator))
+
+    def _cover(self, root: int, by: int) -> None:
+        """Add a root's candidate to those that cover its members above the root, or remove it."""
+        members = self._grown[root].members
+        self._effort.spend(len(members))
+        for operator in members:
+            if operator > root:
+                self._covers[operator] += by
+                if self._covers[operator] == (by > 0):
+                    heappush(self._waiting, operator)
