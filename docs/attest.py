@@ -121,6 +121,12 @@ class File:
         """The digest of a buffer's data, in the flatbuffer or after it."""
         return digest(*self.bytes_of(buffer)) if 0 <= buffer < len(self.buffers) else digest()
 
+    def entry_of(self, buffer):
+        """The digest of metadata, whose readers ignore data outside the flatbuffer."""
+        known = 0 <= buffer < len(self.buffers)
+        is_outside = known and self.number("Buffer", self.buffers[buffer], "offset", 8) > 1
+        return digest(self.data_of(buffer), b"", b"") if is_outside else self.data_of(buffer)
+
     def bytes_of(self, buffer):
         """The bytes outside the flatbuffer, if there are any, and those inside."""
         at = self.buffers[buffer]
@@ -150,7 +156,7 @@ class File:
         graphs = self.items("Model", root, "subgraphs")
         operators = [at for graph in graphs for at in self.items("SubGraph", graph, "operators")]
         unused = sorted({*codes} - {codes[self.number("Operator", at, "opcode_index")] for at in operators})
-        found["model"] = digest(self.table("Model", root), *map(self.data_of, named), *unused)
+        found["model"] = digest(self.table("Model", root), *map(self.entry_of, named), *unused)
         for row, graph in enumerate(graphs):
             found[f"subgraphs[{row}]"] = self.table("SubGraph", graph)
             for index, at in enumerate(self.items("SubGraph", graph, "tensors")):
@@ -170,7 +176,7 @@ class File:
         for row, at in enumerate(self.items("Model", root, "signature_defs")):
             found[f"signatures[{row}]"] = self.table("SignatureDef", at)
         for name, at in self.metadata(root):
-            found[numbered(found, "metadata", name)] = self.data_of(self.number("Metadata", at, "buffer"))
+            found[numbered(found, "metadata", name)] = self.entry_of(self.number("Metadata", at, "buffer"))
         for name, *items in self.files():
             found[numbered(found, "files", name)] = digest(*items)
         return found

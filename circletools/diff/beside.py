@@ -122,29 +122,34 @@ def metadata_differences(comparison: ModelComparison, _: list[Finding]) -> Itera
     before, after = _entries(comparison.before), _entries(comparison.after)
     for label in dict.fromkeys((*before, *after)):
         old, new = before.get(label), after.get(label)
-        if old is None or new is None or old.digest != new.digest:
+        if old is None or new is None or (old.digest, old.is_outside) != (new.digest, new.is_outside):
             shown = (None if value is None else _described(value) for value in (old, new))
             yield between(f"metadata[{label}]", *shown)
 
 
 class _Value(NamedTuple):
-    """The value of an entry and its digest, or the index of a buffer that does not exist."""
+    """The value of an entry and its digest, or the index of a buffer that does not exist.
+
+    The readers of TFLite and MediaPipe ignore values outside the flatbuffer.
+    """
 
     data: memoryview | int
     digest: str = ""
+    is_outside: bool = False
 
 
 def _entries(model: Model) -> dict[str, _Value]:
     """Return the value of each entry; shared data is read once."""
     entries: dict[str, _Value] = {}
-    values: dict[tuple[int, int], _Value] = {}
+    values: dict[tuple[int, int, bool], _Value] = {}
     for label, entry in metadata_labels(model):
         if entry.buffer >= len(model.buffers):
             entries[label] = _Value(entry.buffer)
             continue
-        place, data = model.buffers.place(entry.buffer), model.buffers[entry.buffer].data
+        buffer = model.buffers[entry.buffer]
+        place = *model.buffers.place(entry.buffer), buffer.external
         if place not in values:
-            values[place] = _Value(data, blake2b(data, digest_size=16).hexdigest())
+            values[place] = _Value(buffer.data, blake2b(buffer.data, digest_size=16).hexdigest(), buffer.external)
         entries[label] = values[place]
     return entries
 
@@ -157,7 +162,7 @@ def _described(found: _Value) -> dict[str, Any]:
     shown: dict[str, Any] = {"bytes": len(value)}
     if len(value) <= _SHOWN_BYTES and bytes(value).rstrip(b"\0").decode("utf-8", "replace").isprintable():
         shown["text"] = bytes(value).rstrip(b"\0").decode("utf-8", "surrogateescape")
-    return shown | {"blake2b": found.digest}
+    return shown | {"blake2b": found.digest} | ({"outside": True} if found.is_outside else {})
 
 
 # --- compare the affinity of two models: the operators' devices, and the operators in each partition ----------

@@ -104,7 +104,7 @@ class _Parts:
         codes = [self.digests.table("OperatorCode", at) for at in tables.at.tolist()]
         used = {codes[code] for code in model.operator_columns.code_indices.tolist() if code < len(codes)}
         unused = sorted(set(codes) - used)  # a runtime may refuse these too
-        yield "model", digest(self.digests.table("Model", int(model.root.at[0])), *map(self.value, named), *unused)
+        yield "model", digest(self.digests.table("Model", int(model.root.at[0])), *map(self.entry, named), *unused)
         for row, at in enumerate(model.subgraph_tables.at.tolist()):
             yield f"subgraphs[{row}]", self.digests.table("SubGraph", at)
         tensors, operators = model.tensor_columns, model.operator_columns
@@ -123,7 +123,7 @@ class _Parts:
         for row, at in enumerate(model.root.children("signature_defs", model.schema)[0].at.tolist()):
             yield f"signatures[{row}]", self.digests.table("SignatureDef", at)
         for label, entry in metadata_labels(model):
-            yield f"metadata[{label}]", self.value(entry.buffer)
+            yield f"metadata[{label}]", self.entry(entry.buffer)
         memory, files = model.wire.memory, list(archive_files(model.wire.memory))
         end = end_place(memory)
         if not files and end is not None:
@@ -150,6 +150,11 @@ class _Parts:
             inside = [buffers.data.row(buffer).tobytes()] if has_inside else []
             self.values[place] = digest(buffers[buffer].data, *inside)
         return self.values[place]
+
+    def entry(self, buffer: int) -> bytes:
+        """Return the digest of metadata; the readers of TFLite and MediaPipe ignore data outside the flatbuffer."""
+        is_outside = 0 <= buffer < len(self.model.buffers) and bool(self.model.buffers.external[buffer])
+        return digest(self.value(buffer), b"", b"") if is_outside else self.value(buffer)
 
     def unread(self, buffer: int) -> list[bytes]:
         """Return a mark for data in buffer 0, since a runtime treats a tensor with buffer 0 as one without data."""

@@ -93,6 +93,14 @@ def placed(buffer: int, inside: bytes | None) -> bytes:
     return build.to_bytes().ljust(1 << 12, b"-") + b"data"
 
 
+def noted(**value: object) -> bytes:
+    """Return a model with a metadata entry; `note` is in the file, outside the flatbuffer too."""
+    build = Build()
+    build.metadata("a", b"")
+    build.model.buffers[-1] = Table("Buffer", **value)
+    return build.to_bytes().ljust(1 << 12, b"-") + b"note"
+
+
 def stored(buffer: int, *data: bytes | None) -> bytes:
     """Return a model with these data in its buffers, one of which a tensor has."""
     build = Build()
@@ -126,6 +134,7 @@ FORGED = {
     "an empty list of operators": (bare(tensors=[], operators=[]), bare(tensors=[])),
     "an absent name": (noted_models(""), noted_models(None)),
     "data inside and outside": (placed(2, b"old"), placed(2, b"new")),
+    "metadata outside": (noted(data=b"note"), noted(offset=1 << 12, size=4)),
     "an empty vector beside data outside": (placed(2, None), placed(2, b"")),
     "an empty vector": (stored(1, None, None), stored(1, None, b"")),
     "empty large options": (behind(0, 0), behind(2, 0)),

@@ -12,7 +12,7 @@ import pytest
 from circletools.affinity.tables import Affinity, SubgraphAffinity
 from circletools.flatbuf.comparison import Difference
 from tests.kit.affinity_support import annotated, ids
-from tests.kit.build import Build, Code, Raw, floats
+from tests.kit.build import Build, Code, Raw, Table, floats
 from tests.kit.difference_models import at
 from tests.kit.difference_support import compared, differences, paths
 
@@ -89,6 +89,17 @@ def test_a_buffer_that_only_metadata_names_is_compared_as_metadata() -> None:
         assert paths(before, model(b"2", b"same", first=first)) == [("changed", "metadata[note]")]
         assert paths(before, model(b"1", b"Same", first=first)) == [("changed", f"buffers[{1 + first}].data[0]")]
         assert paths(model(b"", b"same", first=first), before) == [("changed", "metadata[note]")]
+
+
+def test_metadata_outside_the_flatbuffer_is_not_what_readers_find() -> None:
+    def model(**value: object) -> bytes:
+        build = Build()
+        build.metadata("note", b"")
+        build.model.buffers[-1] = Table("Buffer", **value)
+        return build.to_bytes().ljust(1 << 12, b"-") + b"text"
+
+    (found,) = differences(model(data=b"text"), model(offset=1 << 12, size=4), "metadata")
+    assert found.after == found.before | {"outside": True}
 
 
 def test_buffer_0_belongs_to_the_model_although_metadata_names_it() -> None:
