@@ -12,7 +12,7 @@ from circletools.origin.describe import OperatorRow, OriginTable
 from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
 from circletools.origin.modules import ROOT, module_tree
 from circletools.origin.source import UNKNOWN, SourceDetails
-from circletools.render.table import csv_lines, places_json, table_text
+from circletools.render.table import csv_text, places_json, table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
 _HEAD = ("operator", "code", "output", "sources")
@@ -62,25 +62,21 @@ def origins_csv(table: OriginTable) -> str:
 
 def origins_csv_lines(table: OriginTable) -> Iterator[str]:
     """Yield the lines of `origins_csv`, each with its newline."""
-    return csv_lines(CSV_COLUMNS, _csv_rows(table))
-
-
-def _csv_rows(table: OriginTable) -> Iterator[tuple[object, ...]]:
     origins = table.origins
 
     @cache  # each source may have every operator
-    def cells(source: int) -> tuple[object, ...]:
-        return source, origins.sources[source], *(value or "" for value in origins.details_of(source))
+    def half(source: int) -> str:
+        details = (value or "" for value in origins.details_of(source))
+        return csv_text((source, origins.sources[source], *details), ())
 
+    yield csv_text(CSV_COLUMNS, ())
     for row in table.rows:
-        operator = (row.subgraph, row.index, row.code, row.output)
-        for source in sorted(row.origin):
-            yield operator + cells(source)
+        operator = csv_text((row.subgraph, row.index, row.code, row.output), ()).removesuffix("\n") + ","
+        yield from (operator + half(source) for source in sorted(row.origin))
         if not row.origin:
-            yield *operator, "", "", *("" for _ in DETAIL_FIELDS)
+            yield operator + "," * (len(DETAIL_FIELDS) + 1) + "\n"
     shown = UNKNOWN.union(*(row.origin for row in table.rows))
-    for source in sorted(table.by_source.keys() - shown):
-        yield "", "", "", "", *cells(source)
+    yield from (",,,," + half(source) for source in sorted(table.by_source.keys() - shown))
 
 
 def origins_text(table: OriginTable) -> Iterator[str]:
