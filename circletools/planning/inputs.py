@@ -247,7 +247,7 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
     if costs.assumed(devices):
         given = inputs.defaults
         message = (
-            f"transfers not listed in the costs take {given.overhead_us:g} us, plus 1 us for each "
+            f"transfers not listed in the costs take {given.overhead_us:g} us, plus 1 us for every "
             f"{given.bytes_per_us:g} bytes (`copy_rate=`)"
         )
         notes.append(Finding("TRANSFERS_NOT_LISTED", "info", "", message))

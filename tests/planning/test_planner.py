@@ -201,7 +201,7 @@ def test_gaps_of_traces_are_notes(tmp_path: Path) -> None:
         ("NOT_IN_TRACE", "info", str(trace), "1 operator is not in the trace of cpu"),
     ]
     assert plan.notes[2].code == "TRANSFERS_NOT_LISTED"
-    assert "0 us, plus 1 us for each 1000 bytes" in plan.notes[2].message
+    assert "0 us, plus 1 us for every 1000 bytes" in plan.notes[2].message
     estimate = plan.evaluation[0].estimate
     assert estimate is not None
     assert (estimate.operators_us, estimate.operators_without_time) == (1 + 3 + 5, 3)

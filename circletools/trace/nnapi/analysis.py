@@ -315,7 +315,7 @@ class _Pass:
             marks = [(mark, where) for mark, where in self.machine.open_marks(thread) if mark.layer]
             if marks:
                 mark, where = marks[-1]
-                message = f"{mark.text} on thread {self._tids[thread]} has no end"
+                message = f"{mark.text} on thread {self._tids[thread]} has no end event"
                 self.collector.add("T011", where, message, str(thread), count=len(marks))
                 run = self.runs.latest(self._processes[thread])
                 if run is not None:
