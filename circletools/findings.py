@@ -178,6 +178,6 @@ def _but_for_numbers(finding: Finding) -> tuple[str, ...]:
 
 
 def fingerprint(finding: Finding, *key: str) -> str:
-    """Return a hexadecimal fingerprint (8 bytes) of `key`, or else of a finding but for numbers in its message."""
+    """Return a hexadecimal fingerprint (8 bytes) of `key`, or else of a finding, without numbers in its message."""
     words = "\0".join(key or _but_for_numbers(finding)).encode("utf-8", "surrogatepass")
     return blake2b(words, digest_size=8).hexdigest()

@@ -172,7 +172,7 @@ def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
             raise ValueError(f"unknown setting {unknown[0]!r}; known settings: {', '.join(_KEYS)}")
         fail_on = table.get("fail-on", "warning")
         if fail_on not in ("warning", "error", "never"):
-            raise ValueError(f"fail-on is {fail_on!r}, not 'warning', 'error' or 'never'")
+            raise ValueError(f"fail-on must be 'warning', 'error' or 'never', not {fail_on!r}")
         folder = Path(name).resolve().parent
         return CheckRequest(
             select=_codes(table.get("select", [])),

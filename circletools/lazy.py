@@ -17,7 +17,7 @@ LazyExports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
 class Answering(ModuleType):
-    """A module that explains names that it lacks."""
+    """A module whose errors about missing names say what to write instead."""
 
     if not TYPE_CHECKING:
         __getattr__ = missing

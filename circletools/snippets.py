@@ -59,7 +59,7 @@ def importing(hint: str) -> str:
 
 
 def shown(value: Any, name: str) -> str:
-    """Return code for a short plain value, or a name for any other value."""
+    """Return Python code for a short plain value, or a name for any other value."""
     value = os.fspath(value) if isinstance(value, os.PathLike) else value
     value = value.item() if isinstance(value, np.generic) else value
     try:
@@ -99,7 +99,7 @@ def form_of(title: str, call: Any, first: str = "") -> str:
 
 
 def placeholder(one: inspect.Parameter, hint: Any, place: str) -> str:
-    """Return code for a missing argument of `function.parameter`: its name or an example; empty if it is optional."""
+    """Return Python code for a missing argument of `function.parameter`: a name or an example; empty if optional."""
     if one.default is not one.empty or one.kind is one.VAR_POSITIONAL:
         return ""
     if one.name in _OWN:

@@ -128,7 +128,7 @@ class EnumName(str):
 
     @classmethod
     def of(cls, name: str, what: str, known: Callable[[bool], Mapping[object, str]]) -> EnumName:
-        """Return a name of the kind `what`; `known` returns all names, by name or number (True: of every format)."""
+        """Return a name of the kind `what`; `known` returns all names (for True, of all formats), by name or id."""
         made = cls(name)
         made.what, made.known = what, known
         return made
@@ -291,7 +291,7 @@ class Named(dict[str, Any]):
 
 
 def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a search that raises TypeError for a string, unless items are strings."""
+    """Return a search method that raises TypeError for a string, unless items are strings."""
 
     def run(self: Sequence[object], value: object, *bounds: int) -> Any:
         if isinstance(value, str) and self and not isinstance(self[0], str):

@@ -105,7 +105,7 @@ GROUPS = {
     "Origins": (
         Row("embed-origins", "origins", "Write the source of each operator to the metadata.",
             "in.circle out.circle", mirrored),
-        Row("dump-origins", "origins", "Show the sources of each operator and vice versa.",
+        Row("dump-origins", "origins", "Show each operator's sources and each source's operators.",
             "out.circle --operators 0-10 --json", partial(many, output="tables")),
         Row("track-origins", "origins", "Carry origins across a tool that drops them.",
             "in.circle b.circle out.circle"),

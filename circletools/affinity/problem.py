@@ -90,7 +90,7 @@ def parse_limit(words: str) -> Limit:
 
 
 def check_limits(limits: Sequence[Limit], devices: Sequence[str], *, has_costs: bool) -> None:
-    """Raise UsageError for invalid limits, and EditError for two limits that exclude each other."""
+    """Raise UsageError for invalid limits, and EditError for two limits that contradict each other."""
     for number, limit in enumerate(limits):
         if limit.device not in devices:
             hint = suggestion(limit.device, devices)

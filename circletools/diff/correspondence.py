@@ -110,7 +110,7 @@ def instance_keys(before: Model, after: Model) -> tuple[Keys, Keys] | None:
 def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> Keys:
     """Key an operator by its code, its sources' calls or paths, and its position among operators that share both.
 
-    A source that has only a name, no call or path, does not count; operators without others have unique keys.
+    A source that has only a name, no call or path, does not count; operators without other sources have unique keys.
     """
     texts: dict[int, tuple[str, ...]] = {}
     for source, name in origins.sources.items():

@@ -17,7 +17,7 @@ from circletools.runtimes.programs import PROGRAMS, named
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """The program that decides for a target; the names of its variants begin with `variant`.
+    """The program that judges models for a target; the names of its variants begin with `variant`.
 
     `device` is its name for the target. `places_each`: the program reports where each operator runs, even if it
     refuses the model as a whole. `runs`: the table was measured by running operators, so a model must run too.
@@ -44,7 +44,7 @@ JUDGES: Mapping[str, Judge] = {
     "ethos-u85": Judge("vela", "ethos-u85", "npu", places_each=True),
     "tflm": Judge("tflm", "default", "cpu"),
 }
-"""The program that decides for each target; the targets of custom tables have none."""
+"""The program that judges models for each target; the targets of custom tables have none."""
 
 
 def reads_signatures(target: str) -> bool:
@@ -53,7 +53,7 @@ def reads_signatures(target: str) -> bool:
 
 
 def program_of(target: str) -> str:
-    """Return the program that loads a model for a target; empty if none decides."""
+    """Return the program that loads a model for a target; empty if there is none."""
     program = JUDGES[target].program if target in JUDGES else ""
     return "litert" if program == "litert-gpu" else program
 
@@ -70,9 +70,9 @@ class ProgramAnswer:
 def ask(
     model: Model, names: Sequence[str], targets: Iterable[str], timeout_s: float
 ) -> dict[str, list[ProgramAnswer]]:
-    """Return, by target, the answers of the programs that decide for it.
+    """Return, by target, the answers of the programs that judge models for it.
 
-    Raises UsageError if a program is unknown or not installed, or decides for none of the targets.
+    Raises UsageError if a program is unknown or not installed, or judges none of the targets.
     """
     wanted = [(target, program) for name in names for target, program in _decides(name, targets)]
     found: dict[str, list[ProgramAnswer]] = {}
@@ -94,7 +94,7 @@ def _asked(worker: runtimes.Worker, path: Path, judge: Judge) -> runtimes.Verdic
 
 
 def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the targets for which a program decides, each with the `PROGRAM:VARIANT` to ask."""
+    """Return the targets that a program judges, each with the `PROGRAM:VARIANT` to ask."""
     program, variant = named(name)
     found = []
     for target, judge in JUDGES.items():

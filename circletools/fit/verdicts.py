@@ -142,7 +142,7 @@ class Disagreement(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Asked(Attributes):
-    """The answer of the program that decides for a target; the verdict is unknown if the program did not finish.
+    """The answer of the program that judges a target; the verdict is unknown if the program did not finish.
 
     `left` is the number of operators that the program named as refused or as running elsewhere.
     """

@@ -92,7 +92,7 @@ def places_in_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def row_numbers(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number consecutive rows of integers, which have these lengths: equal rows get equal numbers.
+    """Number consecutive rows of integers, whose lengths are `counts`; equal rows get equal numbers.
 
     Rows of the same length are compared by hash, and then with the first row that has this hash.
     """

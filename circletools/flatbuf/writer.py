@@ -260,7 +260,7 @@ class Writer:
         return place
 
     def ahead(self, owner: Field, elements: Sequence[int | NewTable | bytes]) -> None:
-        """Write the tables of the old file in a vector, and the objects that its new tables refer to."""
+        """Write those tables in a vector that are the old file's, and the objects to which its new tables refer."""
         if self.base is not None or owner.target is None or len(elements) < _MANY:
             return  # few objects of the old file are copied in front of it
         self.batch(owner.target, [one for one in elements if isinstance(one, int)])

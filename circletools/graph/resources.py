@@ -97,7 +97,7 @@ class Resources:
         )
 
     def named(self, index: int, operators: Iterable[int] | None = None) -> set[Resource]:
-        """Return the resources that these operators of a graph name; the default is all its operators."""
+        """Return the resources named by these operators of a graph; by default, by all its operators."""
         codes, own = self.model.graphs[index].operators.code_names, self._own[index]
         chosen = own.keys() if operators is None else own.keys() & set(operators)
         return {name for operator in chosen if codes[operator] in NAMING for name in own[operator]}

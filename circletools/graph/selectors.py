@@ -133,7 +133,7 @@ class Chooser:
     def _count(self, tried: int, selector: Selector) -> None:
         self._tried += tried
         if self._tried > _MOST_TRIED:
-            raise InvalidInputError(f"{selector}: all selectors together would test more than {_MOST_TRIED:,} names")
+            raise InvalidInputError(f"{selector}: all selectors together need more than {_MOST_TRIED:,} comparisons")
 
     def _by_name(self, selector: Selector, subgraph: int) -> list[int]:
         named = self._named(selector, subgraph)

@@ -168,7 +168,7 @@ def shortened(value: Any) -> Any:
 
 
 def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
-    """Return a model's origins, or else sources named after its operators' outputs, and a note on which and why."""
+    """Return a model's origins, or sources named after its operators' outputs, and a note that says which and why."""
     state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
     try:
         found = origins_in(model)

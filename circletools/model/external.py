@@ -100,7 +100,7 @@ FILE_OFFSETS: Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]] = {
     ("Operator", "large_custom_options_offset"): _move_position,
     ("Operator", "custom_options"): _move_bytecode,
 }
-"""By table type and field: a function that moves the position in the field's bytes, or returns None without one."""
+"""By table type and field: a function that moves the position in its bytes, or returns None if there is none."""
 
 
 def buffer_sizes(model: Model) -> NDArray[np.int64]:

@@ -62,7 +62,7 @@ def mixed(*columns: NDArray[Any] | int) -> NDArray[np.uint64]:
 
 
 def row_keys(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a key for each row from its elements and their order; the rows are concatenated."""
+    """Return a key for each row, computed from its elements and their order; `flat` holds the rows, concatenated."""
     splits = np.concatenate(([0], np.cumsum(counts)))
     keys = mixed(flat, places_in_rows(counts))
     sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(keys, dtype=np.uint64)))
@@ -80,7 +80,7 @@ def alone_in_both(before: NDArray[Any], after: NDArray[Any]) -> tuple[NDArray[np
 
 
 def sample_keys(data: NDArray[np.uint8], start: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a key for each range of bytes, from its length and evenly spaced sample bytes."""
+    """Return a key for each range of bytes, computed from its length and evenly spaced sample bytes."""
     keys = np.zeros(len(start), np.uint64)
     spread = np.arange(_SAMPLES)
     for first in range(0, len(start), _ROWS_AT_ONCE):

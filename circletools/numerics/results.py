@@ -124,7 +124,7 @@ class Cell(Attributes):
 
     `own` is the operator's difference from the reference when it is cut out and fed the reference's values;
     `inherited` is the difference of the same outputs when the whole model runs. `allowed` is the largest part of
-    `own` that rounding explains. `words` are the reason why a value is missing, or the program's output.
+    `own` that rounding explains. `words` holds the reason why a value is missing, or the program's output.
     """
 
     verdict: Verdict

@@ -120,7 +120,7 @@ def _document(value: dict[str, Any]) -> bytes:
 
 
 def find_connections(directory: Path) -> Path | None:
-    """Return the file with the connections in a directory, or None if there is none or there are several.
+    """Return a directory's file of connections, or None if there is none or there are several.
 
     Only regular files count: opening a pipe would block.
     """

@@ -50,7 +50,7 @@ _Times = dict[_Key | None, Samples]
 
 @dataclass(frozen=True, slots=True)
 class ComparedProfile(Attributes):
-    """A recording in a comparison; `executions` is None if its averages do not state their number."""
+    """A recording in a comparison; `executions` is None if its averages do not state how many there were."""
 
     runtime: Runtime
     executions: int | None

@@ -135,7 +135,7 @@ def _run(rules: list[Any], artifacts: list[Any], notifications: list[Any], detai
 
 
 def sarif_result(file: str, finding: Finding, *key: str) -> dict[str, Any]:
-    """Return a finding as a result; `key` identifies it in other runs, if its own words do not."""
+    """Return a finding as a result; `key` identifies it in other runs, if its message does not."""
     return {
         "ruleId": finding.code,
         "level": _LEVELS[finding.severity],

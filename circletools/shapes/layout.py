@@ -260,7 +260,7 @@ def reduce(call: Call) -> Sequence[Shape]:
 def top_k(call: Call) -> Sequence[Shape]:
     """The largest elements in the last dimension: their values and their indices."""
     shape, count = call.shape(), call.number(1)
-    refuse_unless(bool(shape) and 0 <= count <= shape[-1], f"{shown(shape)} has no {count} largest values", 1)
+    refuse_unless(bool(shape) and 0 <= count <= shape[-1], f"k = {count} does not fit {shown(shape)}", 1)
     return [(*shape[:-1], count)] * 2
 
 

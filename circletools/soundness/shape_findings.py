@@ -28,8 +28,8 @@ def shape_findings(model: Model) -> Iterator[Finding]:
     """Yield findings about operators that refuse their inputs, in subgraphs that run.
 
     These are subgraph 0, subgraphs with a signature, and all subgraphs that they call. With dynamic inputs, an
-    operator that accepts larger inputs is not reported. Models with very many operators are skipped. Indices must be
-    in range, except those of signatures.
+    operator that accepts larger inputs is not reported. Models with more than 16,384 operators are skipped. Indices
+    must be in range, except those of signatures.
     """
     if model.format != "tflite" or not 0 < len(model.operator_columns.tables) <= _MOST_OPERATORS:
         return

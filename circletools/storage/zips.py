@@ -37,7 +37,7 @@ def central_directory(file: memoryview) -> tuple[int, list[tuple[bytes, bytes]],
     Returns None if there is no archive. Raises EditError if the archive is broken or may have 64-bit offsets.
     """
     if _LOCATOR in bytes(file[-END_FIELDS.size - _COMMENT_BYTES :]):
-        raise EditError("the ZIP archive is a ZIP64 archive", hint="programs may find other files in it")
+        raise EditError("ZIP64 archives are not supported", hint="programs may find other files in them")
     start, end = directory_start(file), end_place(file)
     if start is None or end is None:
         return None

@@ -143,7 +143,7 @@ def set_document(
     given, value = files or {}, encoded(root)
     there = {*given, *(entry.filename for entry in archive_entries(edit.model) or ())}
     if missing := [name for name in named if name not in there]:
-        raise UsageError(f"it lists files that do not exist: {', '.join(missing[:8])}", hint="give these files too")
+        raise UsageError(f"it lists files that do not exist: {', '.join(missing[:8])}", hint="pass these files too")
     old = edit.metadata_value(TFLITE_METADATA)
     if old is not None and decoded(bytes(old)) == decoded(value):
         value = bytes(old)

@@ -144,7 +144,7 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
     ...     edit.save("out.tflite")
     """
     if sum((bool(request.inputs), request.batch is not None, request.dynamic_batch)) > 1:
-        raise UsageError("inputs, a batch and a dynamic batch exclude each other", hint="give one of them")
+        raise UsageError("inputs, a batch and a dynamic batch cannot be combined", hint="give one of them")
     if not (request.inputs or request.batch is not None or request.dynamic_batch or request.static):
         raise UsageError("no shape to set", hint="give inputs, a batch, or an option for dynamic dimensions")
     model, index = edit.model, request.subgraph

@@ -21,7 +21,7 @@ Repeated = tuple[str, ...]
 
 
 def _options(
-    devices: Any = option("Devices, the preferred first; the last gets all other operators.", "A,B,C", parser=listed),
+    devices: Any = option("Devices, preferred first; the last gets all other operators.", "A,B,C", parser=listed),
     capabilities: Repeated = option(
         "Operators that a device supports: FILE.json or a built-in table; may be repeated.", "[DEVICE=]TABLE"
     ),
@@ -30,7 +30,7 @@ def _options(
     allow_unmatched: bool = option("Only warn if a rule matches nothing."),
     default: str | None = option("The device for all remaining operators.", "DEVICE"),
     reproject: str | None = option("Give operators the devices that their sources have in this model.", "MODEL"),
-    costs: Path | None = option("Operator times on each device (JSON), to minimize the total.", "FILE"),
+    costs: Path | None = option("Operator times on each device (JSON), to minimize the total time.", "FILE"),
     traces: Repeated = option("An operator trace with the times on a device; may be repeated.", "DEVICE=TRACE"),
     copy_rate: float = option("Bandwidth of copies that are not in --costs.", "BYTES_PER_US", min=1e-9),
     memory: Repeated = option("Memory limit of a device; may be repeated.", "DEVICE=BYTES"),

@@ -137,13 +137,13 @@ def reduce(
     while_differs: str | None = option("Programs that disagree, the correct one first.", "PROGRAM,..."),
     share_safe: bool = option("Replace weights with random values, and names with numbers."),
     timeout: float = option("Time limit per trial.", "SECONDS", default=60.0, min=0.1),
-    log: str | None = option("Log results here, to resume an interrupted run.", "FILE"),
+    log: str | None = option("Log results here, so that an interrupted run can be resumed.", "FILE"),
     form: Form = "text",
 ) -> None:
     """Reduce a model to a small part that still fails.
 
     Removes operators, outputs and constants as long as the failure stays the same. Exits with status 4 if the model
-    does not always fail, or 1, with OUT written, if it no longer fails after --share-safe. See docs/reduce.md.
+    does not always fail, or with 1, after writing OUT, if it no longer fails after --share-safe. See docs/reduce.md.
     """
     to = target(source, output, in_place=False)
     refuse_inputs(to, [source])

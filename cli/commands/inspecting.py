@@ -70,7 +70,7 @@ def requires(
     """
     asked = {"--runtime": runtime, "--lower or --write": lower or write or None, "--resolver": resolver}
     if len(chosen := [name for name, value in asked.items() if value is not None]) > 1:
-        raise ct.UsageError(f"{chosen[0]} excludes {chosen[1]}", hint="run the command twice")
+        raise ct.UsageError(f"{chosen[0]} cannot be combined with {chosen[1]}", hint="run the command twice")
     if also is not None and resolver is None:
         raise ct.UsageError("--also requires --resolver", hint="use both")
     if lower or write:
@@ -122,7 +122,7 @@ def report(
         "A trace that trace-stats or attribute reads; may be repeated.", "TRACE", names="--trace"
     ),
     skip: int = option("Skip the first N executions in operator traces.", "N", default=0, min=0),
-    on: str | None = option("Targets of the model, as for fit --on.", "TARGETS"),
+    on: str | None = option("Also show the verdicts of these targets, as in fit --on.", "TARGETS"),
     source_url: str = option(
         "The URL of source lines, with {file} and {line}.", "URL", default="", show_default=False
     ),

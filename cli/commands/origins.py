@@ -76,7 +76,7 @@ def dump_origins(
     subgraph: int | None = option("Show only this subgraph.", "N", min=0),
     tables: Path | None = option("Write the tables to DIR instead, as .bin files and origins.json.", "DIR"),
 ) -> None:
-    """Show the sources of each operator and vice versa.
+    """Show each operator's sources and each source's operators.
 
     Exits with status 1 if the model has no origins, or if they no longer describe its operators. `embed-origins
     --origins` reads the JSON and the CSV.

@@ -234,7 +234,7 @@ def profile(
         raise ct.UsageError("--format speedscope takes only one runtime")
     if against is not None:
         if len(programs) != 1 or output is not None or by or form in ("collapsed", "speedscope"):
-            raise ct.UsageError("--against takes one runtime, and no -o, --by or stack format")
+            raise ct.UsageError("--against takes one runtime, and cannot be combined with -o, --by or stack formats")
         record = partial(ct.profile, on=on, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout)
         _against(against, model, recordings, record, form)
     if output is not None:

@@ -231,7 +231,7 @@ def test_a_constant_is_repeated_up_to_a_size(monkeypatch: pytest.MonkeyPatch) ->
 
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({}, ct.UsageError, "no shape to set"),
-    ({"batch": 2, "dynamic_batch": True}, ct.UsageError, "exclude each other"),
+    ({"batch": 2, "dynamic_batch": True}, ct.UsageError, "cannot be combined"),
     ({"inputs": ("nothing=1,2",)}, ct.UsageError, "no tensor is called 'nothing'"),
     ({"inputs": ("y=1,2,3",)}, ct.UsageError, "'y' is not an input"),
     ({"inputs": ("x=1,2",)}, ct.UsageError, "input 'x' has 3 dimensions, not 2"),

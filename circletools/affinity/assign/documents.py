@@ -22,7 +22,7 @@ def read_words(path: str | os.PathLike[str]) -> str:
 
 
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
-    """Return the JSON object of a document and the object's location; error messages quote `holds` and `see`.
+    """Return a document's JSON object and its location; errors quote `holds` (what it must hold) and `see` (a hint).
 
     Raises InvalidInputError if the document is not an object, has another version, or has keys other than `keys`.
     """

@@ -40,8 +40,8 @@ class Refusal(Attributes):
     """The reason why a device refuses an operator, in words.
 
     `measured` is false if the device was never tested with such an operator, and so may accept it; callers that need
-    a yes or no count the operator as refused. If the reason is a message of the device's program, `conditions` are
-    the unmet conditions in the table; `remedy` is a change that helps, if the table has one. `wrong` means that the
+    a definite answer count it as refused. If the reason is a message of the device's program, `conditions` are the
+    unmet conditions in the table; `remedy` is a change that helps, if the table has one. `wrong` means that the
     device runs the operator, but computes wrong values.
     """
 

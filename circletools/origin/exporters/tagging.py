@@ -90,7 +90,7 @@ class _Nodes:
         return found.intersection(own)
 
     def continued(self, made: Mapping[int, int]) -> dict[int, int]:
-        """Assign remaining nodes, such as the addition of a bias of zeros, to the operators that precede them."""
+        """Assign remaining nodes, such as the addition of an all-zero bias, to the operators that precede them."""
         result = dict(made)
         calls = {number: self.calls[number] for number in made}
         for number, call in enumerate(self.calls):

@@ -127,7 +127,7 @@ class Executions:
     def add(self, batch: EventBatch, first: int) -> tuple[EventBatch, Numbers]:
         """Add events of a batch in time order; `first` is the number of its first event.
 
-        Return the events at which threads began or ceased to have executions in flight, and these threads.
+        Return the events at which threads began or ceased to have executions in flight, and those threads.
         """
         processes = np.array(self._processes, np.int64)[batch.threads]
         number = len(self._ends)

@@ -140,7 +140,7 @@ class _Section:
 
 
 def parse(data: bytes) -> OperatorTrace:
-    """Parse the report; if it holds several runs, the last one that has tables. Raises InvalidInputError."""
+    """Parse the report; if it holds several runs, parse the last one that has tables. Raises InvalidInputError."""
     if b" with stats: " in data:
         raise nothing_found("the report is from TensorFlow's own benchmark_model, which runs other models")
     lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
@@ -155,7 +155,7 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """Return the first line of each run of the program, the line after it, and whether it has tables.
+    """Return the first line of each run of the program, the line after the run, and whether the run has tables.
 
     A run begins where its options do or, after results, with a Markdown block or with other results.
     """
