@@ -45,7 +45,7 @@ def _list_of(value: Any, key: object) -> str:
 
 
 def no_key(values: Mapping[Any, Any], name: object) -> str:
-    """Return an error message about a name that is not in a dict of values by name, or of names by number."""
+    """Return an error message about a name that a dict of values by name, or of names by number, lacks."""
     if noted := _noted(str(name), values):
         return f"there is no {name!r} (write {noted})"
     keys = [*islice(values, _MOST_NAMES)]

@@ -29,7 +29,7 @@ _FAILING: Mapping[str, frozenset[str]] = {
 class CheckRequest(Attributes):
     """The settings that determine how the findings of `check` are selected and judged.
 
-    `select` lists the codes to report, all if it is empty; `ignore` lists codes not to report. `baseline` is the JSON
+    `select` lists the codes to report (by default, all); `ignore` lists codes not to report. `baseline` is the JSON
     of an earlier run, whose findings are not new; models are matched by path, relative to the folder of the baseline
     or to the current folder. `fail_on` is the lowest severity that makes a model fail, or `never`. `per_file_ignores`
     maps `fnmatch` patterns, for paths relative to `folder` or for file names, to more codes to ignore.
@@ -43,7 +43,7 @@ class CheckRequest(Attributes):
     folder: Path = Path()
 
     def __post_init__(self) -> None:
-        """Raise UsageError if `check` never reports one of the codes."""
+        """Raise UsageError if one of the codes is never reported by `check`."""
         with naming_files():
             for code in (*self.select, *self.ignore, *chain(*self.per_file_ignores.values())):
                 if (subject := explain(code).subject) != "check":

@@ -18,7 +18,7 @@ from circletools.arguments import classes_in, declared, kinds_of, taken
 from circletools.wording import nearest
 
 LONGEST = 80
-"""The most characters of an argument that are repeated; longer ones are named after their parameter."""
+"""The maximum length of an argument that is repeated; longer ones are named after their parameter."""
 _OWN = {"model", "edit", "before", "after", "other"}  # parameters for which users already have a value
 
 

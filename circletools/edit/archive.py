@@ -1,4 +1,4 @@
-"""The ZIP archive of files (labels, vocabularies) that TFLite metadata appends to the flatbuffer.
+"""The ZIP archive of files (labels, vocabularies) that TFLite metadata tools append to the flatbuffer.
 
 Offsets relative to the start of the file are adjusted when the archive moves. Other offsets, such as those relative
 to the start of the archive, stay unchanged as long as readers can infer that start from the position of the central

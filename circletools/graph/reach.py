@@ -1,4 +1,4 @@
-"""Find the operators that given values of a graph depend on, and those that depend on given values."""
+"""Find the operators on which given values of a graph depend, and those that depend on these values."""
 
 from __future__ import annotations
 

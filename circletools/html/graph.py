@@ -36,7 +36,7 @@ from circletools.origin.read import Origins
 Numbers = NDArray[np.int64]
 _SWEEPS = 8
 _MOST_LANES = 48
-"""The maximum number of lanes; more tensors than that share them."""
+"""The maximum number of lanes; if there are more tensors, they share lanes."""
 
 STRAIGHT = -1
 """The lane number of edges that need no lane."""
@@ -226,7 +226,7 @@ class Columns:
         }
 
     def _quantization(self, values: Values) -> dict[str, list[Any]]:
-        """Return [first scale, first zero point, number of scales] by the indices of quantized tensors."""
+        """Return [first scale, first zero point, number of scales] of quantized tensors, by index."""
         tables, owners = values.tables.child("quantization", values.schema)
         scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
         some = np.flatnonzero(scales.count)

@@ -69,7 +69,7 @@ def check_indices(model: Model, *, as_read: bool = False) -> list[Finding]:
 
 
 def is_index(finding: Finding) -> bool:
-    """Return whether a finding is about an out-of-range index, except into debug metadata."""
+    """Return whether a finding is about an out-of-range index other than one into debug metadata."""
     return finding.code == _INDEX and not finding.location.endswith("debug_metadata_index")
 
 

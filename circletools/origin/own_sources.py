@@ -19,7 +19,7 @@ def own_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[list
     """Return the sources `named` in operators' outputs, without those that come only from a shared constant.
 
     The first source is the operator's own. Any other source must be connected, through operators that share it, to an
-    operator whose own source it is, if any. Its class must differ from the other sources' classes, unless this
+    operator whose own source it is, if one exists. Its class must differ from the other sources' classes, unless this
     operator is the first to have it.
     """
     pairs = [(row, source) for row, own in enumerate(named) for source in own]

@@ -24,7 +24,7 @@ TAG = re.compile(rb"circletools:(\d{1,9}):(\d{1,9}):(\d{1,9})(?!\d)")
 
 
 def tags_of(model: ModelGraph) -> list[dict[int, bytes]]:
-    """Return, by subgraph, the tag of each tensor that an operator produces; of several producers, the last counts.
+    """Return, by subgraph, the tag of each tensor that an operator produces; if several do, the last one counts.
 
     Raises ModelFormatError for a tensor that does not exist.
     """
@@ -58,7 +58,7 @@ def tag(edit: ModelEdit) -> RewriteResult:
 
 
 def untag(edit: ModelEdit, before: Model) -> RewriteResult:
-    """Restore the names of tensors that have tags from `before`; text that a tool added to a name is kept.
+    """Give tensors with tags the names that they have in `before`; text that a tool added to a tag is kept.
 
     Raises ModelFormatError for a broken model.
     """

@@ -249,7 +249,7 @@ def _unlinked(connections: Connections) -> list[Finding]:
 
 
 def manifest_findings(directory: Path, connections: Connections, *, expected: bool) -> Iterator[Finding]:
-    """Compare the manifest with the connections; if `expected`, it must exist if the connections allow a package."""
+    """Compare the manifest with the connections; with `expected`, it must exist if these allow a package."""
     path = directory / MANIFEST
     if not os.path.lexists(path):
         if expected and package_obstacle(connections) is None:

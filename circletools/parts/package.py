@@ -41,7 +41,7 @@ class Connections:
 
 
 def encode_connections(connections: Connections) -> bytes:
-    """Return the document of connections. Bytes of a name that are not UTF-8 become lone surrogates."""
+    """Return the document of connections. Bytes of a name that are not valid UTF-8 become lone surrogates."""
     return _document(asdict(connections))
 
 

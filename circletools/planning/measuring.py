@@ -37,7 +37,7 @@ class Device(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class PartTime(Attributes):
-    """A part and its device, and the time it took with its inputs and outputs, or None if it did not run."""
+    """A part and its device, and the time it took with copies of inputs and outputs, or None if it did not run."""
 
     device: str
     operators: tuple[int, ...]

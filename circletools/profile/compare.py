@@ -40,7 +40,7 @@ ASSUMED_SPREAD = 0.25
 """The assumed standard deviation between recordings of a model, used if none can be measured."""
 
 PROCESS_SPREAD = 0.1
-"""The assumed variation between processes in addition to the spread of their executions."""
+"""The assumed variation between processes, in addition to the spread of their executions."""
 
 _COARSEST_NS = 1000
 _FASTEST, _PARTS, _TRIMMED = 10, 5, 4
@@ -111,9 +111,9 @@ class Row:
     """A row of times to compare, from the recordings of both sides. `total_ns` is the total time before.
 
     `history` holds further recordings of the earlier model, which show how much recordings vary. If the recordings of
-    both sides were made alternately (`paired`), they form pairs. `pace` is how much the `others`, a number of other
-    operators, changed (a standard deviation of logarithms, from their median), which single recordings cannot
-    distinguish from a change in machine speed.
+    both sides were made alternately (`paired`), they form pairs. `pace` is how much other operators (`others` of
+    them) changed: the standard deviation of logarithms, estimated from the median. In single recordings, this cannot
+    be distinguished from a change in machine speed.
     """
 
     before: Sequence[Samples]

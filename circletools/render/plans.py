@@ -101,7 +101,7 @@ def plan_text(plan: Plan) -> Iterator[str]:
 
 
 def summary_json(found: Summary) -> dict[str, Any]:
-    """Return the operators that each device runs and refuses as JSON."""
+    """Return, as JSON, the operators that each device runs and refuses."""
     refusals = [asdict(one) | {"operators": places_json(one.operators)} for one in found.refusals]
     return {"devices": [asdict(one) for one in found.devices], "refusals": refusals}
 

@@ -53,7 +53,7 @@ class TableLine(str):
     """A line of a table, which `fitted` can make narrower.
 
     A line holds its cells, and values that all lines of a table share: the length of each column's longest cell, the
-    columns aligned right, and the indentation.
+    right-aligned columns, and the indentation.
     """
 
     __slots__ = ("cells", "table")

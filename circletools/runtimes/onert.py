@@ -201,7 +201,7 @@ placement = loads
 
 
 def called(request: Request) -> Verdict:
-    """Return whether outputs that the runtime allocates (as in onert's Python package) equal those a caller binds.
+    """Return whether outputs that the runtime allocates (as in onert's Python package) equal those that callers bind.
 
     If the model does not run with bound outputs, nothing is compared.
     """

@@ -95,9 +95,9 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
 
 
 def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Finding]:
-    """Yield findings about custom operators without a kernel, and data not read, by `programs` (litert, onert).
+    """Yield findings about custom operators and data that `programs` (litert, onert) cannot run or read.
 
-    Operators that only LiteRT's XNNPACK delegate implements load if the delegate takes them, as it does by default.
+    An operator implemented only by LiteRT's XNNPACK delegate loads if the delegate takes it, as it does by default.
     """
     outside = np.intersect1d(np.flatnonzero(model.buffers.external), model.tensor_columns.buffers)
     if "onert" in programs and outside.size:

@@ -81,7 +81,7 @@ class Source:
 def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Source:
     """Map a file or wrap bytes; streams and `-` are read to the end.
 
-    Raises InvalidInputError if the file cannot be read, and UsageError for other types.
+    Raises InvalidInputError if the file cannot be read, and UsageError for a source of another type.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         return Source(_flat(source), "<bytes>")

@@ -22,7 +22,7 @@ Kind = Literal["", "computed", "constant"]
 
 @dataclass(frozen=True, slots=True)
 class TensorPattern:
-    """A pattern for tensors. An empty field matches anything; type `*` is any type; `none` is an omitted input."""
+    """A pattern for tensors. An empty field matches anything, type `*` any type, and `none` an omitted input."""
 
     type: str
     quantization: str = ""
@@ -199,7 +199,7 @@ def in_context(
 
 
 def _passing(through: Side, facts: Graph, fits: NDArray[np.bool_], owners: NDArray[np.int64]) -> list[int]:
-    """Return the operators that pass a property on, and copy the owners of their inputs to their outputs."""
+    """Return the operators that pass their inputs' owners on to their outputs, after doing so in `owners`."""
     slots = facts.operands.lists(), facts.results.lists()
     found = []
     for index, (name, operands, results) in enumerate(zip(facts.operators.code_names, *slots, strict=True)):

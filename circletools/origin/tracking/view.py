@@ -209,7 +209,7 @@ class View:
 
     @cached_property
     def made(self) -> list[list[int]]:
-        """The values that each operator produces, each once; of several writers of a value, the last counts."""
+        """The values that each operator produces, each once; if several write a value, the last one counts."""
         operators, values = self.side.graph.definitions
         makes = np.flatnonzero((self.side.graph.producer[values] == operators) & ~self.hidden[operators])
         makes = makes[np.sort(np.unique(values[makes], return_index=True)[1])]

@@ -322,7 +322,7 @@ def _times(match: re.Match[str], *groups: int) -> tuple[int, ...]:
 
 
 def _named(path: str) -> str:
-    """Return the file's name, after its folder's if it is only a number, as in `net-v1/1.tflite`."""
+    """Return the file's name, preceded by its folder's if it is only a number, as in `net-v1/1.tflite`."""
     *folders, name = path.split("/")
     return "/".join([*folders[-1:], name]) if name.partition(".")[0].isdigit() else name
 

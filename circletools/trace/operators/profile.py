@@ -144,7 +144,7 @@ def only_executions(trace: OperatorTrace, kept: Mapping[int, int]) -> OperatorTr
 
 
 def warm_up(trace: OperatorTrace) -> int:
-    """Return the number of initial executions that are slower than the second half, by more than chance explains.
+    """Return the number of initial executions that are significantly slower than those of the second half.
 
     These must be slower by a tenth and by five times the spread. Four executions are needed; at least half are kept.
     """
