@@ -78,7 +78,7 @@ def _instead_of(name: str, value: Any) -> str:
 
 
 def _in_edit(code: str, value: Any) -> str:
-    """Return code without the statement that would start another edit of a model that is being edited."""
+    """Return Python code without the statement that would start another edit of the model being edited."""
     inner = re.search(r"with ct\.edit\(model\) as edit: (.+?)(; edit\.save\(target\))?$", code)
     is_edit = type(value).__name__ == "ModelEdit" or (type(value).__name__ == "Model" and value.editing())
     return inner[1] if inner and is_edit else code

@@ -57,7 +57,7 @@ def usage(
 
 
 def meant(value: Any, hint: Any, place: str) -> str:
-    """Return code for the argument of `function.parameter` that a wrong value stands for; empty if unknown."""
+    """Return Python code for what a wrong value of `function.parameter` probably means; empty if unknown."""
     name = place.rpartition(".")[2]
     value = in_range(name, value)
     if fits(value, hint):
@@ -209,7 +209,7 @@ def _request_of(hint: Any) -> type | None:
 
 
 def _request(kind: type, values: list[Any], unknown: Mapping[str, Any]) -> str:
-    """Return code for a request with these unnamed values and named fields, or for any request if none fits."""
+    """Return Python code for a request with these values and named fields, or for any request if none fits."""
     names, hints, found = taken(kind), declared(kind)[1], dict[str, str]()
     if len(values) == 1 and isinstance(values[0], Mapping) and {*values[0]} <= {*names}:
         values, unknown = [], {**values[0], **unknown}
