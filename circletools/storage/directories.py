@@ -160,7 +160,7 @@ def _exchange(new: Path, target: Path) -> None:
 
 
 def _exchange_atomically(new: Path, target: Path) -> bool:
-    """Do the same atomically; return False if the C library, the system or the file system cannot."""
+    """Swap the names atomically; return False if the C library, the system or the file system cannot."""
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):

@@ -153,7 +153,7 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
 
 
 def _bounded(tails: Indices, heads: Indices, costs: Floats, count: int) -> Floats:
-    """Return the costs; arcs at a terminal are clipped to the most that matters, so that integer steps stay small.
+    """Return the costs; arcs at a terminal are clipped to the highest useful cost, so that integer steps stay small.
 
     A clipped capacity still exceeds the sum of the vertex's other arcs, so the cut is the same.
     """

@@ -26,7 +26,7 @@ from circletools.errors import EditError
 _ROUNDS, _STARTS = 400, 3
 _EXACT = 1 - 1e-9
 _SHARE = 8
-"""Each test of whether the other constraints can be met without a given one gets the time divided by this number."""
+"""Each test of whether the other constraints can be met without one gets the total time divided by this number."""
 
 
 @dataclass(frozen=True, slots=True)

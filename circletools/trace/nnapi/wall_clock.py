@@ -130,7 +130,7 @@ def wall_clocks(
 
 
 class _Moments:
-    """Activity over time: the moments at which any thread begins or ends an interval, and who works after each."""
+    """Activity over time: the moments at which any thread begins or ends an interval, and who is active then."""
 
     def __init__(self, rows: Intervals, masks: Numbers, processes: Numbers) -> None:
         """Take rows of intervals with their buckets as bits, and the process of each thread of a driver."""
