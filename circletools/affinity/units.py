@@ -42,7 +42,7 @@ class Colocation:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Sets of operators that must stay together: each operator's unit, each unit's operators, the units' graph."""
+    """Operators that must stay together: each operator's unit, each unit's operators, and the units' graph."""
 
     home: Sequence[int]
     members: Sequence[Sequence[int]]

@@ -199,7 +199,7 @@ def in_context(
 
 
 def _passing(through: Side, facts: Graph, fits: NDArray[np.bool_], owners: NDArray[np.int64]) -> list[int]:
-    """Return the operators that pass their inputs' owners on to their outputs, after doing so in `owners`."""
+    """Pass the owners of inputs on to outputs in `owners`; return the operators that do so."""
     slots = facts.operands.lists(), facts.results.lists()
     found = []
     for index, (name, operands, results) in enumerate(zip(facts.operators.code_names, *slots, strict=True)):

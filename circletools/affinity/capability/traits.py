@@ -17,7 +17,7 @@ from circletools.graph.columns import Slots, Values, alike
 from circletools.graph.graph import Graph
 
 HAS_OPTIONS = "has_options"
-"""A name in place of an option's: whether the operator has an options table."""
+"""The name of a term that is 1 if the operator has an options table, and 0 otherwise."""
 QUANTIZATIONS = ("unquantized", "per_tensor", "per_channel", "blockwise", "custom")
 QUANTIZABLE = frozenset(("INT2", "INT4", "INT8", "INT16", "INT32", "INT64", "UINT4", "UINT8"))
 """The types for which quantization matters; a scale has no effect on a tensor of another type."""

@@ -33,7 +33,7 @@ from circletools.graph.algorithms import UnionFind
 
 
 class Detours:
-    """For each group: the first place on a path that it reaches, and the last that reaches it; its own counts."""
+    """For each group, the first place on a path that the group reaches, and the last place that reaches the group."""
 
     def __init__(self, graph: GroupGraph) -> None:
         """Choose the path to keep."""

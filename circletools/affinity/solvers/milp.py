@@ -41,7 +41,7 @@ _WIDTH = 60_000
 _CUTS = 400
 """The maximum number of cycles added in a round."""
 _LONGEST, _LEFT_OUT = 100, 12
-"""The greatest length of a cycle that gets rows, and the approximate number of these per device."""
+"""The greatest length of a cycle that gets rows, and the approximate number of these rows per device."""
 
 
 def is_too_large(problem: Problem) -> bool:

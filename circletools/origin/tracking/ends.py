@@ -54,7 +54,7 @@ def _same_ends(
 
 
 def _alike(sides: tuple[Side, Side], old: int, new: int) -> bool:
-    """Return whether two ends can correspond: if sizes are equal, or ranks and one dimension are."""
+    """Return whether two ends can correspond, with equal sizes, or with equal ranks and one equal dimension."""
     sizes = int(sides[0].elements[old]), int(sides[1].elements[new])
     if sizes[0] == sizes[1] or 0 in sizes:
         return True
