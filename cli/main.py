@@ -48,6 +48,10 @@ class _Grouped(AsGiven, TyperGroup):
         return super().get_command(ctx, cmd_name)
 
 
+class _Verb(AsGiven, TyperGroup):
+    """The list of the commands of a verb."""
+
+
 class _Deferred(TyperCommand):
     """A command in the table, which is imported only when its arguments are parsed."""
 
@@ -92,7 +96,7 @@ def _command_line() -> Any:
     whole.callback()(_options)
     group: Any = typer.main.get_command(whole)
     for name, summary in VERBS.items():
-        verb = TyperGroup(
+        verb = _Verb(
             name=name, help=summary, context_settings=HELP, subcommand_metavar="COMMAND ...", rich_markup_mode=None
         )
         group.add_command(verb)

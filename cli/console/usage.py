@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from math import isfinite
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
@@ -37,11 +41,12 @@ class AsGiven:
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the command line."""
         command: Any = self
-        annotations = {one.name: one.annotation for one in parameters_of(command.callback)}
+        known = parameters_of(command.callback) if command.callback else ()
+        annotations = {one.name: one.annotation for one in known}
         for parameter in command.get_params(ctx):
-            annotation = annotations.get(parameter.name)
-            kind = (get_args(annotation) or (annotation,))[0]
-            parameter.process_value = partial(_taken, parameter, kind in _TEXTS, _choices(kind))
+            kind, *declared = get_args(annotations.get(parameter.name)) or (None,)
+            plain = partial(_read, next(iter(declared), None), (*get_args(kind), kind)[0])
+            parameter.process_value = partial(_taken, parameter, kind in _TEXTS, _choices(kind), plain)
         read: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         return read
 
@@ -51,9 +56,27 @@ def _choices(kind: Any) -> tuple[Any, ...]:
     return next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
 
 
-def _taken(parameter: Any, is_text: bool, choices: tuple[Any, ...], ctx: Any, value: Any) -> Any:
+def _read(declared: Any, kind: Any, text: str) -> Any:
+    """Return a path, a plain number in its range, or what a parser makes of a text; None if typer has to read it."""
+    if parser := getattr(declared, "parser", None):
+        with suppress(ValueError):  # typer words the error
+            return parser(text)
+    if kind is Path and text and (not os.path.exists(text) or os.access(text, os.R_OK)):
+        return Path(text)
+    if kind in (int, float) and re.fullmatch(r"[0-9]{1,9}" if kind is int else r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
+        number = kind(text)
+        least, most = (number if bound is None else bound for bound in (declared.min, declared.max))
+        return number if least <= number <= most else None
+    return None
+
+
+def _taken(
+    parameter: Any, is_text: bool, choices: tuple[Any, ...], read: Callable[[str], Any], ctx: Any, value: Any
+) -> Any:
     is_given = ctx.get_parameter_source(parameter.name).name != "DEFAULT"
-    if (not value and parameter.required) or (is_given and not is_text and value not in choices):
+    if is_given and not is_text and isinstance(value, str) and (taken := read(value)) is not None:
+        value = taken
+    elif (not value and parameter.required) or (is_given and not is_text and value not in choices):
         if isinstance(value := type(parameter).process_value(parameter, ctx, value), float) and not isfinite(value):
             raise typer.BadParameter(f"{value} is not a finite number.", ctx, parameter)
         return value

@@ -32,10 +32,11 @@ def lowest() -> list[str]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="the oldest numpy has no wheels for Python 3.13 and later")
 def test_the_oldest_versions_are_enough(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
-    install = ["pip", "install", "-q", "--only-binary", ":all:", *lowest(), "-e", str(ROOT)]
-    installed = subprocess.run([python, "-m", *install], capture_output=True, encoding="utf-8", check=False)
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    install = [*pip, "install", "-q", "--no-compile", "--only-binary", ":all:", *lowest(), "-e", str(ROOT)]
+    installed = subprocess.run(install, capture_output=True, encoding="utf-8", check=False)
     if "ConnectionError" in installed.stderr or "Temporary failure in name resolution" in installed.stderr:
         pytest.skip("no package registry can be reached")
     assert installed.returncode == 0, installed.stderr
