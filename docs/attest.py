@@ -2,7 +2,7 @@
 
     python docs/attest.py STATEMENT.json OLD NEW [FOLDER WITH THE SCHEMAS]
 
-Exit status 0 if NEW equals OLD except for the parts that the statement names, else 1. It reads only valid models.
+Exit status 0 if NEW equals OLD except for the parts that the statement names, else 1; 2 for files that cannot be read. It reads only valid models.
 """
 
 import io
@@ -279,4 +279,11 @@ def main(statement, old, new, schemas=SCHEMAS):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    if len(sys.argv) not in (4, 5):
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except (OSError, ValueError, KeyError, IndexError, struct.error) as error:
+        print(f"cannot read it: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -237,8 +237,8 @@ class Fit(Tabular):
 
     @property
     def unknown_count(self) -> int:
-        """The number of targets with an unknown verdict."""
-        return sum(target.verdict == "not_known" for target in self.targets)
+        """The number of targets with an unknown verdict, unless all their unknown operators are in the baseline."""
+        return sum(target.verdict == "not_known" and target.new_count > 0 for target in self.targets)
 
     @property
     def new_refusals(self) -> int:

@@ -25,7 +25,7 @@ from circletools.graph.graph import ModelGraph
 from circletools.model.model import open_model
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
-from circletools.profile.joining import Join, time_of
+from circletools.profile.joining import joined_executions, time_of
 from circletools.storage.documents import naming_files
 from circletools.trace.operators.profile import OperatorTrace
 from circletools.trace.operators.read import read_profile
@@ -211,7 +211,8 @@ def measured_times(
     another model.
     """
     times, elsewhere = dict[Place, float](), dict[Place, frozenset[str]]()
-    for place, measured in Join(model, trace).operators.items():
+    trace, joined = joined_executions(model, trace)
+    for place, measured in joined.operators.items():
         if foreign := measured.backends.intersection(others):
             elsewhere[place] = frozenset(foreign)
             continue

@@ -32,7 +32,7 @@ def fit(
 
     For each operator that a target refuses, shows the reason, the remedy and the operator's source; then lists the
     sources to change, worst first. Exits with status 1 if a target refuses an operator or the model, or 5 if the
-    answer is unknown. With --baseline, only new refusals count; with --with, the status is also 1 if a program
+    answer is unknown. With --baseline, only new ones count; with --with, the status is also 1 if a program
     disagrees with the table. See docs/fit.md.
     """
     request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds).read()
@@ -49,5 +49,5 @@ def fit(
     print_notes(found.notes)
     if found.new_refusals or found.contradictions:
         raise Exit(1)
-    if found.unknown_count and baseline is None:
+    if found.unknown_count:
         raise Exit(1 if strict else UNKNOWN)

@@ -13,6 +13,7 @@ from circletools.fit.request import key_of
 from circletools.fit.verdicts import Fit
 from tests.fit.test_fit import write_table
 from tests.kit.build import Build, row
+from tests.kit.support import bytes_of
 
 MODEL = row("NEG", "TANH", "COS").to_bytes()
 
@@ -66,6 +67,15 @@ def test_what_was_there_is_not_new(tmp_path: Path, table: str) -> None:
     assert counts(found) == ([False, False], 0, 0)
     assert found.has_baseline
     assert found.targets[0].verdict == "not_resident"
+
+
+def test_what_is_not_measured_is_unknown_until_the_baseline_has_it(tmp_path: Path) -> None:
+    data = bytes_of("tflite/custom_op")
+    old, same = fitted(row("RELU").to_bytes(), "xnnpack"), fitted(data, "xnnpack")
+    for earlier, unknown in ((old, 1), (same, 0)):
+        baseline = write(tmp_path, ct.render.fit_json(earlier))
+        assert fitted(data, "xnnpack", baseline).unknown_count == unknown
+    assert (old.unknown_count, same.unknown_count) == (0, 1)
 
 
 def test_what_is_new_and_what_is_gone(tmp_path: Path, table: str) -> None:

@@ -15,6 +15,7 @@ from circletools.trace.operators.read import read_profile
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.costs_support import diamond_trace
 from tests.kit.operator_support import TRACES
+from tests.kit.presence import need
 from tests.kit.support import bytes_of, path_of
 
 DIAMOND = path_of("circle/diamond")
@@ -94,9 +95,13 @@ def test_times_are_medians_and_means_of_averages(tmp_path: Path) -> None:
         assert times == {(0, 0): 1, (0, 2): 3, (0, 4): 5}
         assert elsewhere == {(0, index): frozenset({"ruy"}) for index in (1, 3, 5)}
         assert measured_times(model_graph(model), trace)[0] == {(0, index): index + 1 for index in range(6)}
+    need("ai_edge_litert")
+    with ct.open(path_of("tflite/cnn")) as model:  # XNNPACK takes all operators but the last
+        trace = ct.profile(model, "litert", runs=2).trace
+        assert len(measured_times(model_graph(model), trace)[0]) == len(model.subgraphs[0].operators)
     averages = read_profile(str(TRACES / "benchmark_custom_op.csv"))
     with ct.open(path_of("tflite/custom_op")) as model:
         assert averages.averaged
         times = measured_times(model_graph(model), averages)[0]
-        total = sum(run.duration_ns for run in averages.runs if not run.of_delegate)
+        total = sum(run.duration_ns for run in averages.runs)
         assert sum(times.values()) * 1000 * averages.executions == pytest.approx(total)
