@@ -2,7 +2,8 @@
 
     python docs/attest.py STATEMENT.json OLD NEW [FOLDER WITH THE SCHEMAS]
 
-Exit status 0 if NEW equals OLD except for the parts that the statement names, else 1; 2 for files that cannot be read. It reads only valid models.
+Exit status 0 if NEW equals OLD except for the parts that the statement names, else 1; 2 if a file cannot be read.
+It reads only valid models.
 """
 
 import io

@@ -26,7 +26,7 @@ from circletools.errors import CircleToolsError
 from circletools.findings import Finding, against
 from circletools.fit.naming import COMPOSITE, Naming, Source, composite_names, fewest_sources
 from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
-from circletools.fit.remedies import LARGE_WINDOW, is_consequence, remedy_of
+from circletools.fit.remedies import FIX_SHAPES, LARGE_WINDOW, is_consequence, remedy_of, shape_operators
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, LazySequence, Misfit, Misfits, Obstacle, TargetFit
 from circletools.graph.build import model_graph
@@ -180,13 +180,14 @@ class _Part:
         self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}
         self.codes, self.names = facts.operators.code_names, naming.of(facts)
         self.composites = composite_names(facts, self.refusals)
+        self.of_shapes = shape_operators(facts)
         self.bytes = computed_bytes(facts)
 
     def alike(self) -> list[Alike]:
         """Return the operators, grouped by the reason for their refusal."""
-        groups: dict[tuple[int, str, str], list[int]] = {}  # operators of one kind share a refusal
+        groups: dict[tuple[int, str, str, bool], list[int]] = {}  # operators of one kind share a refusal
         for operator, refusal in self.refusals.items():
-            key = id(refusal), self.codes[operator], self.composites.get(operator, "")
+            key = id(refusal), self.codes[operator], self.composites.get(operator, ""), operator in self.of_shapes
             groups.setdefault(key, []).append(operator)
         return [Alike(operators, lambda operator: self.misfit(operator)[0]) for operators in groups.values()]
 
@@ -209,7 +210,7 @@ class _Part:
             operator,
             code,
             f"{composite}: {refusal.reason}" if composite else refusal.reason,
-            remedy_of(refusal, code),
+            FIX_SHAPES if operator in self.of_shapes else remedy_of(refusal, code),
             refusal.measured,
             tuple([name for _, name in sources]),
             sources[0][0] >= 0,

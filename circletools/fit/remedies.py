@@ -12,9 +12,11 @@ from collections.abc import Callable
 from functools import cache
 
 from circletools.affinity.capability.table import Refusal
+from circletools.graph.graph import Graph
 
 NOT_MEASURED = "ask the program itself (`fit --with`), or measure the operator as docs/measure-a-device.md describes"
 LARGE_WINDOW = "the window is larger than the input, whose shape may be dynamic"
+FIX_SHAPES = "convert the model with fixed input shapes, so that its shape arithmetic becomes constant"
 GENERAL = "change the property that the reason names"
 
 _PLACE = r"(?P<place>(?:input|output) \d+)"
@@ -35,6 +37,25 @@ def remedy_of(refusal: Refusal, code: str) -> str:
     if not refusal.measured:
         return refusal.remedy or NOT_MEASURED
     return refusal.remedy or _remedy(refusal.conditions or refusal.reason, code)
+
+
+def shape_operators(facts: Graph) -> frozenset[int]:
+    """Return the operators that compute with the shapes of tensors, or read the results as shapes or sizes."""
+    codes = facts.operators.code_names
+    if "SHAPE" not in codes:
+        return frozenset()
+    constant = facts.values.is_constant
+    derived, found = set[int](), set[int]()
+    for operator, (code, operands, results) in enumerate(
+        zip(codes, facts.operands.lists(), facts.results.lists(), strict=True)
+    ):
+        computed = [value for value in operands if value >= 0 and not constant[value]]
+        if code != "SHAPE" and not derived.intersection(computed):
+            continue
+        found.add(operator)
+        if code == "SHAPE" or derived.issuperset(computed):
+            derived.update(results)
+    return frozenset(found)
 
 
 @cache

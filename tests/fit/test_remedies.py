@@ -12,7 +12,7 @@ from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.file import FORM_KEYS, parse_capability
 from circletools.affinity.capability.table import Refusal, refusals
 from circletools.affinity.capability.traits import OperatorTraits, TensorTraits
-from circletools.fit.remedies import GENERAL, NOT_MEASURED, is_consequence, remedy_of
+from circletools.fit.remedies import FIX_SHAPES, GENERAL, NOT_MEASURED, is_consequence, remedy_of
 from circletools.model.model import open_model
 from tests.kit.build import Build
 from tests.kit.presence import need
@@ -223,3 +223,18 @@ def test_a_remedy_that_is_applied_makes_the_program_take_it(
             (found,) = ct.fit(model, ct.FitRequest(on=(on,), with_=(with_,))).targets
         assert (found.verdict, [one.verdict for one in found.asked]) == (verdict, [verdict])
         assert verdict == "resident" or words in found.misfits[0].remedy
+
+
+def test_shape_arithmetic_needs_fixed_shapes_and_nothing_else() -> None:
+    build = Build()
+    graph = build.graph()
+    x, size = graph.tensor("x", (1, 4)), graph.tensor("size", (2,), "INT32")
+    graph.operator("SHAPE", [x], [size])
+    doubled = graph.compute("ADD", [size, size], "doubled", (2,))
+    y, z = graph.compute("RESHAPE", [x, doubled], "y", (1, 4)), graph.compute("COS", [x], "z", (1, 4))
+    graph.ends([x], [y, z])
+    with ct.open(build.to_bytes()) as model:
+        (target,) = ct.fit(model, ct.FitRequest(on=("litert-gpu",))).targets
+    remedies = {one.operator: one.remedy for one in target.misfits}
+    assert {remedies[at] for at in (0, 2)} == {FIX_SHAPES}
+    assert remedies.get(3) != FIX_SHAPES
