@@ -179,14 +179,16 @@ class Contraction:
 
         Returns None if a path leads to the other group, or the search was abandoned.
         """
-        number, rows = self._number, self._successors if forward else self._predecessors
-        low, high = number[first], number[last]
+        number, find, rows = self._number, self.find, self._successors if forward else self._predecessors
         start, end = (first, last) if forward else (last, first)
+        if len(rows[start]) == 1 and find(rows[start][0]) == end:  # the usual case
+            return []
+        low, high = number[first], number[last]
         seen, found, pending = {start, end}, list[int](), [start]
         left = max(self._visits, _LEAST_VISITS)
         while pending:
             group = pending.pop()
-            neighbours = set(map(self.find, rows[group]))
+            neighbours = set(map(find, rows[group]))
             neighbours.discard(group)
             rows[group] = list(neighbours)
             if group != start:
