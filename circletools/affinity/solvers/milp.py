@@ -34,7 +34,7 @@ from circletools.affinity.problem import Candidate, Problem
 from circletools.affinity.solvers.groups import Partition, edges_of, gathered, group_successors, members_of
 from circletools.affinity.solvers.partitions import schedule
 from circletools.affinity.solvers.rows import IntegerProgram, Solved, add_memory, within_memory
-from circletools.graph.algorithms import UnionFind, reachable
+from circletools.graph.algorithms import UnionFind
 
 _WIDTH = 60_000
 """Programs with more columns are not solved."""
@@ -167,11 +167,8 @@ class PartitionProgram:
             program.sums(len(x), *terms, high=0.0)
             program.rows((x, 1.0), (np.full(len(x), used[at]), -1.0), high=0.0)
             program.row((f, 1.0), ([int(used[at])], 1.0), (x, -1.0), high=0.0)
-        own = sum(map(len, problem.graph.successors))  # pairs of siblings follow the edges
         for path in Forest(edges, np.arange(len(edges)), len(problem)).cycles:
             self._add_cycle(path)
-            if max(path) < own:
-                self._add_sides(path)
 
     def _add_order(self) -> None:
         """Add the rows that make partitions run one after another.
@@ -179,7 +176,10 @@ class PartitionProgram:
         `y` is the position of a unit's partition; `q` is 1 if the ends of an edge are in the same one.
         """
         problem, program, edges = self._problem, self._program, self._edges
-        own, count = sum(map(len, problem.graph.successors)), float(len(problem))
+        own, count = (
+            sum(map(len, problem.graph.successors)),
+            float(len(problem)),
+        )  # pairs of siblings follow the edges
         y = program.columns(np.zeros(len(problem)), count)
         q = self._q = program.columns(np.zeros(len(edges)))
         a, b = y[edges[:, 0]], y[edges[:, 1]]
@@ -269,38 +269,6 @@ class PartitionProgram:
             within = self._within(units.tolist(), at)
             for left_out in units[:: max(1, len(units) // _LEFT_OUT)].tolist():
                 self._program.row((within, 1.0), (self._x[units[units != left_out], device], -1.0), high=0.0)
-
-    def _add_sides(self, path: Sequence[int]) -> None:
-        """In a cycle of two paths, let one side join its ends only if the other side is on the same device."""
-        edges = {edge: self._edges[edge].tolist() for edge in path}
-        after: dict[int, list[int]] = {}
-        for edge, (source, _) in edges.items():
-            after.setdefault(source, []).append(edge)
-        targets = {target for _, target in edges.values()}
-        firsts = [source for source in after if source not in targets]
-        if len(firsts) != 1 or len(path) > _LONGEST:
-            return
-        for edge in after[firsts[0]]:
-            side = [edge]
-            while following := after.get(edges[side[-1]][1]):
-                side.append(following[0])
-            last = edges[side[-1]][1]
-            graph = self._problem.graph
-            between = reachable(firsts, graph.successors) & reachable([last], graph.predecessors)
-            self._add_apart(np.unique(self._edges[side]), firsts[0], last, np.array(sorted(between), np.int64))
-
-    def _add_apart(self, units: Indices, first: int, last: int, between: Indices) -> None:
-        """Let edges among units join two of them only if all units on paths between the two are on the same device.
-
-        Otherwise the units form at least two partitions, so a forest on the device has at least two edges fewer than
-        units.
-        """
-        between, inner = np.setdiff1d(between, [*units, first, last]), np.setdiff1d(units, (first, last))
-        for at, device in enumerate(self.counted):
-            columns = [*((column, 1.0) for column in self._within(units.tolist(), at).tolist())]
-            columns += [(column, -1.0) for column in self._x[inner, device].tolist()]
-            joins = [(np.full(len(between), column), value) for column, value in columns]
-            self._program.rows(*joins, (self._x[between, device], -1.0), high=0.0)
 
     def _border(self, units: Sequence[int]) -> list[int]:
         """Return the edges between these units and all others."""

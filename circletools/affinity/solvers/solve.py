@@ -23,7 +23,7 @@ from circletools.affinity.solvers.milp import PartitionProgram, is_too_large
 from circletools.affinity.solvers.partitions import make_partitions
 from circletools.errors import EditError
 
-_ROUNDS, _STARTS = 400, 3
+_STARTS = 3
 _EXACT = 1 - 1e-9
 _SHARE = 8
 """Each test of whether the other constraints can be met without one gets the total time divided by this number."""
@@ -80,10 +80,7 @@ def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
     if seconds <= 0 or is_too_large(problem) or _is_proven(problem, found):
         return found
     program, ends = PartitionProgram(problem), process_time() + seconds
-    for _ in range(_ROUNDS):
-        left = ends - process_time()
-        if left <= 0:
-            break
+    while (left := ends - process_time()) > 0:
         solved = program.solve(left)
         if solved.is_infeasible:
             return replace(found, is_impossible=found.best is None and program.is_exact)
@@ -210,12 +207,7 @@ def _move(problem: Problem, current: Candidate, devices: Indices, able: Able, fo
     if first.partition is not None:
         own = [one.partition for one in found if one.limit == first.limit and one.partition is not None]
     moves = [(*move, one) for one in own if (move := _elsewhere(problem, able, one)) is not None]
-    if not moves:
-        return False
-    if first.limit is None:  # memory: move the partition with the least added time per byte
-        moves.sort(key=lambda move: move[0] / max(problem.weight("bytes", move[2].operators, first.device or 0), 1.0))
-    elif first.partition is None:
-        moves.sort(key=lambda move: move[0])
+    moves.sort(key=lambda move: move[0])
     surplus = len(own) - int(first.limit.number) if first.limit is not None else 1
     for _, targets, partition in moves if first.partition is not None else moves[: max(1, surplus // 2)]:
         units, chosen = list(partition.operators), slice(None)
@@ -223,7 +215,7 @@ def _move(problem: Problem, current: Candidate, devices: Indices, able: Able, fo
             chosen = slice(len(units) // 2, None)
         devices[units[chosen]] = targets[chosen]
         able[units[chosen], partition.device] = False
-    return True
+    return bool(moves)
 
 
 def _elsewhere(problem: Problem, able: Able, partition: Partition) -> tuple[float, Indices] | None:
@@ -279,4 +271,4 @@ def demoted(problem: Problem, candidate: Candidate, least: int, fallback: int) -
             at_once = False
             continue
         able[np.flatnonzero(tried != devices), devices[tried != devices]] = False
-        devices, current, at_once = tried, made, True
+        devices, current = tried, made
