@@ -43,6 +43,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"inputs": ["*", "INT8 per_tensor computed", "none"]}, "convert input 1 to INT8 per_tensor computed"),
     ({"inputs": ["*", "INT8 per_tensor constant", "none"]}, "convert input 1 to INT8 per_tensor"),
     ({"inputs": ["*", "INT4", "none"]}, "convert input 1 to INT4"),
+    ({"inputs": ["*", "FLOAT32", "none"]}, "convert input 1 to FLOAT32, or quantize the activations too"),
     ({"inputs": ["*", ["INT4", "none"], "none"]}, "convert input 1 to INT4, or leave it out"),
     ({"inputs": ["*", ["INT8 computed", "none"], "none"]}, "compute input 1 at run time, or leave it out"),
     ({"inputs": ["*", "none", "none"]}, "leave out input 1"),
