@@ -46,7 +46,9 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     counts = Counter(row.time.verdict for row in comparison.rows)
     yield "rows: " + ", ".join(f"{count} {verdict}" for verdict in get_args(Verdict) if (count := counts[verdict]))
     found = sorted(row.time.visible for row in comparison.rows if row.time.visible is not None)
-    if found:
+    if found and found[len(found) // 2] >= _UNKNOWN:
+        yield "no change is detectable in half of the rows: compare more recordings"
+    elif found:
         most = f", of {_percent(found[-1])} in all" * (found[-1] < _UNKNOWN)
         yield f"changes of {_percent(found[len(found) // 2])} are detectable in half of the rows{most}"
     yield ""
