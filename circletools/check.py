@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from circletools.soundness.soundness import operation_findings, soundness_findin
 from circletools.wording import ranges
 
 _TAKEN = "odml.scaled_dot_product_attention"  # xnnpack_delegate.cc
+_TABLES = {"litert": ("litert-cpu", "xnnpack"), "onert": ("onert-cpu",)}
+"""By program, the table of its own kernels, and those of the delegates that it tries first."""
 _ENDS = {
     "refused": "refuses the model",
     "crash": "crashes on the model",
@@ -54,8 +57,8 @@ def check(
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
     each may take `timeout_s` seconds. `for_` names runtimes that should run the model, installed or not: findings
     that keep one of them from running the model become errors, and those that all of them ignore become infos
-    (`soundness.refusals.weighed`). Raises ModelFormatError if the structure is broken, and UsageError if a program is
-    unknown or not installed.
+    (`soundness.refusals.weighed`). Operators that one of them refuses are errors, as in `fit`. Raises
+    ModelFormatError if the structure is broken, and UsageError if a program is unknown or not installed.
     """
     findings = check_model(model)
     findings += unresolved_findings(model, for_) if for_ and not structure_only else ()
@@ -71,11 +74,14 @@ def check(
     findings += [*soundness_findings(model), *shape_findings(model), *output_findings(graph), *origins]
     findings += [] if unreadable else [*affinity_findings(graph), *minimum_findings(graph)]
     asked = weighed(findings, for_)
-    unprepared = _replaced(graph) if "litert" in for_ else ()
+    unprepared = _replaced(graph) if "litert" in for_ else set[int]()
     replaced = tuple(f"subgraphs[{index}].operators[" for index in unprepared)
     pairs = zip(findings, asked, strict=True)
     findings = Findings(found if found.location.startswith(replaced) else one for found, one in pairs)
-    findings += _wrong_results(graph) if "onert" in for_ else ()
+    errors = {one.location for one in findings if one.severity == "error"} if for_ else set()
+    findings += [
+        one for name in for_ for one in _refused(graph, name, errors, unprepared if name == "litert" else set())
+    ]
     if with_:
         unknown = unreadable or any(one.severity != "info" for one in origins)
         sources = None if unknown else origins_in(graph)
@@ -96,16 +102,36 @@ def _replaced(model: ModelGraph) -> set[int]:
     return taken - others
 
 
-def _wrong_results(model: ModelGraph) -> Iterator[Finding]:
-    """Yield findings on operators for which onert computes wrong values, according to its capability table."""
-    table = affinity.load_capability("onert-cpu")
-    for one in model.graphs:
-        wrong = table.wrong_results(one)
+def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[int]) -> Iterator[Finding]:
+    """Yield findings on operators that a program refuses or runs wrongly, according to its capability tables.
 
-        def message(row: int, codes: Sequence[str] = one.operators.code_names, wrong: Any = wrong) -> str:
-            return f"onert runs {codes[row]} wrongly, if at all: {wrong[row].reason}; {wrong[row].remedy}"
+    Operators at which there are `errors`, and those of `unprepared` subgraphs, are left out.
+    """
+    from circletools.fit.refused import (  # noqa: PLC0415 - other checks need no capability tables
+        needed_subgraphs,
+        refused_operators,
+        with_shapes,
+    )
 
-        yield from findings_at("WRONG_RESULT", np.array([*wrong], np.int64), one.place, message, "error")
+    name, *delegates = _TABLES[program]
+    table = affinity.load_capability(name)
+    refused = refused_operators(model, table, cache(lambda: with_shapes(model.source)), returned=True)
+    for one in map(model.graphs.__getitem__, sorted({*needed_subgraphs(model, refused, table)} - unprepared)):
+        here = enumerate(refused[one.index])
+        found = {row: why for row, why in here if why and why.measured and one.place(row) not in errors}
+        for delegate in delegates if found else ():
+            taken = affinity.refusals(affinity.load_capability(delegate), model.source, one.index)
+            found = {row: why for row, why in found.items() if taken[row] is not None}
+
+        def message(row: int, codes: Sequence[str] = one.operators.code_names, found: Any = found) -> str:
+            why = found[row]
+            if why.wrong:
+                return f"{program} runs {codes[row]} wrongly, if at all: {why.reason}; {why.remedy}"
+            return f"{program} refuses {codes[row]}: {why.reason}"
+
+        for code in ("REFUSED_OPERATOR", "WRONG_RESULT"):
+            rows = np.array([row for row, why in found.items() if why.wrong == (code == "WRONG_RESULT")], np.int64)
+            yield from findings_at(code, rows, one.place, message, "error")
 
 
 def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:

@@ -8,8 +8,7 @@ for target in found.targets:
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,35 +16,27 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.capability.table import Capability, Refusal, why_not
+from circletools.affinity.capability.table import Capability, Refusal
 from circletools.affinity.solvers.groups import working
 from circletools.affinity.solvers.partitions import turns
 from circletools.cost.micro import micro_memory
-from circletools.edit.edit import ModelEdit
-from circletools.errors import CircleToolsError
 from circletools.findings import Finding, against
 from circletools.fit.naming import COMPOSITE, Naming, Source, composite_names, fewest_sources
 from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
+from circletools.fit.refused import Refusals, needed_subgraphs, refused_operators, with_shapes
 from circletools.fit.remedies import FIX_SHAPES, LARGE_WINDOW, is_consequence, remedy_of, shape_operators
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, LazySequence, Misfit, Misfits, Obstacle, TargetFit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
-from circletools.model.model import Model, open_model
+from circletools.model.model import Model
 from circletools.origin.source import NOTHING
-from circletools.shapes.call import RefusedError
-from circletools.shapes.infer import Inference, Place, ShapesRefusedError
 from circletools.soundness.refusals import refusals
 from circletools.soundness.soundness import end_findings
 from circletools.soundness.windows import large_windows
 from circletools.wording import Items
 
 __all__ = ["fit"]
-
-_Refusals = Sequence[Refusal | None]
-_INFERRING = {"litert-cpu": True, "onert-cpu": False, "openvino-cpu": True}
-"""The targets that compute all shapes except those of inputs, and whether they also fold values made from shapes."""
-_INFERABLE = r"has rank 0|is INT\d\d unquantized computed"  # reasons that a missing shape or value may explain
 
 
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
@@ -107,17 +98,7 @@ class _Question:
 def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit:
     facts = model.graphs
     known = Counter(question.known.misfits)
-    refused = [why_not(question.table, subgraph) for subgraph in facts]
-    unknown = (one for some in refused for one in set(some) if one and not one.measured)
-    if question.name in _INFERRING and any(re.search(_INFERABLE, one.reason) for one in unknown):
-        shaped, folded = question.shaped()
-        if not _INFERRING[question.name]:
-            folded = set()
-        for one in model_graph(shaped).graphs:
-            here = [tensor for index, tensor in folded if index == one.index]
-            plain = why_not(question.table, one)
-            others = why_not(question.table, one, here) if here else plain
-            refused[one.index] = [first and other for first, other in zip(plain, others, strict=True)]
+    refused = refused_operators(model, question.table, question.shaped)
     for (subgraph, operator), refusal in question.refused.items():
         before = refused[subgraph][operator]
         refused[subgraph][operator] = before if before and before.measured else refusal
@@ -176,7 +157,7 @@ def _floats(graph: Graph) -> int:
 class _Part:
     """The operators of a subgraph that a target does not support; the object remains valid if the file is closed."""
 
-    def __init__(self, facts: Graph, refusals: _Refusals, naming: Naming) -> None:
+    def __init__(self, facts: Graph, refusals: Refusals, naming: Naming) -> None:
         self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}
         self.codes, self.names = facts.operators.code_names, naming.of(facts)
         self.composites = composite_names(facts, self.refusals)
@@ -242,7 +223,7 @@ def computed_bytes(facts: Graph) -> NDArray[np.float64]:
     return np.bincount(made.operators, facts.values.bytes[made.values], len(facts)).astype(np.float64)
 
 
-def _cuts(subgraphs: Sequence[tuple[Graph, _Refusals]]) -> Cuts:
+def _cuts(subgraphs: Sequence[tuple[Graph, Refusals]]) -> Cuts:
     """Return the tensors that pass between other operators and delegated groups, which are formed as in LiteRT."""
     partitions, tensors, size_bytes = 0, 0, 0
     for facts, refused in subgraphs:
@@ -269,32 +250,7 @@ def _cuts(subgraphs: Sequence[tuple[Graph, _Refusals]]) -> Cuts:
     return Cuts(partitions, tensors, size_bytes)
 
 
-def needed_subgraphs(model: ModelGraph, refused: Sequence[_Refusals], table: Capability) -> list[int]:
-    """Return the subgraphs that run, in ascending order; `refused` holds the refused operators, by subgraph.
-
-    Subgraphs called only by supported composites, or only from omitted subgraphs, are omitted, unless the table
-    supports composites of any name: a device with such a table runs their subgraphs.
-    """
-    facts = model.graphs
-    has_kernels = all("name" in form.options for form in table.forms(COMPOSITE))
-    if not has_kernels or not any(code.name == COMPOSITE for code in model.operator_codes):
-        return list(range(len(facts)))
-    callers: dict[int, list[tuple[int, int]]] = defaultdict(list)  # the callers of each subgraph
-    calls = ((called, (one.index, at)) for one in facts for at in one.callees for called in one.called([at]))
-    for called, place in calls:
-        callers[called].append(place)
-
-    def is_inside(place: tuple[int, int]) -> bool:
-        index, at = place
-        return index in inside or (refused[index][at] is None and facts[index].operators.code_names[at] == COMPOSITE)
-
-    inside: set[int] = set()
-    while more := [called for called in callers.keys() - inside if all(map(is_inside, callers[called]))]:
-        inside.update(more)
-    return [subgraph for subgraph in range(len(facts)) if subgraph not in inside]
-
-
-def refused_bodies(model: ModelGraph, refused: Sequence[_Refusals]) -> frozenset[int]:
+def refused_bodies(model: ModelGraph, refused: Sequence[Refusals]) -> frozenset[int]:
     """Return the comparators and reductions that only refused operators call, so that they change with their callers.
 
     The body of a composite is not included: without the composite, its operators remain.
@@ -307,24 +263,3 @@ def refused_bodies(model: ModelGraph, refused: Sequence[_Refusals]) -> frozenset
             if refusal is None or not refusal.measured or code == COMPOSITE:
                 kept |= one.called([operator])
     return bodies - kept
-
-
-def with_shapes(model: Model) -> tuple[Model, set[Place]]:
-    """Return the model with inferred shapes for tensors without one, and the tensors whose values were inferred.
-
-    A shape that cannot be inferred stays empty.
-    """
-    whole, inference = model_graph(model), Inference(model, strict=True)
-    called = {index for callees in whole.callees.values() for index in callees}
-    try:
-        for graph in whole.graphs:
-            if graph.index not in called:
-                inputs = [tuple(graph.values.shapes.row(tensor).tolist()) for tensor in graph.inputs.tolist()]
-                inference.run(graph.index, [tuple(max(size, 1) for size in shape) for shape in inputs])
-        edit = ModelEdit(model)
-        for (index, tensor), shape in inference.found.shapes.items():
-            if shape and tensor >= 0 and not model.subgraphs[index].tensors[tensor].shape:
-                edit.set_shape(index, tensor, shape, None)
-        return open_model(edit.to_bytes()), set(inference.found.values)
-    except (CircleToolsError, ShapesRefusedError, RefusedError):
-        return model, set()

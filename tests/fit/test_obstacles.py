@@ -11,6 +11,8 @@ import circletools as ct
 from circletools.fit.remedies import LARGE_WINDOW
 from tests.kit.build import Build
 from tests.kit.command_support import run
+from tests.kit.outputs_support import findings_of
+from tests.kit.support import own_models
 
 
 def signed(outputs: list[str]) -> bytes:
@@ -130,3 +132,12 @@ def test_a_window_that_does_not_fit_is_not_known(subgraph: int) -> None:
     assert misfit.remedy == "give the model an input shape into which the window fits"
     (refused,) = fitted(pooled(), "ethos-u55").targets
     assert refused.verdict == "not_resident"
+
+
+@pytest.mark.parametrize(("program", "target"), [("litert", "litert-cpu"), ("onert", "onert-cpu")])
+def test_fit_and_check_refuse_the_same_models(program: str, target: str) -> None:
+    for path in own_models():
+        data = path.read_bytes()
+        errors = {one.code for one in findings_of(data, program) if one.severity == "error"}
+        if errors.isdisjoint({"OUTPUT_TAP", "WRONG_RESULT"}):  # it loads the model
+            assert bool(errors) == (fitted(data, target).targets[0].verdict == "not_resident"), path

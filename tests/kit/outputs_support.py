@@ -59,10 +59,10 @@ def fixed_with_changes(data: bytes, subgraph: str = "entry", **options: Any) -> 
         return edit.to_bytes(), result.changes
 
 
-def findings_of(data: bytes) -> list[Finding]:
-    """Return all findings about a model."""
+def findings_of(data: bytes, *programs: str) -> list[Finding]:
+    """Return all findings about a model that these programs should run."""
     with open_model(data) as model:
-        return check(model)
+        return check(model, for_=programs)
 
 
 def telling(data: bytes) -> list[Finding]:

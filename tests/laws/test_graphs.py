@@ -22,7 +22,7 @@ READERS = {
     "soundness": "finds what is wrong with a file",
 }
 EXCEPTIONS = {
-    "circletools.fit.fit with_shapes": "writes the shapes that it infers",
+    "circletools.fit.refused with_shapes": "writes the shapes that it infers",
     "circletools.fit.programs ask": "gives the file to a program",
     "circletools.html.numbers _graph": "draws what `compare` gave to programs",
     "circletools.planning.measuring plan_of_parts": "compares a file with its parts",

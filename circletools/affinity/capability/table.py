@@ -120,11 +120,6 @@ class Capability(Attributes):
         """The codes that have a form whose output counts as a constant."""
         return frozenset(code for code, forms in self.operators.items() if any(form.unpacks for form in forms))
 
-    def wrong_results(self, graph: Graph) -> dict[int, Refusal]:
-        """Return, by row, why the device computes wrong values for an operator of a graph."""
-        refused = why_not(self, graph, returned=True)
-        return {row: why for row, why in enumerate(refused) if why is not None and why.wrong}
-
     def why_not(self, traits: OperatorTraits) -> Refusal | None:
         """Return why the device refuses an operator, or None if it is accepted.
 
