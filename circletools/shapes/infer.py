@@ -268,8 +268,16 @@ class Inference:
         except (IndexError, ValueError, ZeroDivisionError, OverflowError) as error:
             raise RefusedError("its inputs and options do not fit together") from error
         except UnknownError:
-            tensors, keeps = subgraph.results[operator], self._base is None and not self._strict
-            kept = [keeps and tensor >= 0 and not subgraph.is_open(tensor) for tensor in tensors]
+            # XNNPACK gives a variable the file's shape.
+            tensors, of_variable = subgraph.results[operator], call.code == "READ_VARIABLE"
+            keeps = self._base is None and (of_variable or not self._strict)
+            kept = [
+                keeps
+                and tensor >= 0
+                and not subgraph.is_open(tensor)
+                and (not of_variable or subgraph.shapes[tensor])
+                for tensor in tensors
+            ]
             found = [subgraph.shapes[at] if closed else None for at, closed in zip(tensors, kept, strict=True)]
         if len(found) != call.results:
             raise DoubtfulError(f"the number of outputs is {call.results}, not {len(found)}")

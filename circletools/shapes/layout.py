@@ -277,9 +277,18 @@ def by_value(slot: int) -> Rule:
 
 def range_(call: Call) -> Sequence[Shape]:
     """The numbers from start to limit in steps of delta."""
+    for slot, shape in enumerate(call.shapes):
+        refuse_unless(not shape, f"input {slot} is not a scalar", slot)
     start, limit, step = (call.number(slot) for slot in range(3))
     refuse_unless(step != 0 and (limit - start) * step >= 0, f"no range from {start} to {limit} in steps of {step}")
     return [(ceil((limit - start) / step),)]
+
+
+def shape_of(call: Call) -> Sequence[Shape]:
+    """The number of dimensions."""
+    kind = call.options.get("out_type", "INT32")
+    refuse_unless(kind in ("INT32", "INT64"), f"out_type is {kind}, not INT32 or INT64")
+    return [(len(call.shape()),)]
 
 
 def unknown(call: Call) -> Sequence[Shape]:

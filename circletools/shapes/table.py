@@ -67,7 +67,7 @@ RULES: dict[str, Rule] = {
     "SCATTER_ND": layout.scatter_nd,
     "SEGMENT_SUM": lambda call: [(call.numbers(1)[-1] + 1, *call.shape()[1:])],
     "SELECT": layout.select,
-    "SHAPE": lambda call: [(len(call.shape()),)],
+    "SHAPE": layout.shape_of,
     "SLICE": layout.slice_,
     "SPACE_TO_BATCH_ND": layout.space_to_batch,
     **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), layout.blocks_of_channels),
@@ -81,7 +81,7 @@ RULES: dict[str, Rule] = {
     "TOPK_V2": layout.top_k,
     "TRANSPOSE": layout.transpose,
     "TRANSPOSE_CONV": windows.transpose_conv,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": windows.recurrent(3, (2, 8, 18, 19)),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": windows.full_lstm(3),
     "UNIDIRECTIONAL_SEQUENCE_RNN": windows.recurrent(3, (1, 4)),
     "UNPACK": layout.unpack,
 }

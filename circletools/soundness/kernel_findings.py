@@ -31,8 +31,11 @@ from circletools.soundness.whole import Whole, first_slots, is_rewritten
 _INPUTS = 4
 """The number of inputs that are checked; the column after them holds the output."""
 _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "INT16": ("INT32", "INT64")}
-"""The bias types of a convolution, by its input type (conv.cc, depthwise_conv.cc, transpose_conv.cc)."""
-_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+_BIASES_OF = {
+    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"), _BIASES),
+    "FULLY_CONNECTED": {"FLOAT32": ("FLOAT32",), **dict.fromkeys(("INT8", "UINT8", "INT16"), ("INT32", "INT64"))},
+}
+"""The bias types by input type (conv.cc, depthwise_conv.cc, transpose_conv.cc, fully_connected.cc)."""
 _PRODUCTS = ("CONV_2D", "FULLY_CONNECTED")
 _JOINING = ("CONCATENATION", "PACK")
 _NARROW, _DELEGATED = ("INT8", "UINT8", "INT16"), ("FLOAT32", "INT8", "UINT8")
@@ -153,7 +156,7 @@ def _wrong_types(whole: Whole, name: str, slots: Indices, needs: Mapping[str, An
     for kind, taken in needs.get("filters", {}).items():
         wrong = kept & (slots[:, 1] >= 0) & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 1], taken)
         yield "OPERATOR_TYPES", wrong, f"LiteRT's kernel for {kind} refuses the type of {name}'s filter"
-    for kind, taken in _BIASES.items() if name in _CONVOLUTIONS else ():
+    for kind, taken in _BIASES_OF.get(name, {}).items():
         wrong = has & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 2], taken)
         yield "OPERATOR_TYPES", wrong, f"LiteRT's kernel for {kind} refuses the type of {name}'s bias"
 

@@ -79,6 +79,12 @@ SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
         for kind in ("FLOAT32", "INT32")
     ),
     *(("CONV_2D", [IMAGE, ("FLOAT32", (2, size, 1, 2)), ("FLOAT32", (2,))], 1, STEPS) for size in (4, 5, 6)),
+    *(
+        ("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, 4)), (kind, (3,))], 1, {})
+        for kind in ("FLOAT32", "UINT8", "INT32")
+    ),
+    *(("SHAPE", [IMAGE], 1, {"out_type": kind}) for kind in (2, 4, 0, 3)),
+    *(("RANGE", [("INT32", size)] * 3, 1, {}) for size in ((), (1,))),
 ]
 
 
