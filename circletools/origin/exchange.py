@@ -22,6 +22,7 @@ from circletools.wording import SCHEMA_VERSION
 
 _MOST_SUBGRAPHS = 1 << 16
 DETAIL_FIELDS = ("path", "class", "file", "line", "call", "caller")  # in the order of SourceDetails
+_NUMBERS = ("subgraph", "operator_index", "source_id", "line")
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "source_name", *DETAIL_FIELDS)
 
 
@@ -89,10 +90,10 @@ def parse_csv(text: str, name: str = "CSV") -> Origins:
             if None in row or None in row.values():
                 how = "more" if None in row else "fewer"
                 raise InvalidInputError(f"the row has {how} fields than the header line", location=place)
-            given: dict[str, Any] = {key: value for key, value in row.items() if value}
+            given: dict[str, Any] = {key: _cell(key, value) for key, value in row.items() if value}
             sources: list[int] = []
             if "source_id" in given:  # otherwise, an operator without a source
-                given |= {"id": _whole(row, "source_id", place), "name": row["source_name"]}
+                given |= {"id": _whole(given, "source_id", place), "name": row["source_name"]}
                 sources.append(collected.source(given, place))
             if "operator_index" in given:
                 collected.pair(given, sources, place)
@@ -154,10 +155,13 @@ def _items(document: Any, key: str, name: str) -> list[Mapping[str, Any]]:
     return items
 
 
+def _cell(column: str, text: str) -> str | int:
+    is_number = column in _NUMBERS and text.isascii() and text.isdigit() and len(text) < 12
+    return int(text) if is_number else text
+
+
 def _whole(item: Mapping[str, Any], key: str, place: str) -> int:
     value = item.get(key)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
-        value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 32:
         wrong = "is missing" if key not in item else f"must be a whole number below 2^32, not {value!r}"
         raise InvalidInputError(f"`{key}` {wrong}", location=place)

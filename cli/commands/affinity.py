@@ -21,7 +21,7 @@ Repeated = tuple[str, ...]
 
 
 def _options(
-    devices: Any = option("Devices, preferred first; the last gets all other operators.", "A,B,C", parser=listed),
+    devices: Repeated = option("Devices, preferred first; the last gets all other operators.", "A,B,C"),
     capabilities: Repeated = option(
         "Operators that a device supports: FILE.json or a built-in table; may be repeated.", "[DEVICE=]TABLE"
     ),
@@ -55,6 +55,7 @@ def planning(command: Command) -> Command:
 
     def run(source: str, **given: Any) -> None:
         values = {one.name: given.pop(one.name) for one in options}
+        values["devices"] = listed(values["devices"])
         command(source, request=ct.PlanRequest(**values), **given)
 
     taken = [many for one in parameters_of(command) for many in (options if one.name == "request" else [one])]

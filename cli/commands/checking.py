@@ -46,12 +46,12 @@ def _show(form: str, source: str, judged: ct.checks.Judgement, broken: str | Non
 def check(
     source: Input,
     structure_only: bool = option("Check only that the file is well formed and every index is in range."),
-    for_: str | None = option("Rate findings by their effect on litert or onert.", "PROGRAM,..."),
-    with_: With = None,
+    for_: tuple[str, ...] = option("Rate findings by their effect on litert or onert.", "PROGRAM,..."),
+    with_: With = (),
     seconds: Timeout = 600.0,
     form: Literal["text", "json", "sarif", "github", "gitlab", "junit"] = option("Output format.", default="text"),
-    select: str | None = option("Report only findings with these codes.", "CODE,..."),
-    ignore: str | None = option("Do not report findings with these codes.", "CODE,..."),
+    select: tuple[str, ...] = option("Report only findings with these codes.", "CODE,..."),
+    ignore: tuple[str, ...] = option("Do not report findings with these codes.", "CODE,..."),
     fail_on: Literal["warning", "error", "never"] | None = option(
         "Lowest severity for exit status 1; the default is that of the settings, or warning."
     ),

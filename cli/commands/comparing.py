@@ -21,12 +21,14 @@ from .rewriting import refuse_inputs, target
 def diff(
     before: str = argument("A", "The model to compare with, or - for standard input."),
     after: str = argument("B", "The model to compare, or - for standard input."),
-    only: str | None = option("Compare only these: structure,metadata,origins,affinity,file.", "SECTIONS"),
+    only: tuple[str, ...] = option("Compare only these: structure,metadata,origins,affinity,file.", "SECTIONS"),
     ignore: tuple[str, ...] = option("Ignore a path and everything below it; may be repeated.", "PATHGLOB"),
     full: bool = option("Show every difference, with complete values."),
     attest: bool = option("Use digests to show which parts are identical; docs/attest.py checks the JSON."),
     form: Literal["text", "json", "markdown", "in-toto"] = option("Output format.", default="text"),
-    on: str | None = option("With --format markdown, show the refusals of these targets, as in fit --on.", "TARGETS"),
+    on: tuple[str, ...] = option(
+        "With --format markdown, show the refusals of these targets, as in fit --on.", "TARGETS"
+    ),
     html: str | None = option("Also write a page with both graphs side by side and changes in colour.", "FILE"),
 ) -> None:
     """Show what differs between two models.
@@ -41,7 +43,7 @@ def diff(
         raise ct.UsageError("only one of the models can come from standard input")
     if attest and (only or ignore or full or html or form == "markdown"):
         raise ct.UsageError("--attest cannot be combined with --only, --ignore, --full, --html or --format markdown")
-    if on is not None and form != "markdown":
+    if on and form != "markdown":
         raise ct.UsageError("--on requires --format markdown")
     if html is not None:
         refuse_inputs(html, [before, after])
@@ -51,7 +53,7 @@ def diff(
         return
     if form == "in-toto":
         raise ct.UsageError("--format in-toto requires --attest")
-    sections = None if only is None else listed(only)
+    sections = listed(only) if only else None
     with reading(before) as old, reading(after) as new:
         differences = ct.diff(old, new, sections, ignore=ignore)
         text = partial(ct.render.difference_text, full=full)
@@ -86,10 +88,10 @@ def _attest(before: str, after: str, form: str) -> None:
 def compare(
     source: str = argument("A", "The correct model, or the only one (- for standard input)."),
     other: str | None = argument("B", "A model that should compute the same values.", default=None),
-    on: str = option(
+    on: tuple[str, ...] = option(
         "Programs to run, the reference first (docs/runtimes.md).",
         "PROGRAM,...",
-        default="litert:reference,litert:xnnpack",
+        default=("litert:reference,litert:xnnpack",),
     ),
     inputs: tuple[str, ...] = option("An .npz file, or the bytes of a single input; one run per file.", "FILE"),
     seed: int = option("Seed for the random inputs.", "N", default=0, min=0),
@@ -134,7 +136,7 @@ def reduce(
         "A command, with {} for the model; status 0 means that the model still fails.", "COMMAND"
     ),
     while_refused: str | None = option("A program that refuses the model, or crashes on it.", "PROGRAM"),
-    while_differs: str | None = option("Programs that disagree, the correct one first.", "PROGRAM,..."),
+    while_differs: tuple[str, ...] = option("Programs that disagree, the correct one first.", "PROGRAM,..."),
     share_safe: bool = option("Replace weights with random values, and names with numbers."),
     timeout: float = option("Time limit per trial.", "SECONDS", default=60.0, min=0.1),
     log: str | None = option("Log results here, so that an interrupted run can be resumed.", "FILE"),
@@ -156,4 +158,5 @@ def reduce(
         raise Exit(1)
     command = (while_ or "").replace("{}", to)
     command = f"circletool check {to} --with {while_refused}" if while_refused else command
-    print_message(f"to reproduce: {f'circletool compare {to} --on {while_differs}' if while_differs else command}")
+    command = f"circletool compare {to} --on {','.join(while_differs)}" if while_differs else command
+    print_message(f"to reproduce: {command}")

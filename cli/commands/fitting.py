@@ -12,7 +12,7 @@ import circletools as ct
 from ..batch.task import UNKNOWN
 from ..console.captured import reading
 from ..console.terminal import print_notes, show_as
-from ..signature import option
+from ..signature import REQUIRED, option
 from .parameters import Baseline, Input, Timeout, With, listed
 
 _TARGETS = f"Targets, separated by commas: capability files, or any of {', '.join(ct.affinity.shipped())}."
@@ -20,10 +20,10 @@ _TARGETS = f"Targets, separated by commas: capability files, or any of {', '.joi
 
 def fit(
     source: Input,
-    on: str = option(_TARGETS, "TARGETS"),
+    on: tuple[str, ...] = option(_TARGETS, "TARGETS", default=REQUIRED),
     form: Literal["text", "json", "sarif"] = option("Output format.", default="text"),
     baseline: Baseline = None,
-    with_: With = None,
+    with_: With = (),
     full: bool = option("Show all reasons and operators."),
     strict: bool = option("Exit with status 1 if the answer is unknown."),
     seconds: Timeout = 600.0,

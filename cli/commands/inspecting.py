@@ -54,13 +54,15 @@ def inspect(
 
 def requires(
     source: Input,
-    runtime: str | None = option("Releases to check, e.g. litert-1.4 (for TFLM, use fit --on tflm).", "RELEASE,..."),
+    runtime: tuple[str, ...] = option(
+        "Releases to check, e.g. litert-1.4 (for TFLM, use fit --on tflm).", "RELEASE,..."
+    ),
     lower: bool = option("Write a copy with the lowest possible operator versions."),
     write: bool = option("Write a copy with the correct min_runtime_version."),
     output: str | None = option("The file to write with --lower or --write.", "OUT", names="--output -o"),
     in_place: InPlace = False,
     resolver: Path | None = option("Write C++ code that registers the operators with TFLM.", "FILE"),
-    also: str | None = option("With --resolver, also register the operators of these models.", "MODEL,..."),
+    also: tuple[str, ...] = option("With --resolver, also register the operators of these models.", "MODEL,..."),
     form: TableForm = "text",
 ) -> None:
     """Show which TFLite and LiteRT releases can load a model.
@@ -68,10 +70,10 @@ def requires(
     Shows what older releases lack, as measured with all releases on PyPI since tflite-runtime 2.8. Exits
     with status 1 if a release in --runtime does not load the model. See docs/requires.md.
     """
-    asked = {"--runtime": runtime, "--lower or --write": lower or write or None, "--resolver": resolver}
+    asked = {"--runtime": runtime or None, "--lower or --write": lower or write or None, "--resolver": resolver}
     if len(chosen := [name for name, value in asked.items() if value is not None]) > 1:
         raise ct.UsageError(f"{chosen[0]} cannot be combined with {chosen[1]}", hint="run the command twice")
-    if also is not None and resolver is None:
+    if also and resolver is None:
         raise ct.UsageError("--also requires --resolver", hint="use both")
     if lower or write:
         rewrite(source, output, in_place, lambda edit: ct.rewrite_requirements(edit, lower=lower, write=write))
@@ -92,7 +94,7 @@ def requires(
         found = ct.requires(model, listed(runtime))
     writers = {"text": ct.render.requirements_text, "json": ct.render.requirements_json, "csv": ct.render.rows_csv}
     show_as(form, found, file=source, **writers)
-    if runtime is not None and not all(one.takes for one in found.verdicts):
+    if runtime and not all(one.takes for one in found.verdicts):
         raise Exit(1)
 
 
@@ -122,7 +124,7 @@ def report(
         "A trace that trace-stats or attribute reads; may be repeated.", "TRACE", names="--trace"
     ),
     skip: int = option("Skip the first N executions in operator traces.", "N", default=0, min=0),
-    on: str | None = option("Also show the verdicts of these targets, as in fit --on.", "TARGETS"),
+    on: tuple[str, ...] = option("Also show the verdicts of these targets, as in fit --on.", "TARGETS"),
     source_url: str = option(
         "The URL of source lines, with {file} and {line}.", "URL", default="", show_default=False
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,7 +18,7 @@ DryRun = Annotated[bool, option("Show the result, but write nothing.")]
 Erase = Annotated[bool, option("Write a minimal file without old values.")]
 Stamp = Annotated[bool, option("Write a stamp that reveals stale tables.", names="--stamp/--no-stamp")]
 OneSubgraph = Annotated[int, option("The subgraph to use.", "N", min=0)]
-With = Annotated[str | None, option("Also try these programs (docs/runtimes.md).", "PROGRAM,...")]
+With = Annotated[tuple[str, ...], option("Also try these programs (docs/runtimes.md).", "PROGRAM,...")]
 Timeout = Annotated[float, option("Time limit for each program in --with.", "SECONDS", names="--timeout", min=0.1)]
 Baseline = Annotated[Path | None, option("Omit findings that are in this earlier JSON output.", "FILE")]
 
@@ -25,9 +26,9 @@ Form = Annotated[Literal["text", "json"], option("Output format.")]
 TableForm = Annotated[Literal["text", "json", "csv"], option("Output format.")]
 
 
-def listed(words: str | None) -> tuple[str, ...]:
-    """Return the names in a comma-separated list."""
-    return tuple(name.strip() for name in words.split(",")) if words else ()
+def listed(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in comma-separated lists, for an option that may be repeated."""
+    return tuple(name.strip() for word in words if word for name in word.split(","))
 
 
 def first_executions(words: str) -> int | Literal["auto"]:

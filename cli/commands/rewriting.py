@@ -173,7 +173,7 @@ def fix_outputs(
     ),
     keep_constants: bool = option("Copy a constant only if the outputs list it more than once."),
     detach_taps: bool = option("Also copy outputs that an operator reads."),
-    with_: With = None,
+    with_: With = (),
     in_place: InPlace = False,
     dry_run: DryRun = False,
     form: Form = "text",
@@ -208,7 +208,7 @@ def repair(
     source: Input,
     output: Output = None,
     only: tuple[str, ...] = option("Fix findings with this code; may be repeated.", "CODE"),
-    with_: With = None,
+    with_: With = (),
     in_place: InPlace = False,
     dry_run: DryRun = False,
 ) -> None:

@@ -15,7 +15,7 @@ import circletools as ct
 
 from ..console.captured import reading
 from ..console.terminal import print_diagnostic, print_message, print_notes, show_as, show_json
-from ..signature import BETWEEN, argument, option
+from ..signature import BETWEEN, REQUIRED, argument, option
 from .parameters import TableForm, first_executions, listed, refuse_mixing
 from .rewriting import refuse_inputs
 
@@ -208,7 +208,9 @@ def _shown(form: str, by: tuple[str, ...], named: bool) -> tuple[str, ...]:
 
 def profile(
     model: str = argument("MODEL", "The model to run, or - for standard input."),
-    on: str = option("The runtimes, such as litert:xnnpack,onert,openvino.", "PROGRAM,...", show_default=False),
+    on: tuple[str, ...] = option(
+        "The runtimes, such as litert:xnnpack,onert,openvino.", "PROGRAM,...", default=REQUIRED, show_default=False
+    ),
     runs: int = option("Number of executions to record.", "N", default=50, min=1),
     inputs: str | None = option("An .npz file with the inputs in order; by default, random inputs.", "F"),
     against: str | None = option("Compare with this model, alternating between both on one runtime.", "OLD"),
@@ -235,7 +237,7 @@ def profile(
     if against is not None:
         if len(programs) != 1 or output is not None or by or form in ("collapsed", "speedscope"):
             raise ct.UsageError("--against takes one runtime, and cannot be combined with -o, --by or stack formats")
-        record = partial(ct.profile, on=on, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout)
+        record = partial(ct.profile, on=programs[0], runs=runs, inputs=inputs, seed=seed, timeout_s=timeout)
         _against(against, model, recordings, record, form)
     if output is not None:
         if len(programs) > 1:

@@ -50,6 +50,7 @@ def test_forms() -> None:
     assert run("fit", CNN, "--on", "onert-ruy").stdout.splitlines() == list(ct.render.fit_text(found))
     document = json.loads(run("fit", CNN, "--on", "onert-ruy", "--json").stdout)
     assert document == {"file": str(CNN)} | ct.render.fit_json(found)
+    assert run("fit", CNN, "--on", "tflm", "--on", "xnnpack").stdout == run("fit", CNN, "--on", "tflm,xnnpack").stdout
     log = json.loads(run("fit", CNN, "--on", "onert-ruy", "--format", "sarif").stdout)
     assert log == ct.render.sarif_log([ct.render.fit_sarif(found)])
 

@@ -35,7 +35,7 @@ def document(**keys: Any) -> str:
 def test_a_json_document_is_read_value_for_value() -> None:
     operators = [
         {"operator_index": 3, "sources": [1]},
-        {"subgraph": 2, "operator_index": 0, "sources": [1, "7"]},
+        {"subgraph": 2, "operator_index": 0, "sources": [1, 7]},
         {"subgraph": 2, "operator_index": 0, "sources": [1]},
         {"operator_index": 4},
     ]
@@ -69,8 +69,8 @@ BAD_JSON: list[tuple[str, str, str]] = [
      "JSON: operators[0]"),
     (document(operators=[pair(operator_index="²")]),
      "`operator_index` must be a whole number below 2^32, not '²'", "JSON: operators[0]"),
-    (document(operators=[pair(operator_index="0" * 12)]),
-     "`operator_index` must be a whole number below 2^32, not '000000000000'", "JSON: operators[0]"),
+    (document(operators=[pair(operator_index="0")]),
+     "`operator_index` must be a whole number below 2^32, not '0'", "JSON: operators[0]"),
     (document(operators=[pair(subgraph=1 << 16)]), "subgraph index 65536 is too large", "JSON"),
 ]  # fmt: skip
 
@@ -83,7 +83,7 @@ def test_what_is_wrong_with_a_json_document() -> None:
 
 
 def test_numbers_may_be_as_large_as_that() -> None:
-    largest = [pair(operator_index=2**32 - 1), pair(operator_index="00000000004"), pair(subgraph=(1 << 16) - 1)]
+    largest = [pair(operator_index=2**32 - 1), pair(operator_index=4), pair(subgraph=(1 << 16) - 1)]
     found = parse_json(document(operators=largest))
     assert len(found.operators) == 1 << 16
     assert found.operators[0] == entries({2**32 - 1: {1}, 4: {1}})[0]
