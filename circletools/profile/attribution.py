@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from circletools.cost.macs import UNKNOWN, macs
+from circletools.errors import InvalidInputError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
@@ -170,8 +171,9 @@ def attribute(
     """Return the times in a trace by operator, source and module, using the origins in the model.
 
     Several recordings are merged. The time of a module includes the modules in it; paths have at most `depth` parts.
-    Without a model, each row of the trace is an operator. Raises UsageError for recordings that cannot be merged,
-    InvalidInputError for a trace of another model, and TableFormatError for malformed origins.
+    Without a model, each row of the trace is an operator. A report with only the times of types gives no operators.
+    Raises UsageError for recordings that cannot be merged, InvalidInputError for a trace of another model or, with a
+    model, for times of types, and TableFormatError for malformed origins.
 
         with ct.open("out.circle") as model:
             for row in ct.attribute(model, ct.read_profile("trace.chrome.json")).operators:
@@ -179,6 +181,9 @@ def attribute(
     """
     traces = [trace] if isinstance(trace, OperatorTrace) else list(trace)
     trace = merged(traces)
+    if model is not None and trace.whole.types:
+        message = "the report has only the times of types, not those of operators"
+        raise InvalidInputError(message, location=trace.name, hint="read it without a model")
     graph = None if model is None else model_graph(model)
     origins = None if graph is None else origins_in(graph)
     found = attribute_to(graph, trace, origins, depth)
@@ -242,13 +247,15 @@ def attribute_to(
         trace, joined = joined_executions(model, trace)
         operators = _operators(model, origins, joined.operators, trace)
     sources, modules, types = _groups(operators, joined.operators, origins, trace, depth)
+    if trace.whole.types:  # the rows are not operators
+        operators, types = (), tuple(replace(row, share=replace(row.share, operators=())) for row in types)
     added = tuple(
         AddedTime(*key, tuple(sorted(measured.backends)), time_of(measured, trace))
         for key, measured in sorted(joined.added.items())
     )
     groups = _delegated_groups(joined, trace, operators)
     times = [row.time for row in operators if row.time] + [row.time for row in added if row.kind != "inside"]
-    times += [group.time for group in groups]
+    times += [row.share.time for row in types if trace.whole.types] + [group.time for group in groups]
     inside, elapsed, settled = _executed(joined, trace), trace.whole.elapsed_ns, warm_up(trace)
     # The difference of two medians would contain the noise of each operator.
     outside = [max(0, whole - own) for whole, own in zip(elapsed, inside, strict=False)][settled:]

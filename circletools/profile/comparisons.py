@@ -61,7 +61,8 @@ class ComparedProfile(Attributes):
 class ComparedOperator(Attributes):
     """The self time of an operator per execution; without a subgraph, the sum over all operators.
 
-    A delegate's row has no operator of the model, but a number among all rows of an execution (`row`).
+    A delegate's row has no operator of the model, but a number among all rows of an execution (`row`); the time of a
+    type has neither.
     """
 
     subgraph: int | None
@@ -92,9 +93,13 @@ def compare_profiles(
     """Compare the operators of two sides by self time per execution; a side is one recording or several.
 
     Operators are matched by subgraph, index and the runtime's name; a delegate's rows are matched by their order and
-    by the operators between which they run. For `history`, `paired` and the verdicts, see `compare_traces`.
+    by the operators between which they run. If a recording has only the times of types, types are compared. For
+    `history`, `paired` and the verdicts, see `compare_traces`.
     """
     sides = sides_of(OperatorTrace, before, after, history, paired=paired)
+    if any(trace.whole.types for side in sides for trace in side):
+        before_, after_, known_ = ([_by_type(trace) for trace in side] for side in sides)
+        sides = before_, after_, known_
     times = [[_times(trace) for trace in side] for side in sides]
     same = _same_rows(*({key for some in side for key in some if key} for side in times[:2]))
     times[1] = [{same.get(key, key): found for key, found in some.items()} for some in times[1]]
@@ -124,6 +129,10 @@ def compare_profiles(
         for side in sides[:2]
     )
     return ProfileComparison(first, second, threshold_percent, tuple(rows))
+
+
+def _by_type(trace: OperatorTrace) -> OperatorTrace:
+    return replace(trace, runs=tuple(run._replace(operator=-1, of_delegate=False) for run in trace.runs))
 
 
 def _present(key: _Key | None, time: ComparedTime, times: Sequence[Sequence[_Times]]) -> ComparedTime:
@@ -163,7 +172,7 @@ def _places(keys: Iterable[_Key | None]) -> Iterator[tuple[int | None, int | Non
             row += 1
             yield key[0], None, row, key[-1]
         else:
-            yield key[0], key[1], None, key[-1]
+            yield key[0], None if key[1] < 0 else key[1], None, key[-1]
 
 
 def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key | None, _Key]:

@@ -153,11 +153,13 @@ def attribution_csv(attribution: Attribution, by: str = "operator") -> str:
 
 
 def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = None) -> int | None:
-    """Return the multiply-accumulates of operators in an execution, or None if they are unknown for any of them.
+    """Return the multiply-accumulates of operators in an execution, or None if they are unknown.
 
     The number of runs of an operator is measured; operators without a time, in groups, ran `runs` times each.
     """
     rows = {(row.subgraph, row.index): row for row in attribution.operators}
+    if not rows:
+        return None
     found = 0
     for row in map(rows.__getitem__, places):
         if row.macs is None:
@@ -184,7 +186,8 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         executions += f", {microseconds(attribution.total_ns)} us in all{each}"
     yield f"{attribution.whole.program or attribution.runtime}: {executions}; {_coverage(attribution)}"
     yield from table_text(list(whole_cells(attribution)))
-    yield from program_runs_text(attribution, min(top, _FEW) if attribution.operators else top and max(top, _MANY))
+    rows = min(top, _FEW) if attribution.operators else top if attribution.whole.types else top and max(top, _MANY)
+    yield from program_runs_text(attribution, rows)
     if "type" in by:
         yield from _types_text(attribution, top)
     if "operator" in by:
@@ -217,6 +220,10 @@ def _absent(attribution: Attribution) -> list[OperatorTime]:
 
 def _coverage(attribution: Attribution) -> str:
     """Return how many operators have a time, and the share of time in delegates, which only some runtimes have."""
+    if types := attribution.whole.types:
+        return (
+            f"only by type: {counted(sum(count for _, count in types), 'operator')} of {counted(len(types), 'type')}"
+        )
     if not attribution.operators:
         return "no operator times"
     own = sum(row.time is not None for row in attribution.operators)
@@ -238,9 +245,9 @@ def _coverage(attribution: Attribution) -> str:
 
 
 def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
-    bare = without_model(attribution)
+    bare, counts = without_model(attribution), dict(attribution.whole.types)
     lines = [
-        (time, (str(len(places)), rate)[: 1 if bare else 2], name)
+        (time, (str(counts.get(name, len(places))), rate)[: 1 if bare else 2], name)
         for name, places, time in _kinds(attribution)
         for rate in (_rate(_macs(places, attribution, attribution.executions), time, attribution),)
     ]
@@ -255,7 +262,7 @@ def _kinds(attribution: Attribution) -> Iterator[tuple[str, Sequence[Place], Tim
     """
     timed = [(row, row.time, (row.subgraph, row.index)) for row in attribution.operators if row.time]
     groups = [(f"in {group.name}", group.operators, group.time) for group in attribution.groups]
-    if not attribution.averaged:
+    if not attribution.averaged or attribution.whole.types:
         places = {place for *_, place in timed}
         for kind in attribution.types:
             if kind.share.time.runs:

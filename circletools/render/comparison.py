@@ -80,7 +80,7 @@ def _bucket_cells(row: ComparedBucket) -> tuple[str, ...]:
 
 
 def _place(row: ComparedOperator, several: bool) -> str:
-    if row.subgraph is None:
+    if row.operator_index is None and row.row is None:
         return ""
     place = f"row {row.row}" if row.operator_index is None else str(row.operator_index)
     return f"{row.subgraph}/" * several + place

@@ -10,15 +10,18 @@ from typing import Any, NamedTuple
 
 from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Time
-from circletools.render.table import table_text
+from circletools.render.table import number_columns, table_text
 from circletools.trace.operators.profile import Whole, known_executions
 from circletools.wording import counted, milliseconds
 
 _ADDED = (" peak", " more than at the start")
 _FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs", "warm_up_ns")
 _OF_SESSION = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes")
+_SESSION: tuple[str, ...] = ("run", "initialization_ms", "first_ms", "average_ms", "operators_ms", "threads", "line")
+_SESSION += ("model", "delegates or options")
 _WIDTH = 78  # the width of a figure's text, so that a line has fewer than 100 characters
 _FINER = 3  # a mean resolves differences smaller than a step of the clock
+_SHORT = 10  # a run that takes less than this part of the average is no whole run
 _NEAR = 0.1  # times that differ by less than this share may change order between recordings of a model
 
 
@@ -75,10 +78,11 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
     ]
     if attribution.runtime == "benchmark_model":
         known = ("options", "first run" if whole.first_operators_ns else "")
-        lacking = [name for name, text in figures if not text and name not in known]
+        lacking = ["times of operators"] * bool(whole.types)
+        lacking += [name for name, text in figures if not text and name not in known]
         lacking += [*absent, *(["model's name"] if size and not whole.model else [])]
         lacking += ["spread"] * (not whole.range_ns) + ["percentiles"] * (len(whole.range_ns) == 3)
-        lacking += ["times without the profiler"] * bool(attribution.operators)
+        lacking += ["times without the profiler"] * bool(attribution.total_ns)
         lacking += ["number of runs"] * (known_executions(attribution.executions, True, whole) is None)
         lacking += ["times of single runs"] * (whole.runs != 1) + ["device", "energy"]
         figures.append(("not in the log", ", ".join(lacking)))
@@ -93,11 +97,11 @@ def without_model(attribution: Attribution) -> bool:
 
 def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     """Return what is known of the delegates, and what is not."""
-    rows = [row for row in attribution.operators if "delegate" in row.code.lower()]
+    counts = Counter(row.code for row in attribution.operators) | Counter(dict(attribution.whole.types))
+    rows = {name: count for name, count in counts.items() if "delegate" in name.lower()}
     known, absent = "; ".join(attribution.whole.delegates), list[str]()
     if rows and "parts: " not in known:
-        counts = Counter(row.code for row in rows)
-        known = "; ".join(filter(None, (known, *(f"{name}, parts: {count}" for name, count in counts.items()))))
+        known = "; ".join(filter(None, (known, *(f"{name}, parts: {count}" for name, count in rows.items()))))
     bare = without_model(attribution)
     calls_of_rows = [row.time.runs for row in attribution.operators if bare and row.time and row.backends]
     calls = max(calls_of_rows, default=0) // attribution.executions
@@ -127,16 +131,16 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
     cut = f", the first {top}" if 0 < top < len(whole.sessions) else ""
     yield ""
     yield f"runs of the program in the file: {len(whole.sessions)}{cut}; above: run {whole.session}"
-    times = [
-        ["-" if time is None else milliseconds(time) for time in (one.initialization_ns, one.first_ns, one.mean_ns)]
-        for one in whole.sessions[some]
-    ]
-    cells = [
-        (str(at), *of, str(one.threads or "-"), one.model or "-", "; ".join(one.delegates[-1:]) or _options(one))
-        for at, (of, one) in enumerate(zip(times, whole.sessions[some], strict=True))
-    ]
-    header = ("run", "initialization_ms", "first_ms", "average_ms", "threads", "model", "delegates or options")
-    yield from table_text([header, *cells], right=range(5))
+    rows = [_SESSION]
+    less = not all(one.model and one.mean_ns is not None for one in whole.sessions)
+    for at, one in enumerate(whole.sessions[some]):
+        times = one.initialization_ns, one.first_ns, one.mean_ns, one.operators_ns if less else None
+        of = *("" if time is None else milliseconds(time) for time in times), str(one.threads or "")
+        last = str(one.line) if less else "", one.model, "; ".join(one.delegates[-1:]) or _options(one)
+        rows.append((str(at), *of, *last))
+    known = [any(values) for _, *values in zip(*rows, strict=True)]
+    cells = [[text or "-" for text, any_ in zip(row, known, strict=True) if any_] for row in rows]
+    yield from table_text(cells, right=number_columns(cells))
 
 
 def _warm_up(attribution: Attribution) -> str:
@@ -149,6 +153,7 @@ def _warm_up(attribution: Attribution) -> str:
 def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[str, str]]:
     """Yield the time of a run, the time of its operators, and their rate."""
     each, outside, spread = attribution.medians_ns or attribution.total_ns / attribution.executions, "", ""
+    each = attribution.whole.operators_ns or each if attribution.whole.types else each
     percentiles = [milliseconds(time) for time in attribution.whole.range_ns[3:]]
     if steady is not None:
         beside = max(0.0, steady - each) if attribution.outside_ns is None else attribution.outside_ns
@@ -168,8 +173,10 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
         more = attribution.executions - (attribution.whole.runs or attribution.executions)
         if 0 < more <= (attribution.whole.warm_up_runs or 0):
             outside += f"; of {attribution.executions:,} runs, with warm-up"
-        ahead = attribution.whole.first_operators_ns if _first_ns(attribution) is None else None
-        spread = f", {milliseconds(ahead)} in the first{spread}" if ahead and attribution.whole.runs != 1 else spread
+        ahead, count = attribution.whole.first_operators_ns, attribution.executions
+        if ahead and _first_ns(attribution) is None and attribution.whole.runs != 1:
+            rest = f", {milliseconds(round((each * count - ahead) / max(1, count - 1)))} in the others"
+            spread = f", {milliseconds(ahead)} in the first{rest * (count > 1 and ahead * _SHORT < each)}{spread}"
         yield "operators", f"{milliseconds(round(each))} ms a run{spread}{outside}" if each else ""
     if others := attribution.whole.others:
         short = (

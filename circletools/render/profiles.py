@@ -53,6 +53,8 @@ def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
         for source, part in zip(row.sources, split(row.time.total_ns, len(row.sources)), strict=True):
             frames = _frames(attribution.source_names[source], details.get(source, NOTHING))
             yield (*frames, label), part
+    for kind in attribution.types if attribution.whole.types else ():
+        yield (kind.name or "",), kind.share.time.total_ns
     for group in attribution.groups:
         yield (group.name, f"{len(group.operators)} operators"), group.time.total_ns
     for added in attribution.added:

@@ -9,7 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+import circletools as ct
 from circletools.errors import InvalidInputError
+from circletools.profile.attribution import attribute
+from circletools.profile.comparisons import compare_profiles
+from circletools.render.attribution import attribution_text
 from circletools.trace.operators.profile import Whole
 from circletools.trace.operators.read import read_profile
 from tests.kit.operator_support import TRACES, Row, as_report, as_rows, litert_events
@@ -127,7 +131,7 @@ def test_logs_with_a_prefix_on_each_line(prefix: bytes) -> None:
         assert found.runs == read_profile(REPORT).runs
         whole = Whole(5_685_000, (), 1_853_000, 145_750, int(12.5 * 2**20), memory_added=True, warm_up_runs=55)
         whole = replace(whole, initial_memory_bytes=5_347_737, others=read_profile(REPORT).whole.others)
-        whole = replace(whole, first_operators_ns=found.whole.first_operators_ns)
+        whole = replace(whole, first_operators_ns=found.whole.first_operators_ns, operators_ns=3500)
         whole = replace(whole, warm_up_ns=(1_446_300 if log is LOGS[0] else 1_450_000,), runs=88)
         if log is LOGS[0]:
             whole = replace(whole, range_ns=(130_000, 161_000, 9000), model_bytes=1_429_720, runs=50)
@@ -157,8 +161,76 @@ def test_exact_statistics_win_over_rounded_ones() -> None:
     assert (whole.initialization_ns, whole.first_ns, whole.mean_ns) == (5_685_100, 1_853_000, 145_751)
     assert (whole.runs, whole.range_ns, whole.memory_added) == (3, (1000, 9000, 2000), True)
     alone = read_profile(b"Loading model from: a/b.tflite\n" + exact)
-    assert alone.whole == replace(whole, others=(), model="b.tflite", first_operators_ns=None)
+    assert alone.whole == replace(whole, others=(), model="b.tflite", first_operators_ns=None, operators_ns=None)
     assert whole.others[1] == ("AllocateTensors", 52_000, 0)
+
+
+TYPES = (("CONV_2D", 3, 7.25, 72.5), ("MY OP, v2", 1, 2.5, 25), ("Misc Runtime Ops", 1, 0.25, 2.5), ("PAD", 2, 0, 0))
+TIMINGS = "Timings (microseconds): count=4 first=100 curr=13300 min=100 max=13300 avg=1e+04 std=5"
+
+
+def by_type(prefix: str = "", gap: str = "\t", *, csv: bool = False, calls: bool = True) -> bytes:
+    """Write a table by type as stats_calculator.cc does, which once had no calls and now may be CSV."""
+    heads = "[Node type][count][avg ms][avg %][cdf %][mem KB]" + "[times called]" * calls
+    lines = ["Number of nodes executed: 7", f"{'=' * 30} Summary by node type {'=' * 30}"]
+    lines.append(heads[1:-1].lower().replace("][", ", ").replace("avg ms", "avg_ms").replace("kb", "KB"))
+    if not csv:
+        lines[-1] = heads.replace("[", f"{gap}[")
+    for name, count, mean, share in TYPES:
+        values = [name, str(count), f"{mean:.3f}", f"{share:.3f}%", "100.000%", "0.000", "0"][: None if calls else -1]
+        lines.append(", ".join(values) if csv else gap + gap.join(f"{one:>9}" for one in values))
+    return "".join(f"{prefix}{line}\n" for line in [*lines, "", TIMINGS, "Memory (bytes): count=0", ""]).encode()
+
+
+@pytest.mark.parametrize(
+    "report",
+    [by_type(), by_type("I tflite: "), by_type(gap=" " * 12), by_type(calls=False), by_type(csv=True), by_type()[3:]],
+    ids=["text", "logcat", "wide", "old", "csv", "cut"],
+)
+def test_reports_with_only_times_of_types(report: bytes) -> None:
+    found = read_profile(report)
+    rows = [(run.operator, run.name, run.duration_ns, run.calls) for run in found.runs]
+    assert rows == [(-1, "CONV_2D", 29_000_000, 12), (-1, "MY OP, v2", 10_000_000, 4), (-1, "PAD", 0, 8)]
+    assert (found.executions, found.averaged, found.whole.others[0][:2]) == (4, True, ("Misc Runtime Ops", 250_000))
+    assert found.whole.types == (("CONV_2D", 3), ("MY OP, v2", 1), ("PAD", 2))
+    assert (found.whole.first_operators_ns, found.whole.range_ns) == (100_000, (100_000, 13_300_000, 5000))
+    assert found.whole.operators_ns == 10_000_000
+    shown = "\n".join(attribution_text(attribute(None, found)))
+    assert "only by type: 6 operators of 3 types" in shown
+    assert "10.000 ms a run, 0.100 in the first, 13.300 in the others" in shown
+    assert "not in the log  times of operators," in shown
+    assert not attribute(None, found).to_rows()
+    full = as_report([Row(0, "CONV_2D", f"[{at}]:{at}", [2000]) for at in range(3)], 1)
+    compared = compare_profiles(found, read_profile(full)).rows
+    assert [(row.operator_index, row.name, row.time.before_ns, row.time.after_ns) for row in compared[:2]] == [
+        (None, "all operators", 9_750_000, 6_000_000),
+        (None, "CONV_2D", 7_250_000, 6_000_000),
+    ]
+
+
+def test_several_tables_of_types_in_a_document() -> None:
+    command = b"```\nbenchmark_model --graph=x/other.tflite --use_gpu=true\n```\n"
+    document = command + b"".join(b"## `%s.tflite`\n```\n%s```\n" % (name, by_type()) for name in (b"a-1", b"b"))
+    for text in (document, document.replace(b"```", b"")):
+        whole = read_profile(text + command).whole
+        assert [(one.model, one.options, one.operators_ns) for one in whole.sessions] == [
+            ("a-1.tflite", (), 10_000_000),
+            ("b.tflite", (), 10_000_000),
+        ]
+        assert [text.split(b"\n")[one.line - 1][:6] for one in whole.sessions] == [b"\t[Node"] * 2
+    logged = read_profile(b"STARTING!\nNum threads: [3]\nGraph: [b.tflite]\n" + by_type())
+    assert (logged.whole.threads, logged.whole.model) == (3, "b.tflite")
+    initial = by_type().replace(b"CONV_2D", b"AllocateTensors")
+    regular = read_profile(initial + b"Operator-wise Profiling Info for Regular Benchmark Runs:\n" + by_type())
+    assert (len(regular.runs), regular.whole.sessions) == (3, ())
+
+
+def test_times_of_types_fit_no_model() -> None:
+    with (
+        ct.open(path_of("tflite/cnn_int8")) as model,
+        pytest.raises(InvalidInputError, match="only the times of types"),
+    ):
+        ct.attribute(model, read_profile(by_type()))
 
 
 def test_an_error_names_the_formats_of_operators() -> None:

@@ -13,6 +13,10 @@ Older versions have a column `start` before `first`, and some print no titles. T
 `:<operator index>`, except in old versions; the name of a delegate's own operator begins with `Delegate/`. Subgraphs
 other than the first follow `Subgraph (index: N) profile:`, the parts of a delegate's run follow `Delegate internal:`,
 and `Timings (microseconds): count=N` gives the number of executions. Each line may have a prefix, as from logcat.
+Often only the table by type is published, which follows the others:
+
+    [Node type]  [count]  [avg ms]  [avg %]  [cdf %]  [mem KB]  [times called]
+
 Sources: tensorflow/core/util/stats_calculator.cc, tensorflow/lite/profiling/profile_summarizer.cc and
 profile_summary_formatter.cc, tensorflow/lite/tools/benchmark/profiling_listener.cc.
 """
@@ -20,6 +24,7 @@ profile_summary_formatter.cc, tensorflow/lite/tools/benchmark/profiling_listener
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -32,7 +37,7 @@ from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whol
 DELEGATE_PREFIX = "Delegate/"
 
 _WORTH = re.compile(
-    r"node type|=== |[Pp]rofil|elegate internal|STARTING!|: \[|--graph=|(?<=n)ference (?:tim|\(avg)|```"
+    r"ode type|=== |[Pp]rofil|elegate internal|STARTING!|: \[|--graph=|(?<=n)ference (?:tim|\(avg)|```"
     r"|[Cc]reated|applied|Replacing|Initialized |count="
 )
 _TITLE, _RUN_ORDER = re.compile(r"= (Run Order|Top by .*|Summary by .*) =+$"), "Run Order"
@@ -40,9 +45,14 @@ _SUBGRAPH = re.compile(r"Subgraph \(index: (\d{1,9})\) profile:$")
 _COUNT = re.compile(r"Timings \(microseconds\): count=(\d{1,9})\b(?:.* avg=(\d{1,9}(?:\.\d{1,9})?) )?")
 _NAME = re.compile(r".*:(\d{1,9})")
 _OUTPUTS = re.compile(r"\[(.*)\](?::\w+)?")
-_HEADER = re.compile(r"^(.{0,200}?)((?:\[node type\]|node type,)[ \t].{0,800}[Nn]ame\]?)$")
+_HEADER = re.compile(
+    r"^(.{0,200}?)((?:\[[Nn]ode type\]|node type,)[ \t](?:.{0,800}[Nn]ame|[ \t]{0,99}\[?count\b.{1,800})\]?)$"
+)
+_TYPES, _OPERATORS = re.compile(r"ode type[],]\s{1,99}\[?count\b"), re.compile(r"node type[],]\s")
+_NO_OPERATOR = re.compile(r"AllocateTensors|ModifyGraphWithDelegate|Misc Runtime Ops|LiteRT::.*")
 _CELLS = {name: rf"(?P<{group}>[^ \t,]*)" for name, group in (("first", "first"), ("avg ms", "mean"))}
-_CELLS |= {"%": r"(?P<share>[^ \t,]*)%", "times called": r"(?P<calls>\d{1,9})"}
+_CELLS |= dict.fromkeys(("%", "avg %"), r"(?P<share>[^ \t,]*)%")
+_CELLS |= {name: rf"(?P<{group}>\d{{1,9}})" for name, group in (("times called", "calls"), ("count", "count"))}
 _AFTER = re.compile(r"\s*(?:=+ |Number of nodes|Timings \(|Memory \(|\[[Nn]ode type\])")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)%?"
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
@@ -84,6 +94,7 @@ _RANGE = r"\bcount=(\d{1,9}) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# me
 )
 _STATISTICS, _OF_TABLE = re.compile(rf"(?<!s\): ){_RANGE}"), re.compile(rf"seconds\): {_RANGE}")
 _MODEL = re.compile(r"(?:\bGraph: \[|Loading model from: |Loaded model )([^]]+)|--graph=([^]`'\" <]+)")
+_FILE, _NOT_OF_NAME = ".tflite", re.compile(r"[^\w.-]")
 _LIKELY = re.compile(
     r": \[|=|elegate|nference|armup|nitiali|[Mm]odel |average|perator-wise|emory|footprint|ersion|hreads"
 )
@@ -117,10 +128,12 @@ class _Row(NamedTuple):
     calls: int
     name: str
     first_ms: Decimal
+    operators: int
 
     def total_ns(self, mean_us: Decimal) -> Decimal:
         """Return the time per execution, from the share of `mean_us` (the time of all rows) if that is more exact."""
-        calls = max(1, self.calls)  # the report's integer division gives 0 for fewer calls than runs
+        # The report's integer division gives 0 for fewer calls than runs. The time of a type is of all its calls.
+        calls = 1 if self.operators else max(1, self.calls)
         printed, share = self.mean_ms * calls * 1_000_000, self.percent * mean_us * 10
         error = mean_us / 200  # the error of a share with three decimals
         rounded = self.mean_ms.as_tuple().exponent == self.percent.as_tuple().exponent == -3
@@ -129,53 +142,65 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Section:
-    """The table of one subgraph or, if `delegates`, of what ran inside delegates; if `open`, its end is missing."""
+    """The tables of one subgraph or, if `delegates`, of what ran inside delegates; if `open`, the end is missing."""
 
     subgraph: int = 0
     delegates: bool = False
     rows: list[_Row] = field(default_factory=list)
+    types: list[_Row] = field(default_factory=list)
     count: int = 0
     mean_us: Decimal = Decimal(0)
     open: bool = False
 
 
 def parse(data: bytes) -> OperatorTrace:
-    """Parse the report; if it holds several runs, parse the last one that has tables. Raises InvalidInputError."""
-    if b" with stats: " in data:
+    """Parse the report; if it holds several runs, the last one that lists operators, or else types.
+
+    Raises InvalidInputError.
+    """
+    if b" with stats: " in data or b"stat_summarizer.cc:" in data:
         raise nothing_found("the report is from TensorFlow's own benchmark_model, which runs other models")
     lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
     marks = [at for at, line in enumerate(lines) if len(line) <= _LONGEST and _WORTH.search(line)]
-    sessions = _sessions(lines, marks) or [(0, len(lines), False)]
+    sessions = _sessions(lines, marks) or [(0, len(lines), 0)]
     shown = max(range(len(sessions)), key=lambda at: (sessions[at][2], at))
     begin, end, _ = sessions[shown]
     initial, sections = _sections(lines, [at for at in marks if begin <= at < end])
-    each = [_figures(lines[first:last]) for first, last, _ in sessions]
+    each = [
+        _by_type(lines, first, last) if tables == 1 else replace(_figures(lines[first:last]), line=first + 1)
+        for first, last, tables in sessions
+    ]
     whole = replace(each[shown], session=shown, sessions=tuple(each) if len(each) > 1 else ())
     return _trace(initial, sections, whole)
 
 
-def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """Return the first line of each run of the program, the line after the run, and whether the run has tables.
+def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return the first line of each run of the program, the line after it, and its tables.
 
-    A run begins where its options do or, after results, with a Markdown block or with other results.
+    These are 2 if the tables list operators, 1 if only types, and 0 if there are none. A run begins where its options
+    do or, after results, with a Markdown block, with other results, or with another table by type.
     """
-    sessions: list[tuple[int, bool, str]] = [(0, False, "")]
-    optioned, since = False, 0
+    sessions: list[tuple[int, int, str]] = [(0, 0, "")]
+    optioned, part, since, ended = False, False, 0, 0
     for at in marks:
         line, (begin, tables, timings), match = lines[at], sessions[-1], _TIMINGS.search(lines[at])
+        again = tables == 1 and not part and _TYPES.search(line)
         if (
             (_BEGIN.search(line) and (optioned or tables or timings))
             or ("```" in line and (tables or timings))
             or ("Info for Benchmark Initialization" in line and tables)
             or (match and timings not in ("", match[0]))
+            or again
         ):
-            begin, tables, timings = (match and since) or at, False, ""
+            begin, tables, timings = (match and since) or (again and ended) or at, 0, ""
             sessions.append((begin, tables, timings))
-            optioned, since = False, 0
+            optioned, since, ended = False, 0, 0
         elif timings and not since and _NEXT.search(line):
             since = at
-        optioned = optioned or "Graph: [" in line
-        sessions[-1] = begin, tables or "node type" in line, timings or (match[0] if match else "")
+        optioned, ended = optioned or "Graph: [" in line, at + 1 if _COUNT.search(line) else ended
+        found = 1 if _TYPES.search(line) else 2 * (_OPERATORS.search(line) is not None)
+        part, tables = "rofil" in line or "elegate internal" in line or (part and not found), max(tables, found)
+        sessions[-1] = begin, tables, timings or (match[0] if match else "")
     ends = [*(begin for begin, *_ in sessions[1:]), len(lines)]
     return [(first, end, known) for (first, known, timed), end in zip(sessions, ends, strict=True) if known or timed]
 
@@ -200,13 +225,14 @@ def _sections(lines: Sequence[str], marks: Sequence[int]) -> tuple[list[_Section
                 raise InvalidInputError("unknown table columns", location=str(at + 2))
         elif at >= end and (match := _HEADER.search(line)):
             rows, end = _rows(lines, at, match)
+            types, shares = _TYPES.search(line), sum(row.percent for row in rows)
             # The operators are listed again, ordered by time; without titles, only the rows show it.
-            whole = not title or (title == "Top by Computation Time" and sum(row.percent for row in rows) > _ALL)
-            if title == _RUN_ORDER or (whole and not {*section.rows} >= {*rows}):
+            whole = not title or (title == "Top by Computation Time" and shares > _ALL)
+            if types or title == _RUN_ORDER or (whole and not {*section.rows} >= {*rows}):
                 if not sections or sections[-1] is not section:  # else a second table continues it
                     sections.append(section)
-                section.rows += rows
-                section.open = title == _RUN_ORDER or 0 < sum(row.percent for row in rows) < _ALL
+                (section.types if types else section.rows).extend(rows)
+                section.open = title == _RUN_ORDER or section.open or 0 < shares < _ALL
             title = ""
     return initial, sections
 
@@ -215,7 +241,7 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
     """Return the rows below the header at line `at` (from 0), and the line after them."""
     text = header[2].startswith("[")
     names = re.findall(r"\[([^]]*)\]", header[2]) if text else header[2].replace("_", " ").split(", ")
-    inner = names[1:-1]
+    inner = names[1:] if _TYPES.search(header[2]) else names[1:-1]
     if "avg ms" not in inner or any(name not in inner or names.count(name) > 1 for name in _CELLS if name in names):
         raise InvalidInputError("unknown table columns", location=str(at + 1))
     gap = r"[ \t]{1,99}" if text else ", "  # matching must not take time quadratic in the length of a line
@@ -241,7 +267,8 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
                 else Decimal(0)
                 for name in ("share", "first")
             )
-            rows.append(_Row(match["kind"], Decimal(mean), share, calls, match["name"], first))
+            count = int(match["count"]) if "count" in inner else 0
+            rows.append(_Row(match["kind"], Decimal(mean), share, calls, match["name"], first, count))
         elif own and (not rows or number < len(lines) - 1):  # else another program's line in a log, or half a line
             raise InvalidInputError("the row does not match the table's columns", location=str(number + 1))
     return rows, len(lines)
@@ -251,36 +278,61 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
     parts = ((row.kind, int(row.mean_ms * row.calls * 1_000_000)) for section in initial for row in section.rows)
     executions = max([section.count for section in sections], default=0) or whole.runs or 1
     runs, inside, others = list[OperatorRun](), list[OperatorRun](), list[tuple[str, int, int]]()
-    first_ns = 0
+    first_ns, types = 0, Counter[str]()
+    listed = any(section.rows for section in sections)
     for section in sections:
-        for row, place in zip(section.rows, _places(section.rows), strict=True):
+        rows = section.rows if listed else section.types
+        for row, place in zip(rows, _places(rows), strict=True):
             if place is None:
-                name = row.kind if row.name.startswith(f"{row.kind}/") else row.name.rpartition("/")[0] or row.name
+                of_kind = row.operators or row.name.startswith(f"{row.kind}/")
+                name = row.kind if of_kind else row.name.rpartition("/")[0] or row.name
                 others.append((name, int(row.mean_ms * 1_000_000), row.calls))
                 continue
             count = section.count or executions
-            calls, total = max(1, row.calls) * count, int((row.total_ns(section.mean_us) * count).to_integral_value())
+            calls = max(1, row.calls, row.operators) * count
+            total = int((row.total_ns(section.mean_us) * count).to_integral_value())
             of_delegate, outputs = row.name.startswith(DELEGATE_PREFIX), _OUTPUTS.fullmatch(row.name)
             label = "" if of_delegate else outputs[1] if outputs else row.name.removesuffix(f":{place}")
             run = OperatorRun(section.subgraph, place, row.kind, "", 0, total, 0, 0, calls, of_delegate, label)
             (inside if section.delegates else runs).append(run)
+            types[row.kind] += row.operators
             if not (section.delegates or section.subgraph):
                 first_ns += int(row.first_ms * max(1, row.calls) * 1_000_000)
     if not runs and whole.mean_ns is None:
         raise nothing_found("the tables of the report list no operators")
-    whole = replace(whole, parts=tuple(parts), others=tuple(others), first_operators_ns=first_ns or None)
+    whole = replace(whole, parts=tuple(parts), others=tuple(others), types=tuple((+types).items()))
+    whole = replace(whole, first_operators_ns=first_ns or whole.first_operators_ns)
     cut = sum(section.open for section in sections)
     return OperatorTrace("benchmark_model", tuple(runs), executions, True, tuple(inside), cut, whole=whole)
 
 
 def _places(rows: Sequence[_Row]) -> list[int | None]:
-    """Return the operator index of each row, or None for rows that are not operators, such as AllocateTensors."""
+    """Return the operator index of each row, or None for rows that are not operators, such as AllocateTensors.
+
+    Rows for types have the index -1.
+    """
+    if rows and rows[0].operators:
+        return [None if _NO_OPERATOR.fullmatch(row.kind) else -1 for row in rows]
     # Old versions write no index: their operators are in the model's order.
     places = [match and int(match[1]) for row in rows for match in (_NAME.fullmatch(row.name),)]
     if any(place is not None for place in places):
         return places
     operators = [row.name.startswith("[") for row in rows]
     return [at - 1 if own else None for own, at in zip(operators, accumulate(operators), strict=True)]
+
+
+def _by_type(lines: Sequence[str], begin: int, end: int) -> Whole:
+    """Return the figures of a table by type; if no log precedes it, a document may name its model.
+
+    What comes before that name may be about another model.
+    """
+    table = next(at for at in range(begin, end) if _TYPES.search(lines[at][:_LONGEST]))
+    logged = any("Graph: [" in lines[at] for at in range(begin, table))
+    named = (at for at in range(table, begin, -1) if _FILE in lines[at][:_LONGEST] and not logged)
+    first = next(named, begin)
+    name = _NOT_OF_NAME.split(lines[first][:_LONGEST].rpartition(_FILE)[0])[-1]
+    found = _figures(lines[first:end])
+    return replace(found, model=found.model or (name and name + _FILE), line=table + 1)
 
 
 def _figures(lines: Iterable[str]) -> Whole:
@@ -302,6 +354,9 @@ def _figures(lines: Iterable[str]) -> Whole:
     found = Whole(**values, memory_added=added, range_ns=times if len(times) in (3, 6) else ())
     first = next((at for at, line in enumerate(lines) if "Operator-wise" in line), 0)  # end of initialization
     statistics, tables = _found(lines, (_STATISTICS,)), _found(lines[first:], (_OF_TABLE,))
+    if tables:
+        first_ns, mean_ns = (int(Decimal(tables[0][at] or tables[0][2] or 0) * 1000) for at in (2, 5))
+        found = replace(found, first_operators_ns=first_ns or None, operators_ns=mean_ns or None)
     if found.initialization_ns is None and (early := _found(lines[:first], (_OF_TABLE,))):
         found = replace(found, initialization_ns=int(Decimal(early[-1][2] or 0) * 1000))
     if len(statistics) > 1:

@@ -51,10 +51,11 @@ class Whole(Attributes):
     that the run added; `initial_memory_bytes` is the same figure after initialization. `parts` holds names and times
     of parts of initialization, `model_bytes` the size of the file `model`, and `delegates` what a log states about
     delegates. `others` holds rows that are not operators: name, mean time, and calls per run (0 if not in every run).
-    `warm_up_ns` holds the mean of the warm-up and, if known, its minimum and maximum; `first_operators_ns` is the
-    time of all operators in the first run; `options` are those that a log shows; `program` is the one that wrote the
-    log, if not benchmark_model. If the program ran several times, `sessions` has the figures of each run, and the
-    others are those of run `session`.
+    `warm_up_ns` holds the mean of the warm-up and, if known, its minimum and maximum; `operators_ns` is the mean time
+    of all operators in a run, and `first_operators_ns` that in the first; `options` are those that a log shows;
+    `program` is the one that wrote the log, if not benchmark_model. If the program ran several times, `sessions` has
+    the figures of each run, which begins at `line` or just before; the others are those of run `session`. If a report
+    has only the times of types, `types` holds their names and numbers of operators.
     """
 
     initialization_ns: int | None = None
@@ -75,8 +76,11 @@ class Whole(Attributes):
     others: tuple[tuple[str, int, int], ...] = ()
     warm_up_ns: tuple[int, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    operators_ns: int | None = None
     first_operators_ns: int | None = None
     program: str = ""
+    line: int = 1
+    types: tuple[tuple[str, int], ...] = ()
     session: int = 0
     sessions: tuple[Whole, ...] = ()
 
@@ -85,11 +89,11 @@ class Whole(Attributes):
 class OperatorTrace(Tabular):
     """The runs of operators in `executions` inferences.
 
-    `averaged` means that only averages are known: there is one `OperatorRun` for each operator, with the total time
-    of its `calls` in all executions. `inside` holds the parts that a delegate reports of its own run, whose time is
-    included in that run. `incomplete` counts unpaired begin and end events or, in a report, tables without their end,
-    and `skipped` the omitted executions. `name` is the name of the source. `own` means that the trace was recorded
-    with the model to which it is compared.
+    `averaged` means that only averages are known: there is one `OperatorRun` for each operator (with `Whole.types`,
+    for each type, with the operator -1), with the total time of its `calls` in all executions. `inside` holds the
+    parts that a delegate reports of its own run, whose time is included in that run. `incomplete` counts unpaired
+    begin and end events or, in a report, tables without their end, and `skipped` the omitted executions. `name` is
+    the name of the source. `own` means that the trace was recorded with the model to which it is compared.
     """
 
     runtime: Runtime
@@ -167,8 +171,8 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
 
     Raises UsageError if there are no recordings, if they are from several runtimes, or if only some are averages.
     """
-    if len({(trace.runtime, trace.averaged) for trace in traces}) != 1:
-        raise UsageError("only recordings of one runtime can be merged, and only if all or none are averages")
+    if len({(trace.runtime, trace.averaged, not trace.whole.types) for trace in traces}) != 1:
+        raise UsageError("only recordings of one runtime can be merged, and only if all have the same kind of times")
     runs, inside = list[OperatorRun](), list[OperatorRun]()
     executions = lanes = 0
     for trace in traces:

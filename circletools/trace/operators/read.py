@@ -43,7 +43,7 @@ _EXPECTED = (
     "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, benchmark_model's report, "
     "OpenVINO's detailed counters, or an ETDump"
 )
-_REPORT = re.compile(rb"= Run Order =|node type[],]|nference (?:timings in us: |\(avg\): )")
+_REPORT = re.compile(rb"= Run Order =|[Nn]ode type[],]|nference (?:timings in us: |\(avg\): )")
 _MEMORY_NAME = "<bytes>"  # the name of data in memory
 _OPENVINO = b"layerName;execStatus;layerType;execType;realTime"
 _NO_KERNELS = ("Parameter", "Result", "Constant", "")  # the last is the total
