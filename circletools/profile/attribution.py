@@ -259,30 +259,18 @@ def attribute_to(
     inside, elapsed, settled = _executed(joined, trace), trace.whole.elapsed_ns, warm_up(trace)
     # The difference of two medians would contain the noise of each operator.
     outside = [max(0, whole - own) for whole, own in zip(elapsed, inside, strict=False)][settled:]
-    return Attribution(
-        runtime=trace.runtime,
-        executions=trace.executions,
-        averaged=trace.averaged,
-        incomplete=trace.incomplete,
-        total_ns=sum(time.total_ns for time in times),
-        operators=operators,
-        added=added,
-        sources=sources,
-        modules=modules,
-        types=types,
-        source_names=origins.sources,
-        named=named,
-        unchecked=len(joined.unchecked),
-        ignored=tuple(sorted(joined.ignored)),
-        ambiguous=tuple(AmbiguousTime(*row) for row in sorted(joined.ambiguous)),
-        medians_ns=0 if trace.averaged else max(round(median(inside)), sum(time.median_ns or 0 for time in times)),
+    told = trace.runtime, trace.executions, trace.averaged, trace.incomplete, sum(time.total_ns for time in times)
+    ambiguous = tuple(AmbiguousTime(*row) for row in sorted(joined.ambiguous))
+    medians_ns = 0 if trace.averaged else max(round(median(inside)), sum(time.median_ns or 0 for time in times))
+    found = Attribution(
+        *(*told, operators, added, sources, modules, types, origins.sources, named),
+        *(len(joined.unchecked), tuple(sorted(joined.ignored)), ambiguous, medians_ns),
         others=every.executions - trace.executions,
         tick_ns=tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)]),
         groups=groups,
-        whole=trace.whole,
-        warm_up=settled,
-        outside_ns=round(median(outside)) if outside else None,
     )
+    outside_ns = round(median(outside)) if outside else None
+    return replace(found, whole=trace.whole, warm_up=settled, outside_ns=outside_ns)
 
 
 def _executed(joined: Join, trace: OperatorTrace) -> list[int]:

@@ -97,10 +97,8 @@ def compare_profiles(
     `history`, `paired` and the verdicts, see `compare_traces`.
     """
     sides = sides_of(OperatorTrace, before, after, history, paired=paired)
-    if any(trace.whole.types for side in sides for trace in side):
-        before_, after_, known_ = ([_by_type(trace) for trace in side] for side in sides)
-        sides = before_, after_, known_
-    times = [[_times(trace) for trace in side] for side in sides]
+    by_type = any(trace.whole.types for side in sides for trace in side)
+    times = [[_times(trace, by_type=by_type) for trace in side] for side in sides]
     same = _same_rows(*({key for some in side for key in some if key} for side in times[:2]))
     times[1] = [{same.get(key, key): found for key, found in some.items()} for some in times[1]]
     keys = {key for side in times[:2] for some in side for key in some if key}
@@ -129,10 +127,6 @@ def compare_profiles(
         for side in sides[:2]
     )
     return ProfileComparison(first, second, threshold_percent, tuple(rows))
-
-
-def _by_type(trace: OperatorTrace) -> OperatorTrace:
-    return replace(trace, runs=tuple(run._replace(operator=-1, of_delegate=False) for run in trace.runs))
 
 
 def _present(key: _Key | None, time: ComparedTime, times: Sequence[Sequence[_Times]]) -> ComparedTime:
@@ -201,13 +195,14 @@ def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key | Non
     return same
 
 
-def _times(trace: OperatorTrace) -> _Times:
-    """Return the times of each operator in every execution, or their means if only these are known."""
+def _times(trace: OperatorTrace, *, by_type: bool) -> _Times:
+    """Return the times of each operator or type in every execution, or their means if only these are known."""
+    some = [run._replace(operator=-1, of_delegate=False) for run in trace.runs] if by_type else trace.runs
     averaged, count = trace.averaged, 1 if trace.averaged else trace.executions
     own = [run.duration_ns / trace.executions for run in trace.runs] if averaged else self_times(trace.runs)
     found: dict[_Key | None, list[float]] = {None: [0.0 if trace.runs else float(trace.whole.mean_ns or 0)] * count}
     first = min((run.subgraph for run in trace.runs), default=0)
-    for run, key, time in zip(trace.runs, _keys(trace.runs), own, strict=True):
+    for run, key, time in zip(trace.runs, _keys(some), own, strict=True):
         at = 0 if averaged else run.execution
         if key not in found:
             found[key] = [0.0] * count

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterator
 from dataclasses import asdict
 from functools import lru_cache
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ def trace_json(
 ) -> Document:
     """Return the JSON document of `trace-stats`; `by` limits it to the functions, or to everything else.
 
-    With `stream`, runs and executions are single-use iterators, since a long trace has thousands of them.
+    With `stream`, long lists (models, runs, executions, functions) are single-use iterators.
     """
     document: Document = {
         "schema_version": SCHEMA_VERSION,
@@ -48,7 +49,7 @@ def trace_json(
         cut = sum(run.partial for run in analysis.runs)
         whole = [run.index for run in analysis.runs if not run.partial or cut == len(analysis.runs)]
         document["all_runs"] = {"count": len(whole), "cut_short": cut} | clock_json(analysis.run_clock.shares(whole))
-        document["models"] = _models_json(analysis)
+        document["models"] = _models_json(analysis) if stream else [*_models_json(analysis)]
         alike = len({one.name for one in analysis.runs}) < 2
         document["all_executions"] = {
             "by": sorted({one.kind for one in analysis.executions}),
@@ -74,13 +75,14 @@ def trace_json(
         if analysis.machine:
             document["machine"] = [asdict(one) for one in analysis.machine]
     if by != "bucket":
-        document["functions"] = [asdict(function) for function in analysis.functions]
+        functions = map(asdict, analysis.functions)
+        document["functions"] = functions if stream else [*functions]
     document["diagnostics"] = [asdict(diagnostic) for diagnostic in analysis.diagnostics]
     return document
 
 
-def _models_json(analysis: Analysis) -> list[Document]:
-    """Return the times of runs and of their executions, by name of run; runs cut short are listed separately."""
+def _models_json(analysis: Analysis) -> Iterator[Document]:
+    """Yield the times of runs and of their executions, by name of run; runs cut short are listed separately."""
     groups: dict[tuple[str, bool], list[int]] = {}
     for run in analysis.runs:
         groups.setdefault((run.name, run.partial), []).append(run.index)
@@ -91,11 +93,9 @@ def _models_json(analysis: Analysis) -> list[Document]:
     of = number[(analysis.executions.segments - 1) // len(APP_PHASES)]
     order = np.argsort(of, kind="stable")
     places = np.split(order, np.searchsorted(of[order], range(1, len(groups) + 1)))[1:]
-    return [
-        {"name": name, "partial": partial, "runs": summary(elapsed[chosen].tolist())}
-        | {"executions": executions_json(analysis.executions.only(some))}
-        for ((name, partial), chosen), some in zip(groups.items(), places, strict=True)
-    ]
+    for ((name, partial), chosen), some in zip(groups.items(), places, strict=True):
+        runs, executions = summary(elapsed[chosen].tolist()), executions_json(analysis.executions.only(some))
+        yield {"name": name, "partial": partial, "runs": runs, "executions": executions}
 
 
 TOP_FUNCTIONS = 8
@@ -142,11 +142,11 @@ def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
         rows = [[one["name"], f"{one['value']:.1f} {one['unit']}"] for one in document["machine"]]
         yield "mean CPU frequency, and energy of power rails, during executions", [["", ""], *rows], (1,)
     yield from _execution_block(document)
-    functions = document.get("functions", [])
-    shown = functions if by == "function" else functions[:TOP_FUNCTIONS]
+    functions = iter(document.get("functions", ()))
+    shown = list(functions if by == "function" else islice(functions, TOP_FUNCTIONS))
     if shown:
-        some = f", the {len(shown)} with the most self time of {len(functions)}"
-        title = "functions" + (some if len(shown) < len(functions) else "")
+        left = sum(1 for _ in functions)
+        title = f"functions, the {len(shown)} with the most self time of {len(shown) + left}" if left else "functions"
         title += ", in ms" + _OPEN * any(one["code"] == "T011" for one in document["diagnostics"])
         rows = [_FUNCTION_HEAD]
         for one in shown:
@@ -158,11 +158,14 @@ def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
 def _summary_blocks(document: Document) -> Iterator[_Block]:
     """Yield tables of the runs, and of the layers and phases of all runs and all executions."""
     runs, cut = document["all_runs"], document["all_runs"]["cut_short"]
-    count = sum(one["runs"]["count"] for one in document["models"])
+    models = iter(document["models"])
+    first = list(islice(models, TOP_RUNS))
+    others = [one["runs"]["count"] for one in models]
+    count = sum(one["runs"]["count"] for one in first) + sum(others)
     if count > TOP_RUNS:
-        some = f", the first {TOP_RUNS} of {len(document['models'])} names" * (len(document["models"]) > TOP_RUNS)
+        some = f", the first {TOP_RUNS} of {TOP_RUNS + len(others)} names" * bool(others)
         rows = [_MODEL_HEAD]
-        for model in document["models"][:TOP_RUNS]:
+        for model in first:
             sums = [
                 _summary_cells(one) if one["count"] else ["-"] * 6 for one in (model["runs"], model["executions"])
             ]

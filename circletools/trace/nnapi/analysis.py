@@ -49,12 +49,12 @@ class Analysis(Tabular):
     driver: Evidence
     functions: list[Function]
     diagnostics: list[Diagnostic]
-    threads: frozenset[int]
-    marked: frozenset[int]
-    drivers: dict[int, str]
-    first_ns: int
-    last_ns: int
-    ordered: bool
+    threads: frozenset[int] = frozenset()
+    marked: frozenset[int] = frozenset()
+    drivers: dict[int, str] = field(default_factory=dict)
+    first_ns: int = 0
+    last_ns: int = 0
+    ordered: bool = True
     machine: list[MachineUse] = field(default_factory=list)
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -155,34 +155,19 @@ class _Pass:
             layer = "LI" if Role.CALL in executions.kinds[:1] else "LA"
         columns = (executions.starts, executions.ends, executions.processes)
         runs = np.array([(run.start_ns, run.end_ns, run.process) for run in self.runs.all], np.int64)
-        windows = (
-            self._windows(columns, layer, "PE"),
-            self._windows(runs.reshape(len(runs), 3).T.copy(), "LA", "PO", PHASES),
-        )
-        contexts, name = self.automaton.contexts, self.trace.name
+        windows = self._windows(columns, layer, "PE"), self._windows(runs.reshape(-1, 3).T.copy(), "LA", "PO", PHASES)
+        contexts, trace, name = self.automaton.contexts, self.trace, self.trace.name
         tables = Tables(contexts, self.stretches, self.runs, self._processes, name)
         clock, run_clock = wall_clocks(self.stretches, contexts, windows, self._processes, name)
         self._judge()
-        return Analysis(
-            name,
-            self.trace.encoding,
-            self.machine.events,
-            self.runs.all,
-            tables,
-            executions,
-            clock,
-            run_clock,
-            self.machine.evidence,
-            functions(self.automaton.paths),
-            self.collector.finish(self.trace.place),
-            frozenset(self._tids[thread] for thread in self._counted),
-            frozenset(self._tids[thread] for thread in self._marked),
-            self._driver_names(),
-            self.machine.first_ns or 0,
-            self.last_ns,
-            not self.known.sort,
-            machine_in(self.trace.counters, *windows[not len(executions)][:2]),
-        )
+        times = self.runs.all, tables, executions, clock, run_clock, self.machine.evidence, functions(self.automaton)
+        found = Analysis(name, trace.encoding, self.machine.events, *times, self.collector.finish(trace.place))
+        counted, marked = ([self._tids[thread] for thread in some] for some in (self._counted, self._marked))
+        found.threads, found.marked = frozenset(counted), frozenset(marked)
+        found.drivers, found.ordered = self._driver_names(), not self.known.sort
+        found.first_ns, found.last_ns = self.machine.first_ns or 0, self.last_ns
+        found.machine = machine_in(trace.counters, *windows[not len(executions)][:2])
+        return found
 
     def _driver_names(self) -> dict[int, str]:
         """Return the drivers with the names of their main threads or, if these are unknown, of other threads."""
@@ -203,9 +188,8 @@ class _Pass:
         symbols = self._symbols_of(batch, threads)
         intervals = self.machine.feed(batch.times, threads, symbols, batch.places)
         self._counted.update(distinct(intervals.threads))
-        own = sums(intervals.paths, intervals.ends - intervals.starts)
-        for path, self_ns in zip(*(one.tolist() for one in own), strict=True):
-            self.automaton.paths[path].self_ns += self_ns
+        paths, self_ns = sums(intervals.paths, intervals.ends - intervals.starts)
+        np.frombuffer(self.automaton.self_ns, np.int64)[paths] += self_ns
         self.stretches.add(intervals)
 
     def _threads(self, batch: Batch) -> Numbers:
@@ -312,11 +296,13 @@ class _Pass:
                 message = f"an end event without a begin event on thread {self._tids[thread]}"
                 self.collector.add("T010", where, message, str(thread), count=count)
         for thread in sorted(self._counted):
-            marks = [(mark, where) for mark, where in self.machine.open_marks(thread) if mark.layer]
-            if marks:
-                mark, where = marks[-1]
-                message = f"{mark.text} on thread {self._tids[thread]} has no end event"
-                self.collector.add("T011", where, message, str(thread), count=len(marks))
+            count = 0
+            for mark, where in self.machine.open_marks(thread):
+                if mark.layer:
+                    first, count = (mark, where), count + 1
+            if count:
+                message = f"{first[0].text} on thread {self._tids[thread]} has no end event"
+                self.collector.add("T011", first[1], message, str(thread), count=count)
                 run = self.runs.latest(self._processes[thread])
                 if run is not None:
                     run.partial = True

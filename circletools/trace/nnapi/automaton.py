@@ -19,6 +19,7 @@ END = -1
 BUCKETS = tuple((layer, phase) for layer in LAYERS for phase in PHASES)
 BUCKET = {pair: number for number, pair in enumerate(BUCKETS)}
 NO_BUCKET = -1
+_SELDOM, _NO_MOVES = 2, dict[int, int]()
 
 _EXECUTION = BUCKET["LR", "PE"]
 # The layers and phases that may be directly inside each; the same layer or phase is always allowed.
@@ -112,94 +113,100 @@ class Contexts:
         return context, tuple(faults)
 
 
-@dataclass(slots=True)
-class Path:
-    """Open marks: the marks of path `up`, followed by `mark`.
-
-    `outside` is the context around the mark. `home` is the path whose function is charged if the mark is not counted;
-    if it is counted, `home` is the caller of its function. `live` is false for marks that add no time, and for a mark
-    that a [SW] has ended.
-    """
-
-    up: int
-    mark: Mark
-    context: Context
-    outside: Context
-    home: int
-    live: bool
-    faults: tuple[str, ...] = ()
-    ended: int = 0
-    calls: int = 0
-    self_ns: int = 0
-
-    def home_of(self, number: int) -> int:
-        """Return the path whose function is charged for time directly inside this path, whose number is `number`."""
-        return number if self.live else self.home
-
-
 class Automaton:
     """All paths of a trace; path 0 has no marks, and an end event leads from it to itself.
 
-    The lists by path are `moves` (the known paths after each symbol), `context_numbers`, `depths` (numbers of marks)
-    and `roles` (the roles of the begin and end events of the last mark).
+    The columns by path are `ups` (the path around it), `symbols` (of its last mark), `context_numbers`, `depths`
+    (numbers of marks), `calls`, `self_ns`, `roles` (of the begin and end events of the last mark), and `faults` (an
+    index into `fault_codes`). `homes` are the paths whose functions are charged if the mark is not counted or, if it
+    is, the callers of its function. `live` is false for marks that add no time, and for a mark that a [SW] has ended.
+    For paths that are passed more than twice, `moves` holds the path after each symbol.
     """
 
     def __init__(self) -> None:
         self.contexts: Contexts = Contexts()
-        self.paths: list[Path] = []
         self.marks: list[Mark] = [FOREIGN]
         self.moves: list[dict[int, int]] = []
-        self.context_numbers, self.depths = array("q"), array("q")
-        self.roles = bytearray(), bytearray()
-        root = self.contexts.all[0]
-        self._add(Path(0, FOREIGN, root, root, 0, False), 0)
+        self.ups, self.symbols, self.context_numbers, self.homes, self.depths = (array("i") for _ in range(5))
+        self.calls, self.self_ns = array("q"), array("q")
+        self.live, self.roles = bytearray(), (bytearray(), bytearray())
+        self.faults, self.fault_codes = array("i"), dict[tuple[str, ...], int]()
+        # The context around the last mark, the path after a [SW] has ended it, and the first path inside: its symbol
+        # and number. They are separate from `moves`, which would take most memory in a deep trace.
+        self._outsides, self._ended, self._inner, self._passed = array("i"), array("i"), array("i"), bytearray()
+        self._add(0, 0, 0, 0, 0, 0, ())
 
     def symbol(self, mark: Mark) -> int:
         """Return the number given to a new mark."""
         self.marks.append(mark)
         return len(self.marks) - 1
 
+    def mark(self, number: int) -> Mark:
+        """Return the last mark of a path."""
+        return self.marks[self.symbols[number]]
+
+    def home(self, number: int) -> int:
+        """Return the path whose function is charged for time directly inside this path."""
+        return number if self.live[number] else self.homes[number]
+
     def follow(self, number: int, symbols: Iterable[int]) -> Iterator[int]:
         """Yield the path after each symbol, starting from path `number`; new paths are made for begin events."""
         for symbol in symbols:
             move = self.moves[number]
-            number = move[symbol] if symbol in move else move.setdefault(symbol, self._enter(number, symbol))
+            if not move:
+                number = self._seldom(number, symbol)
+            else:
+                number = move[symbol] if symbol in move else move.setdefault(symbol, self._enter(number, symbol))
             yield number
+
+    def _seldom(self, number: int, symbol: int) -> int:
+        """Return the path after a symbol, from a path without moves."""
+        inner, known = self._inner[2 * number : 2 * number + 2]
+        self._passed[number] += 1
+        if self._passed[number] > _SELDOM or (symbol != END and known and symbol != inner):
+            self.moves[number] = {END: self.ups[number]} | ({inner: known} if known else {})
+            return next(self.follow(number, (symbol,)))
+        if symbol != END and not known:
+            known = self._enter(number, symbol)
+            self._inner[2 * number], self._inner[2 * number + 1] = symbol, known
+        return self.ups[number] if symbol == END else known
 
     def _enter(self, number: int, symbol: int) -> int:
         """Add the path of a mark inside path `number`; return its number."""
-        mark, outer, depth = self.marks[symbol], self.paths[number], self.depths[number] + 1
+        mark, up, base, home = self.marks[symbol], number, self.context_numbers[number], self.home(number)
         faults: tuple[str, ...] = (mark.fault,) if mark.fault else ()
         if not mark.layer:
-            path = Path(number, mark, outer.context, outer.context, outer.home_of(number), False, faults)
-            return self._add(path, depth)
-        up, base, home = number, outer.context, outer.home_of(number)
-        if mark.switch and outer.mark.layer:
-            up = self._ended(number)
-            base, home = outer.outside, outer.home
+            return self._add(up, symbol, base, base, home, 0, faults)
+        if mark.switch and self.mark(number).layer:
+            up, base, home = self._end(number), self._outsides[number], self.homes[number]
         elif mark.switch:
             faults += ("T012",)
-        context, more = self.contexts.enter(base, mark)
-        live = "T024" not in more
-        return self._add(Path(up, mark, context, base, home, live, faults + more), depth)
+        context, more = self.contexts.enter(self.contexts.all[base], mark)
+        return self._add(up, symbol, context.number, base, home, "T024" not in more, faults + more)
 
-    def _ended(self, number: int) -> int:
+    def _end(self, number: int) -> int:
         """Return the path with the same marks, the innermost ended by a [SW]; a path without marks stays as it is."""
-        path = self.paths[number]
-        if not path.live:
+        if not self.live[number]:
             return number
-        if not path.ended:
-            ended = Path(path.up, path.mark, path.outside, path.outside, path.home, False)
-            path.ended = self._add(ended, self.depths[number])
-        return path.ended
+        if not self._ended[number]:
+            base = self._outsides[number]
+            ended = self._add(self.ups[number], self.symbols[number], base, base, self.homes[number], 0, ())
+            self._ended[number] = ended
+        return self._ended[number]
 
-    def _add(self, path: Path, depth: int) -> int:
-        number = len(self.paths)
-        self.paths.append(path)
-        self.moves.append({END: path.up})
-        self.context_numbers.append(path.context.number)
-        self.depths.append(depth)
-        role = role_of(path.mark)
+    def _add(
+        self, up: int, symbol: int, context: int, outside: int, home: int, live: int, faults: tuple[str, ...]
+    ) -> int:
+        number, role = len(self.ups), role_of(self.marks[symbol])
+        if number == len(self.calls):  # these start with zeros
+            for zeros in (self.calls, self.self_ns, self._ended, self._inner, self._inner, self._passed):
+                zeros.extend([0] * (number + 64))
+        columns = self.ups, self.symbols, self.context_numbers, self._outsides, self.homes, self.live
+        for column, value in zip(columns, (up, symbol, context, outside, home, live), strict=True):
+            column.append(value)
+        self.depths.append(self.depths[up] + 1 if number else 0)
+        self.faults.append(self.fault_codes.setdefault(faults, len(self.fault_codes)))
+        self.moves.append(_NO_MOVES)
         self.roles[0].append(role)
         self.roles[1].append(0 if role in BEGIN_ONLY else role)
         return number
@@ -220,31 +227,31 @@ class Function:
     inclusive_ns: int = 0
 
 
-def functions(paths: list[Path]) -> list[Function]:
+def functions(automaton: Automaton) -> list[Function]:
     """Return all functions, those with the most self time first."""
-    own, whole = [path.self_ns for path in paths], [0] * len(paths)
-    # Of each path: its first callee, and the next callee of the same caller; 0 for none.
-    first, following = (array("q", bytes(8 * len(paths))) for _ in range(2))
-    for number in range(len(paths) - 1, 0, -1):  # a path comes after the paths it refers to
-        path = paths[number]
-        if path.live:
+    own, homes = automaton.self_ns[: len(automaton.ups)], automaton.homes
+    # Of each path: its inclusive time, its first callee, and the next callee of the same caller; 0 for none.
+    whole, first, following = (array("q", bytes(8 * len(own))) for _ in range(3))
+    for number in range(len(own) - 1, 0, -1):  # a path comes after the paths it refers to
+        home = homes[number]
+        if automaton.live[number]:
             whole[number] += own[number]
-            whole[path.home] += whole[number]
-            first[path.home], following[number] = number, first[path.home]
+            whole[home] += whole[number]
+            first[home], following[number] = number, first[home]
         else:
-            own[path.home] += own[number]
+            own[home] += own[number]
     found: dict[tuple[str, str, str], Function] = {}
     active: dict[int, int] = defaultdict(int)
 
     def function_of(number: int) -> Function:
-        mark = paths[number].mark
+        mark = automaton.mark(number)
         key = mark.layer, mark.phase, mark.name
         return found[key] if key in found else found.setdefault(key, Function(*key))
 
     number = first[0]
     while number:
         function = function_of(number)
-        function.calls += paths[number].calls
+        function.calls += automaton.calls[number]
         function.self_ns += own[number]
         if not active[id(function)]:
             function.inclusive_ns += whole[number]
@@ -252,6 +259,6 @@ def functions(paths: list[Path]) -> list[Function]:
         inner = first[number]
         while number and not inner:  # all callees have been visited
             active[id(function_of(number))] -= 1
-            number, inner = paths[number].home, following[number]
+            number, inner = homes[number], following[number]
         number = inner
     return sorted(found.values(), key=lambda one: (-one.self_ns, one.layer, one.phase, one.name))

@@ -136,7 +136,7 @@ class Executions:
         self._begun.add(some.at + first, processes[new], some.threads, some.roles, some.times, some.wheres)
         self._starters.frombytes(np.where(some.roles == _START, some.threads, _NONE).tobytes())
         self._ends.extend([_NONE] * len(some.at))
-        changes, changed = list[int](), list[int]()
+        changes = list[int]()
         pending, opened, in_flight, ends = self._pending, self._open, self._in_flight, self._ends
         columns = (np.where(batch.begins, 1, -1) * batch.roles, processes, batch.threads, batch.times)
         for event, (role, process, thread, t_ns) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
@@ -151,8 +151,7 @@ class Executions:
                 elif starter != _NONE:
                     in_flight[starter] -= 1
                     if not in_flight[starter]:
-                        changes.append(event)
-                        changed.append(starter)
+                        changes += event, starter
             elif role == _WAIT:  # waits for the oldest pending execution of its process
                 queue = pending[process]
                 found = queue.popleft() if queue else _NONE
@@ -165,11 +164,11 @@ class Executions:
                 elif number not in self._ignored:
                     pending[process].append(number)
                     if not in_flight[thread]:
-                        changes.append(event)
-                        changed.append(thread)
+                        changes += event, thread
                     in_flight[thread] += 1
                 number += 1
-        return batch.only(np.array(changes, np.int64)), np.array(changed, np.int64)
+        events, threads = np.array(changes, np.int64).reshape(-1, 2).T.copy()
+        return batch.only(events), threads
 
     def ended(self) -> ExecutionColumns:
         """Return the executions that have ended."""

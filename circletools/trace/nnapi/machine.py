@@ -6,15 +6,17 @@ application phase) are then found in the resulting paths, and reported in time o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
 from circletools.findings import Finding, explain, severities
-from circletools.trace.nnapi.automaton import END, Automaton, Path
+from circletools.trace.nnapi.automaton import END, Automaton
 from circletools.trace.nnapi.executions import EventBatch, Evidence, Executions
 from circletools.trace.nnapi.marks import Mark, Role
 from circletools.trace.nnapi.timeline import Runs
@@ -89,7 +91,7 @@ class _Walk:
     firsts: Numbers
     before: Numbers
     after: Numbers
-    stacks: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+    stacks: dict[int, tuple[int, array[int]]] = field(default_factory=dict)
 
 
 class Machine:
@@ -112,14 +114,14 @@ class Machine:
         self._last: Numbers = np.zeros(0, np.int64)
         self._paths: list[int] = []
         self._in_flight = bytearray()
-        self._places: list[list[int]] = []
+        self._places: list[array[int]] = []
 
     def add_thread(self) -> None:
         """Add a thread of an unknown process, with no marks open."""
         self.processes.append(NO_PROCESS)
         self._paths.append(0)
         self._in_flight.append(0)
-        self._places.append([])
+        self._places.append(array("q"))
 
     def feed(self, times: Numbers, threads: Numbers, symbols: Numbers, wheres: Numbers) -> Intervals:
         """Process events; return the intervals that end within them; open intervals end with the last event.
@@ -133,29 +135,21 @@ class Machine:
         states[walk.order] = walk.before << 1 | in_flight
         self._keep_places(walk)
         self.events += len(times)
-        return self._cut(times, threads, states, symbols != END, breaks)
+        return self._cut([times, threads, states, symbols != END], breaks)
 
-    def _cut(
-        self,
-        times: Numbers,
-        threads: Numbers,
-        states: Numbers,
-        begins: npt.NDArray[np.bool_],
-        breaks: tuple[Numbers, ...],
-    ) -> Intervals:
+    def _cut(self, columns: list[npt.NDArray[Any]], breaks: tuple[Numbers, ...]) -> Intervals:
         """Return the intervals between events, and state changes by other threads (`breaks`).
 
         State 2n is path n; 2n + 1 is the same path while an execution that began on the thread is in flight.
         """
         if breaks:
-            at, when, which, was = breaks
-            times, threads = np.insert(times, at, when), np.insert(threads, at, which)
-            states, begins = np.insert(states, at, was), np.insert(begins, at, False)
+            at, *own = *breaks, np.zeros(1, np.bool_)
+            columns = [np.insert(one, at, value) for one, value in zip(columns, own, strict=True)]
+        times = columns[0]
         now = np.array(self._paths, np.int64) << 1 | np.array(self._in_flight, np.uint8)
         still = np.flatnonzero(now)
-        times = np.concatenate((times, np.full(len(still), times[-1])))
-        threads, states = np.concatenate((threads, still)), np.concatenate((states, now[still]))
-        begins = np.concatenate((begins, np.zeros(len(still), np.bool_)))
+        more = np.full(len(still), times[-1]), still, now[still], np.zeros(len(still), np.bool_)
+        times, threads, states, begins = (np.concatenate(pair) for pair in zip(columns, more, strict=True))
         if self.first_ns is None:
             self.first_ns = int(times[0])
         span = int(times[-1]) - self.first_ns
@@ -166,7 +160,7 @@ class Machine:
                 hint="the timestamps are wrong, or two traces were concatenated",
             )
         order = by_thread(threads)
-        times, threads, states, begins = times[order], threads[order], states[order], begins[order]
+        times, threads, states, begins = (one[order] for one in (times, threads, states, begins))
         first = np.append(True, threads[1:] != threads[:-1])
         last = np.append(first[1:], True)
         self._last = np.concatenate((self._last, np.zeros(len(now) - len(self._last), np.int64)))
@@ -175,20 +169,19 @@ class Machine:
         self._last[threads[last]] = times[last]
         after = np.append(states[1:], 0)
         after[last] = now[threads[last]]
-        for path, count in enumerate(np.bincount(after[begins] >> 1).tolist()):
-            self.automaton.paths[path].calls += count
+        counts = np.bincount(after[begins] >> 1)
+        np.frombuffer(self.automaton.calls, np.int64)[: len(counts)] += counts
         paths = states >> 1
         codes = np.array(self.automaton.context_numbers)[paths] << 1 | states & 1
         running = np.array([mask != 0 for mask in self.automaton.contexts.running], np.bool_)
         return Intervals(starts, times, threads, paths, codes).only(running[codes] & (times > starts))
 
-    def open_marks(self, thread: int) -> list[tuple[Mark, int]]:
-        """Return the open marks of a thread with their places, starting with the innermost."""
-        path, found = self._paths[thread], []
+    def open_marks(self, thread: int) -> Iterator[tuple[Mark, int]]:
+        """Yield the open marks of a thread with their places, starting with the innermost."""
+        path = self._paths[thread]
         for where in reversed(self._places[thread]):
-            found.append((self.automaton.paths[path].mark, where))
-            path = self.automaton.paths[path].up
-        return found
+            yield self.automaton.mark(path), where
+            path = self.automaton.ups[path]
 
     def _follow(self, threads: Numbers, symbols: Numbers, wheres: Numbers) -> _Walk:
         order = by_thread(threads)
@@ -217,14 +210,14 @@ class Machine:
             at = np.flatnonzero(chosen)
             return at[np.argsort(walk.order[at], kind="stable")]
 
-        faulty = np.array([bool(path.faults) for path in self.automaton.paths], np.bool_)
+        faulty = np.array(self.automaton.faults) != 0
         for event in in_time(faulty[paths] & begins).tolist() if faulty.any() else ():
-            self._report_misplaced(self.automaton.paths[paths[event]], walk, event)
+            self._report_misplaced(int(paths[event]), walk, event)
         for event in in_time((paths == 0) & ~begins).tolist():
             first, count = self.unmatched.get(int(walk.threads[event]), (int(walk.wheres[event]), 0))
             self.unmatched[int(walk.threads[event])] = first, count + 1
         of_paths = np.concatenate(np.array(self.automaton.roles, np.uint8))  # begin events, then end events
-        roles = of_paths[paths + ~begins * len(self.automaton.paths)]
+        roles = of_paths[paths + ~begins * len(self.automaton.ups)]
         chosen = in_time(roles != 0)
         alone = roles[chosen] <= Role.BENCHMARK
         events = chosen[alone]
@@ -242,37 +235,37 @@ class Machine:
     def _follow_application(self, at: int, path: int, t_ns: int, thread: int, where: int) -> None:
         """Follow the mark of a run or application phase at index `at` of the batch; its end has the path ~path."""
         self.runs.now = self.events + at
-        paths, process = self.automaton.paths, self.processes[thread]
+        mark_of, process = self.automaton.mark, self.processes[thread]
         if path < 0:
-            self.runs.ended(paths[~path].mark, t_ns, thread, process)
+            self.runs.ended(mark_of(~path), t_ns, thread, process)
             return
-        mark, outer = paths[path].mark, paths[paths[path].up].mark
+        mark, outer = mark_of(path), mark_of(self.automaton.ups[path])
         if mark.switch and Role.NONE < outer.role <= Role.BENCHMARK:
             self.runs.ended(outer, t_ns, thread, process)
         self.runs.began(mark, t_ns, thread, process, where)
 
-    def _report_misplaced(self, path: Path, walk: _Walk, event: int) -> None:
-        """Report a misplaced mark, and the mark around it that counts time."""
-        paths, number = self.automaton.paths, int(walk.before[event])
-        around = paths[number].home_of(number)
-        outer = paths[around].mark if around else None
+    def _report_misplaced(self, path: int, walk: _Walk, event: int) -> None:
+        """Report the misplaced mark of a path, and the mark around it that counts time."""
+        paths, number = self.automaton, int(walk.before[event])
+        around, mark = paths.home(number), paths.mark(path)
+        outer = paths.mark(around) if around else None
         within = (outer.layer, outer.phase) if outer else ("", "")
-        like = (*within, path.mark.layer, path.mark.phase if path.mark.layer else path.mark.name)
-        for code in path.faults:
-            message = f"{explain(code).meaning}: {path.mark.text}"
+        like = (*within, mark.layer, mark.phase if mark.layer else mark.name)
+        for code in [*paths.fault_codes][paths.faults[path]]:
+            message = f"{explain(code).meaning}: {mark.text}"
             if outer and not self._collector.known(code, *like):
                 places, up = self._stack(walk, event), number
                 depth = len(places) - 1
                 while up != around:
-                    up, depth = paths[up].up, depth - 1
+                    up, depth = paths.ups[up], depth - 1
                 message += f" inside {outer.text} ({self._trace.place(places[depth])})"
             self._collector.add(code, int(walk.wheres[event]), message, *like)
 
-    def _stack(self, walk: _Walk, event: int) -> list[int]:
+    def _stack(self, walk: _Walk, event: int) -> array[int]:
         """Return the places of the marks that are open before an event; calls must be in time order."""
         thread = int(walk.threads[event])
         if thread not in walk.stacks:
-            walk.stacks[thread] = int(np.searchsorted(walk.threads, thread)), self._places[thread].copy()
+            walk.stacks[thread] = int(np.searchsorted(walk.threads, thread)), self._places[thread][:]
         first, places = walk.stacks[thread]
         columns = walk.symbols[first:event], walk.wheres[first:event]
         for symbol, where in zip(*(one.tolist() for one in columns), strict=True):

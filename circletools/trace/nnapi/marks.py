@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum, auto
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 _TABLES: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
@@ -133,11 +134,9 @@ def role_of(mark: Mark) -> Role:
     returns = "::execute" in mark.name and "Synchronously" not in mark.name
     if mark.side is HalSide.CLIENT and "::execute" in mark.name:
         return Role.REQUEST if returns and "Fenced" not in mark.name else Role.CALL
-    if mark.layer == "LA":
-        return Role.APPLICATION
-    if served:
-        return Role.SERVED_REQUEST if returns else Role.SERVED_CALL
-    return Role.DRIVER if mark.layer == "LD" else Role.NONE
+    own = Role.SERVED_REQUEST if returns else Role.SERVED_CALL
+    other = own if served else Role.DRIVER if mark.layer == "LD" else Role.NONE
+    return Role.APPLICATION if mark.layer == "LA" else other
 
 
 def classify(text: bytes) -> Mark:
@@ -151,7 +150,7 @@ def classify(text: bytes) -> Mark:
     tag = _TAG.fullmatch(text)
     if tag is None:
         return Mark(name=_decoded(text), fault="T023")
-    layer, phase, name = tag[3].decode(), tag[4].decode(), _decoded(tag[5])
+    layer, phase, name = intern(tag[3].decode()), intern(tag[4].decode()), _decoded(tag[5])
     if layer not in LAYERS + UNCOUNTED or (phase not in PHASES and phase != UNSPECIFIED):
         return Mark(name=_decoded(text), fault="T022")
     if layer in UNCOUNTED:

@@ -22,8 +22,6 @@ from circletools.trace.sources.names import Numbers, small, sums
 
 _MOST_PIECES = 1 << 20  # pieces processed at a time
 _MOST_CUT = 1 << 24  # pieces in one batch, which take two seconds
-
-
 _CODE_BITS = 32
 _NOTHING = np.zeros((2, 0), np.int64)
 

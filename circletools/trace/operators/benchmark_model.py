@@ -13,10 +13,7 @@ Older versions have a column `start` before `first`, and some print no titles. T
 `:<operator index>`, except in old versions; the name of a delegate's own operator begins with `Delegate/`. Subgraphs
 other than the first follow `Subgraph (index: N) profile:`, the parts of a delegate's run follow `Delegate internal:`,
 and `Timings (microseconds): count=N` gives the number of executions. Each line may have a prefix, as from logcat.
-Often only the table by type is published, which follows the others:
-
-    [Node type]  [count]  [avg ms]  [avg %]  [cdf %]  [mem KB]  [times called]
-
+The last table, by type, has the column `count`; often it is published alone.
 Sources: tensorflow/core/util/stats_calculator.cc, tensorflow/lite/profiling/profile_summarizer.cc and
 profile_summary_formatter.cc, tensorflow/lite/tools/benchmark/profiling_listener.cc.
 """
@@ -154,7 +151,7 @@ class _Section:
 
 
 def parse(data: bytes) -> OperatorTrace:
-    """Parse the report; if it holds several runs, the last one that lists operators, or else types.
+    """Parse the report; if it holds several runs, parse the last one that lists operators or, if none does, types.
 
     Raises InvalidInputError.
     """
@@ -175,7 +172,7 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return the first line of each run of the program, the line after it, and its tables.
+    """Return the first line of each run of the program, the line after the run, and its tables.
 
     These are 2 if the tables list operators, 1 if only types, and 0 if there are none. A run begins where its options
     do or, after results, with a Markdown block, with other results, or with another table by type.
@@ -260,14 +257,13 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
             mean = match["mean"]
             if not _MILLISECONDS.fullmatch(mean):
                 raise InvalidInputError(f"{mean[:40]!r} is not a time in milliseconds", location=str(number + 1))
-            calls = int(match["calls"]) if "times called" in names else 1
+            calls, count = (int(match.groupdict().get(*one)) for one in (("calls", "1"), ("count", "0")))
             share, first = (
                 Decimal(match[name])
                 if name in match.re.groupindex and _MILLISECONDS.fullmatch(match[name])
                 else Decimal(0)
                 for name in ("share", "first")
             )
-            count = int(match["count"]) if "count" in inner else 0
             rows.append(_Row(match["kind"], Decimal(mean), share, calls, match["name"], first, count))
         elif own and (not rows or number < len(lines) - 1):  # else another program's line in a log, or half a line
             raise InvalidInputError("the row does not match the table's columns", location=str(number + 1))

@@ -111,24 +111,23 @@ def _sections(whole: Iterable[tuple[int, bytes]], trace: Trace) -> Iterator[tupl
                 end = len(data) if close < 0 else close
                 if end > at:
                     yield left_out + data.count(b"\n", start, at), data[at:end]
-                    left_out, start = 0, end if data[end - 1 : end] == b"\n" else _next_line(data, end)
+                    left_out, start = (
+                        0,
+                        end if data[end - 1 : end] == b"\n" else data.find(_NEWLINE, end) + 1 or len(data),
+                    )
                 inside = close < 0
                 at = len(data) if close < 0 else close + len(_CLOSING)
                 continue
             opens = [place for opening in _OPENINGS if (place := data.find(opening, at)) >= 0]
             if not opens:
                 break
-            at, inside, sections = _next_line(data, min(opens)), True, sections + 1
+            at, inside = data.find(_NEWLINE, min(opens)) + 1 or len(data), True
+            sections += 1
             if sections > _MOST_SECTIONS:
                 raise InvalidInputError(f"more than {_MOST_SECTIONS} scripts with a trace", location=trace.name)
         left_out += data.count(b"\n", start)
     if inside:
         trace.fault(FaultKind.LOST, -1, b"the page ends inside the trace")
-
-
-def _next_line(data: bytes, at: int) -> int:
-    end = data.find(b"\n", at)
-    return len(data) if end < 0 else end + 1
 
 
 def _note_losses(trace: Trace, data: bytes, line: int, count_lost: bool) -> None:
