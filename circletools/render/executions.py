@@ -103,11 +103,14 @@ def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     if rows and "parts: " not in known:
         known = "; ".join(filter(None, (known, *(f"{name}, parts: {count}" for name, count in rows.items()))))
     bare = without_model(attribution)
+    used = {name.removeprefix("use "): text for name, text in attribution.whole.options if name.startswith("use ")}
+    if used and attribution.operators and not (known or rows) and {*used.values()} <= {"0", "false"}:
+        known = f"none ({', '.join(used)} off)"
     calls_of_rows = [row.time.runs for row in attribution.operators if bare and row.time and row.backends]
     calls = max(calls_of_rows, default=0) // attribution.executions
     if calls > 1 and "parts: " not in known:
         known = f"{known or 'delegate'}, parts: {calls} or more (calls of one row)"
-    elif known and not any(words in known for words in ("parts: ", "completely", "not be executed")):
+    elif known and not any(words in known for words in ("parts: ", "completely", "not be executed", "none (")):
         absent.append("delegate's parts")
     if rows and not any(row.kind == "inside" for row in attribution.added):
         absent.append("operators inside delegates")

@@ -94,7 +94,8 @@ def _models_json(analysis: Analysis) -> Iterator[Document]:
     order = np.argsort(of, kind="stable")
     places = np.split(order, np.searchsorted(of[order], range(1, len(groups) + 1)))[1:]
     for ((name, partial), chosen), some in zip(groups.items(), places, strict=True):
-        runs, executions = summary(elapsed[chosen].tolist()), executions_json(analysis.executions.only(some))
+        times, executions = elapsed[chosen].tolist(), executions_json(analysis.executions.only(some))
+        runs = summary(times) | {"first_ns": times[0]}
         yield {"name": name, "partial": partial, "runs": runs, "executions": executions}
 
 
@@ -115,7 +116,7 @@ _EXECUTION_COLUMNS = (
 )
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self", "inclusive", "name"]
 _EXECUTION_HEAD = ["", "n", "total", "min", "median", "p90", "max", "first", "later median", "at once"]
-_MODEL_HEAD = ["runs", "min", "median", "max", "executions", "min", "median", "max", "name"]
+_MODEL_HEAD = ["runs", "first", "median", "max", "executed", "min", "median", "max", "name"]
 _RUN_HEAD = ["run", "process", "elapsed", "compilation", "executions", "first", "later median", "name"]
 _BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
 _Row = list[str]
@@ -147,7 +148,8 @@ def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
     if shown:
         left = sum(1 for _ in functions)
         title = f"functions, the {len(shown)} with the most self time of {len(shown) + left}" if left else "functions"
-        title += ", in ms" + _OPEN * any(one["code"] == "T011" for one in document["diagnostics"])
+        title += ", in ms" + ", with waits for other processes" * bool(document["trace"]["drivers"])
+        title += _OPEN * any(one["code"] == "T011" for one in document["diagnostics"])
         rows = [_FUNCTION_HEAD]
         for one in shown:
             numbers = [str(one["calls"]), milliseconds(one["self_ns"]), milliseconds(one["inclusive_ns"])]
@@ -166,14 +168,16 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
         some = f", the first {TOP_RUNS} of {TOP_RUNS + len(others)} names" * bool(others)
         rows = [_MODEL_HEAD]
         for model in first:
-            sums = [
-                _summary_cells(one) if one["count"] else ["-"] * 6 for one in (model["runs"], model["executions"])
-            ]
-            numbers = [one[at] for one in sums for at in (0, 2, 3, 5)]
-            rows.append([*numbers, model["name"] + ", cut short" * model["partial"]])
+            count_, _, *times = _summary_cells(model["runs"])
+            executions = _summary_cells(model["executions"]) if model["executions"]["count"] else ["-"] * 6
+            own = [count_, milliseconds(model["runs"]["first_ns"]), times[1], times[3]]
+            numbers = own + [executions[at] for at in (0, 2, 3, 5)]
+            rows.append([*numbers, model["name"] + ", cut" * model["partial"]])
         yield f"runs by name{some}, in ms", rows, number_columns(rows)
     elif count:
         rows = [_RUN_HEAD, *(_run_cells(run) for run in document["runs"] if run["index"] >= 0)]
+        if all(row[6] == "-" for row in rows[1:]):  # no run has later executions
+            rows = [[*row[:6], row[7]] for row in rows]
         yield "runs, in ms", rows, number_columns(rows)
     else:
         for run in document["runs"]:

@@ -14,6 +14,7 @@ from circletools.errors import InvalidInputError
 from circletools.profile.attribution import attribute
 from circletools.profile.comparisons import compare_profiles
 from circletools.render.attribution import attribution_text
+from circletools.render.executions import whole_cells
 from circletools.trace.operators.profile import Whole
 from circletools.trace.operators.read import read_profile
 from tests.kit.operator_support import TRACES, Row, as_report, as_rows, litert_events
@@ -223,6 +224,12 @@ def test_several_tables_of_types_in_a_document() -> None:
     initial = by_type().replace(b"CONV_2D", b"AllocateTensors")
     regular = read_profile(initial + b"Operator-wise Profiling Info for Regular Benchmark Runs:\n" + by_type())
     assert (len(regular.runs), regular.whole.sessions) == (3, ())
+
+
+def test_delegates_that_are_all_off_are_known() -> None:
+    for text, delegates in ((b"[0]", "none (gpu, nnapi off)"), (b"[1]", None)):
+        log = REPORT + b"Use gpu: [0]\nUse nnapi: %s\n" % text
+        assert dict(whole_cells(attribute(None, read_profile(log)))).get("delegates") == delegates
 
 
 def test_times_of_types_fit_no_model() -> None:

@@ -111,8 +111,8 @@ _DELEGATED = {
         (r"External delegate path ?: \[(?:[^\]]*/)?([^\]/]+)\]", "{}"),
         (r"\b(\w+) delegate[^,]*, .*graph will (.{2,14}) executed(?!.* w/ \d)", "{}: graph will {} executed"),
         (r"\b(\w+) delegate[^,]*, .*graph will be (\w+) executed.* w/ (\d+)", "{}: graph {} executed, parts: {}"),
-        (r"Replacing (\d+) out of (\d+) node.* \(([^()]+)\).* (\d+) part", "{} of {} operators in {}, parts: {}"),
-        (r"Replacing (\d+) node.* \(([^()]+)\).* (\d+) part", "{} operators in {}, parts: {}"),
+        (r"Replacing (\d+) out of (\d+) node.* \(([^()]+)\).* (\d+) part", "{} of {} operators in {}, pieces: {}"),
+        (r"Replacing (\d+) node.* \(([^()]+)\).* (\d+) part", "{} operators in {}, pieces: {}"),
         (r"(\w+) delegate: (\d+) nodes delegated out of (\d+)", "{}: {} of {} operators"),
     )
 }
