@@ -265,8 +265,7 @@ def test_what_reprojecting_takes(broken: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "notes", "last"),
-    [(20, 20, "op:NONE19"), (21, 21, "match nothing: 1"), (25, 21, "match nothing: 5")],
+    ("count", "notes", "last"), [(20, 20, "op:NONE19"), (21, 21, "match nothing: 1"), (25, 21, "match nothing: 5")]
 )
 def test_twenty_rules_without_a_match_are_told(count: int, notes: int, last: str) -> None:
     with ct.open(bytes_of("tflite/cnn")) as model:

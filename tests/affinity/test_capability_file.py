@@ -76,11 +76,7 @@ MALFORMED: list[tuple[Any, str, str]] = [
         "needs[0].max_rank",
         "a whole",
     ),
-    (
-        {"operators": {}, "rules": [{"operators": [], "reason": "x"}]},
-        "rules[0].operators",
-        "a nonempty list",
-    ),
+    ({"operators": {}, "rules": [{"operators": [], "reason": "x"}]}, "rules[0].operators", "a nonempty list"),
     ({"operators": {}, "unread": {"RESHAPE": "1"}}, "unread.RESHAPE", "must be a whole number"),
     (form(unpacks="yes"), "operators.ADD[0].unpacks", "must be true or false"),
     (form(options=[]), "operators.ADD[0].options", "must be an object"),

@@ -57,14 +57,7 @@ FOUND: list[tuple[Ids, Ids, list[Found]]] = [
     (
         [1] * 6,
         [0, 0, 0, 0, 0, 2],
-        [
-            (
-                "MISNUMBERED_PARTITION",
-                "warning",
-                "subgraphs[0]",
-                "there are 2 partitions, but the highest number is 2",
-            )
-        ],
+        [("MISNUMBERED_PARTITION", "warning", "subgraphs[0]", "there are 2 partitions, but the highest number is 2")],
     ),
 ]
 

@@ -101,11 +101,7 @@ EXAMPLES: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "subgraphs[0].outputs[1]",
     ),
     "OUTPUT_TAP": (tapped, "info", "subgraphs[0].outputs[0]"),
-    "MALFORMED_ORIGIN_TABLE": (
-        lambda: with_tables(**{SOURCE: ONE_SOURCE, OP: b"\1"}),
-        "error",
-        f"metadata {OP}",
-    ),
+    "MALFORMED_ORIGIN_TABLE": (lambda: with_tables(**{SOURCE: ONE_SOURCE, OP: b"\1"}), "error", f"metadata {OP}"),
     "MALFORMED_EXECUTION_PLAN": (
         lambda: with_tables(ONE_execution_plan_table=u32s(1, 0, 0)),
         "warning",

@@ -55,11 +55,7 @@ def test_a_model_that_loads_has_no_finding(model: Path, tmp_path: Path, monkeypa
             "refuses the model: no kernel for this.Node number 1 (TANH) failed to prepare. (TANH 1)",
         ),
         ("unreadable", "model", "refuses the model: no such format"),
-        (
-            "elsewhere",
-            "model",
-            "refuses the model: not now.Node number 9 (TfLiteXNNPackDelegate) failed to prepare.",
-        ),
+        ("elsewhere", "model", "refuses the model: not now.Node number 9 (TfLiteXNNPackDelegate) failed to prepare."),
         ("hang", "model", "takes too long: no answer in 2 s"),
         (
             "eat natively",

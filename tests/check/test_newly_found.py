@@ -41,11 +41,7 @@ def test_commands_tell_it_of_files(tmp_path: Path) -> None:
         return ct.types.RewriteResult(("rewired",))
 
     source, to = path_of("tflite/cnn"), tmp_path / "out.tflite"
-    for name, words in (
-        ("reorder", ["--outputs", "0"]),
-        ("expose", ["--every", "ADD"]),
-        ("sign", ["--add", "x"]),
-    ):
+    for name, words in (("reorder", ["--outputs", "0"]), ("expose", ["--every", "ADD"]), ("sign", ["--add", "x"])):
         with mock.patch.object(ct.surgery, name, rewired):
             command = {"sign": "signature"}.get(name, name)
             told = run(command, source, to, *words).stderr

@@ -162,7 +162,7 @@ def test_a_process_that_ends_costs_its_own_file_only() -> None:
     files = ["a", "die", "b", "crash", "leave", "memory", "find", "c"]
     ended = ended_of(2, *files)
     assert [(file, outcome.status) for file, outcome in ended] == [
-        *(("a", 0), ("die", 3), ("b", 0), ("crash", 3), ("leave", 3), ("memory", 3), ("find", 1), ("c", 0)),
+        *(("a", 0), ("die", 3), ("b", 0), ("crash", 3), ("leave", 3), ("memory", 3), ("find", 1), ("c", 0))
     ]
     said = {file: "".join(text for _, text in outcome.messages) for file, outcome in ended}
     assert "was killed by SIGKILL, perhaps because it ran out of memory" in (said["die"])

@@ -124,12 +124,7 @@ def test_every_command_with_json_has_a_schema() -> None:
 @pytest.mark.parametrize(("name", "words"), [(name, words) for name, rows in SEVERAL.items() for words in rows])
 def test_one_file_and_three(name: str, words: str, places: dict[str, Path]) -> None:
     command, _, more = name.partition(" --")
-    options = [
-        *command.split(),
-        *([f"--{more}"] if more else []),
-        *filled(words, places),
-        "--json",
-    ]
+    options = [*command.split(), *([f"--{more}"] if more else []), *filled(words, places), "--json"]
     files = [places["ORIGINS"], path_of("tflite/shuffle"), places["BROKEN"]]
     lines = run(*options, *files).out.splitlines()
     assert [json.loads(line)["file"] for line in lines] == list(map(str, files))

@@ -35,13 +35,7 @@ def outcome_of(file: str, *, heading: Heading = "name", **options: Any) -> Outco
     return apply(Task(saying, file, options, heading=heading))
 
 
-@pytest.mark.parametrize(
-    ("options", "form"),
-    [
-        ({}, "text"),
-        ({"form": "csv"}, "csv"),
-    ],
-)
+@pytest.mark.parametrize(("options", "form"), [({}, "text"), ({"form": "csv"}, "csv")])
 def test_the_form_that_options_ask_for(options: dict[str, Any], form: str) -> None:
     assert Task(saying, "f", options).form == form
 

@@ -27,11 +27,7 @@ WORDS = {
     "track-origins": ["views.before.circle views.after.circle tracked.circle"],
     "fix-outputs": ["in.circle fixed.circle"],
     "annotate-affinity": [f"in.circle devices.circle {PLAN}"],
-    "partition": [
-        "devices.circle",
-        "devices.circle --by partition",
-        f"in.circle {PLAN} --by operator",
-    ],
+    "partition": ["devices.circle", "devices.circle --by partition", f"in.circle {PLAN} --by operator"],
     "export-affinity": ["devices.circle --to part -o model.part"],
     "split": ["devices.circle parts/"],
     "verify-split": ["parts/ --runtime none"],

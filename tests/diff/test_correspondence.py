@@ -23,7 +23,7 @@ def test_another_order_is_only_moves(path: Path) -> None:
     found = paths(base, renumbered(data, seeded(3)), "structure", "metadata")
     assert {kind for kind, _ in found} <= {"moved"}
     assert {path.split("[")[0] if "tensors" not in path else "tensors" for _, path in found} <= {
-        *("tensors", "buffers", "operator_codes"),
+        *("tensors", "buffers", "operator_codes")
     }
 
 

@@ -74,12 +74,10 @@ def test_devices_are_compared_by_what_belongs_together() -> None:
 
 def test_devices_of_subgraphs_that_changed_places() -> None:
     before = annotated(
-        chained(main="a", second="pq", third="r"),
-        affinity(["cpu", "npu"], ([0], [0]), ([0, 1], [0, 1]), ([1], [0])),
+        chained(main="a", second="pq", third="r"), affinity(["cpu", "npu"], ([0], [0]), ([0, 1], [0, 1]), ([1], [0]))
     )
     after = annotated(
-        chained(main="a", third="r", second="pq"),
-        affinity(["cpu", "npu"], ([0], [0]), ([1], [0]), ([1, 1], [0, 0])),
+        chained(main="a", third="r", second="pq"), affinity(["cpu", "npu"], ([0], [0]), ([1], [0]), ([1, 1], [0, 0]))
     )
     both_ways(before, after, "affinity", [
         other("changed", op(1, 0, "device"), op(2, 0, "device"), "cpu", "npu"),

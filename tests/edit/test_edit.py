@@ -98,10 +98,7 @@ def test_what_is_added_has_the_next_indices_and_is_read_back(model: Model) -> No
         change.set_outputs(1, [like])
         change.set_signature_entry(0, "outputs", 0, like)
         assert change.index_map == IndexMap(
-            (
-                AddedOperator(1, 1, "RELU", (b"like", b""), (0,)),
-                AddedOperator(1, 2, "CUSTOM", (b"t",), (0, 1)),
-            )
+            (AddedOperator(1, 1, "RELU", (b"like", b""), (0,)), AddedOperator(1, 2, "CUSTOM", (b"t",), (0, 1)))
         )
         data = change.to_bytes()
     with open_model(data) as after:

@@ -320,10 +320,7 @@ def test_numbers_are_translated_before_they_are_compared() -> None:
     rules = Rules({}, {("Operator", "inputs"): halved, ("Operator", "opcode_index"): halved})
     before, after = model(2, [2, 4], [], [6], None, [8, 8]), model(3, [3, 4], [], [6, 7], None, [8, 10])
     place = "subgraphs[0].operators"
-    assert changes(before, after, rules) == {
-        f"{place}[2].inputs": ([6], [6, 7]),
-        f"{place}[4].inputs[1]": (8, 10),
-    }
+    assert changes(before, after, rules) == {f"{place}[2].inputs": ([6], [6, 7]), f"{place}[4].inputs[1]": (8, 10)}
     assert seen == [
         ([0, 1, 2, 3, 4], [2] * 5, [3] * 5), ([0, 0, 4, 4], [2, 4, 8, 8], [3, 4, 8, 10]), ([4, 4], [8, 8], [8, 10])
     ]  # fmt: skip

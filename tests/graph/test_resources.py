@@ -76,8 +76,7 @@ def test_each_caller_uses_only_what_it_hands_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "expected"),
-    [([0, 1], {"variable 'a'": [2]}), ([1, 0], {"variable 'a'": [2], "variable 'b'": [2]})],
+    ("order", "expected"), [([0, 1], {"variable 'a'": [2]}), ([1, 0], {"variable 'a'": [2], "variable 'b'": [2]})]
 )
 def test_what_goes_round_in_a_loop_is_used_where_it_comes_by(
     order: list[int], expected: dict[str, list[int]]

@@ -61,11 +61,7 @@ def test_a_trace_of_another_model_is_named() -> None:
     assert trace.operators is not None
     with ct.open(bytes_of("circle/if_cond")) as model, pytest.raises(ct.InvalidInputError) as caught:
         operator_times(
-            model_graph(model),
-            trace,
-            trace.operators,
-            Origins({}, ({}, {}, {})),
-            module_tree(Origins({}, ())),
+            model_graph(model), trace, trace.operators, Origins({}, ({}, {}, {})), module_tree(Origins({}, ()))
         )
     assert caught.value.location == "folder/t.json"
 

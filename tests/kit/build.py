@@ -227,11 +227,7 @@ class Build:
         return Graph(self, name)
 
     def signature(
-        self,
-        key: str,
-        inputs: Iterable[tuple[str, int]],
-        outputs: Iterable[tuple[str, int]],
-        subgraph: int = 0,
+        self, key: str, inputs: Iterable[tuple[str, int]], outputs: Iterable[tuple[str, int]], subgraph: int = 0
     ) -> None:
         """Append a signature: names and tensors."""
         sides = ([Table("TensorMap", name=name, tensor_index=at) for name, at in side] for side in (inputs, outputs))

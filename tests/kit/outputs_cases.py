@@ -70,12 +70,7 @@ Branch = Sequence[Literal["input", "constant", "negative"]]
 
 
 def conditional(
-    then: Branch,
-    otherwise: Branch,
-    element: str = "FLOAT32",
-    shape: Sequence[int] = (2, 3),
-    *,
-    ranked: bool = True,
+    then: Branch, otherwise: Branch, element: str = "FLOAT32", shape: Sequence[int] = (2, 3), *, ranked: bool = True
 ) -> Build:
     """Choose between two branches by the first input; each gives its input, a constant, its input negated."""
     build = Build()

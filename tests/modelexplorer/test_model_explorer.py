@@ -130,9 +130,7 @@ def server(folder: Path) -> Iterator[str]:
 def asked(address: str, command: dict[str, Any]) -> Any:
     """Send a command as the page in the browser does."""
     request = urllib.request.Request(  # noqa: S310 - our own
-        f"{address}/apipost/v1/send_command",
-        json.dumps(command).encode(),
-        {"Content-Type": "application/json"},
+        f"{address}/apipost/v1/send_command", json.dumps(command).encode(), {"Content-Type": "application/json"}
     )
     return json.load(urllib.request.urlopen(request, timeout=60))  # noqa: S310
 

@@ -73,11 +73,7 @@ CHANGES: dict[str, tuple[str, Callable[[Any], object], tuple[int, int]]] = {
     "output renamed": (CIRCLE, lambda model: rename_output(model, 4, "other"), (0, 4)),
 }
 STAMPED_CHANGES = CHANGES | {
-    "operator added": (
-        CIRCLE,
-        lambda model: graph(model).operators.append(graph(model).operators[0]),
-        (0, 41),
-    ),
+    "operator added": (CIRCLE, lambda model: graph(model).operators.append(graph(model).operators[0]), (0, 41)),
     "other code": (CIRCLE, lambda model: other_code(model, 7), (0, 7)),
     "second subgraph renamed": (LOOP, lambda model: rename_output(model, 0, "other", 1), (1, 0)),
     "third subgraph swapped": (LOOP, lambda model: swap(graph(model, 2).operators, 0, 1), (2, 0)),

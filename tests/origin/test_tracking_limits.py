@@ -24,10 +24,7 @@ def row(*codes: str) -> bytes:
 
 def test_what_was_put_in_continues_what_is_up_to_64_steps_before_it() -> None:
     operators = tracked(row("FC1", "FC2"), row("FC1", *["CAST"] * 70, "FC2")).grounds[0]
-    assert {index: list(why) for index, why in operators.items()} == {
-        **{index: [0] for index in range(65)},
-        71: [1],
-    }
+    assert {index: list(why) for index, why in operators.items()} == {**{index: [0] for index in range(65)}, 71: [1]}
     assert {why[0].evidence for index, why in operators.items() if 0 < index < 65} == {Evidence.CONTINUED}
 
 

@@ -10,10 +10,7 @@ import pytest
 from circletools.model.model import open_model
 from circletools.model.verify import check_model
 from tests.kit.build import Build, Code
-from tests.kit.outputs_cases import (
-    CASES,
-    while_body_passes_its_input,
-)
+from tests.kit.outputs_cases import CASES, while_body_passes_its_input
 from tests.kit.outputs_support import (
     aliased_slots,
     assert_every_output_is_its_own,
@@ -54,11 +51,7 @@ def test_a_body_is_left_alone_unless_asked() -> None:
     data = while_body_passes_its_input().to_bytes()
     assert fixed_with_changes(data) == (data, ())
     (found,) = (finding for finding in findings_of(data) if finding.code != "OUTPUT_TAP")
-    assert (found.code, found.severity, found.location) == (
-        "INPUT_ALIASED_OUTPUT",
-        "info",
-        "subgraphs[2].outputs[1]",
-    )
+    assert (found.code, found.severity, found.location) == ("INPUT_ALIASED_OUTPUT", "info", "subgraphs[2].outputs[1]")
     assert fixed(data, "2") == fixed(data, "all")
     assert fixed(data, "1") == data
 

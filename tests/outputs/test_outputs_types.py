@@ -72,10 +72,7 @@ TENSORS: dict[str, tuple[Callable[[str], bytes], set[str]]] = {
 
 
 @both_formats
-@pytest.mark.parametrize(
-    "tensor",
-    list(TENSORS),
-)
+@pytest.mark.parametrize("tensor", list(TENSORS))
 def test_tensors_of_this_kind_are_copied_exactly(tensor: str, kind: str, tmp_path: Path) -> None:
     make, takes = TENSORS[tensor]
     data = make(kind)

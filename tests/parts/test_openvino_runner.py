@@ -79,10 +79,7 @@ CHAIN = with_affinity(named("p", "q", "r", kind="tflite"), list("abb"))
 @pytest.mark.usefixtures("in_place")
 def test_parts_are_compiled_for_their_devices_and_feed_each_other(tmp_path: Path) -> None:
     runner = runner_of(CHAIN, tmp_path)["Runner"]({"a": "CPU"}, config={"CPU": EXACT})
-    assert Core.asked == [
-        ("model.part.00001_a.tflite", "CPU", EXACT),
-        ("model.part.00002_b.tflite", "b", {}),
-    ]
+    assert Core.asked == [("model.part.00001_a.tflite", "CPU", EXACT), ("model.part.00002_b.tflite", "b", {})]
     places = [(part["operators"], device, found) for part, device, found in runner.places()]
     assert places == [([0], "CPU", ["CPU"]), ([1, 2], "b", ["CPU"])]
     (output,) = runner([np.ones(2)])

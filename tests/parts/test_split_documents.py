@@ -49,10 +49,7 @@ def test_a_manifest_has_every_end_by_part_and_slot() -> None:
         "model-types": ["circle"] * 3,
         "pkg-inputs": ["0:0:0", "2:0:0", "1:0:1"],
         "pkg-outputs": ["1:0:0", "0:0:1"],
-        "model-connect": [
-            {"from": "0:0:0", "to": ["1:0:0", "2:0:1"]},
-            {"from": "0:0:1", "to": ["2:0:2"]},
-        ],
+        "model-connect": [{"from": "0:0:0", "to": ["1:0:0", "2:0:1"]}, {"from": "0:0:1", "to": ["2:0:2"]}],
     }
 
 

@@ -120,11 +120,7 @@ def library(gpu: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("model", "plans"),
-    [
-        ("cnn", [[(0, 1, 2, 3, 4, 5, 6)]]),
-        ("custom_op", [[(0,), 1, (2,)]]),
-        ("while_loop", [[0], [0], [0, (1, 2)]]),
-    ],
+    [("cnn", [[(0, 1, 2, 3, 4, 5, 6)]]), ("custom_op", [[(0,), 1, (2,)]]), ("while_loop", [[0], [0], [0, (1, 2)]])],
 )
 def test_the_plan_is_that_of_the_library(model: str, plans: list[Any], library: Any) -> None:
     """What the processor's delegate takes stands for what a GPU's does."""
@@ -226,9 +222,6 @@ def test_without_a_gpu_nothing_is_said_of_the_model(worker: Worker, monkeypatch:
     monkeypatch.delenv(variable("litert-gpu"))
     monkeypatch.setenv("VK_DRIVER_FILES", "/nowhere")
     monkeypatch.setenv("VK_ICD_FILENAMES", "/nowhere")
-    with (
-        Worker("litert-gpu", 60.0) as other,
-        pytest.raises(UsageError, match="litert-gpu cannot run here") as caught,
-    ):
+    with Worker("litert-gpu", 60.0) as other, pytest.raises(UsageError, match="litert-gpu cannot run here") as caught:
         other.loads(path_of("cnn"))
     assert "Vulkan" in caught.value.message or "adapters" in caught.value.message

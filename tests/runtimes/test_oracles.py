@@ -271,14 +271,8 @@ OK = Outcome("litert", "ok", "", (floats(1, 2),), {"s": (floats(3, name="z"),)})
         ({"message": "no"}, "message: '' before, 'no' after"),
         ({"outputs": ()}, "outputs: 1 before, 0 after"),
         ({"outputs": (floats(1, 2, name="w"),)}, "outputs[0]: name 'y' before, 'w' after"),
-        (
-            {"outputs": (("y", "int32", (2,), floats(1, 2)[3]),)},
-            "outputs[0] 'y': dtype float32 before, int32 after",
-        ),
-        (
-            {"outputs": (("y", "float32", (2, 1), floats(1, 2)[3]),)},
-            "outputs[0] 'y': shape [2] before, [2, 1] after",
-        ),
+        ({"outputs": (("y", "int32", (2,), floats(1, 2)[3]),)}, "outputs[0] 'y': dtype float32 before, int32 after"),
+        ({"outputs": (("y", "float32", (2, 1), floats(1, 2)[3]),)}, "outputs[0] 'y': shape [2] before, [2, 1] after"),
         (
             {"outputs": (floats(1, 3),)},
             "outputs[0] 'y': 1 of 8 bytes differ, at byte 0: 0000803f00000040 before, 0000803f00004040 after",

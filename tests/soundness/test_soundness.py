@@ -139,11 +139,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         "an output",
     ),
     "order": (swap, [("OPERATOR_ORDER", W, "operators[0]")], "reads tensor 1 (y) before operator 1 produces it"),
-    "cycle": (
-        operator(0, "inputs", [3]),
-        [("CYCLIC_OPERATORS", W, "operators[0]")],
-        "depend on each other",
-    ),
+    "cycle": (operator(0, "inputs", [3]), [("CYCLIC_OPERATORS", W, "operators[0]")], "depend on each other"),
     "repeated input": (
         lambda graph: graph.ends([0, 0], [3]),
         [("DUPLICATE_INPUT", W, "tensors[0]")],
@@ -249,11 +245,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("UNKNOWN_OPTION", W, "StablehloCaseOptions.branch_subgraph_indices")],
         "is -1, which is not a subgraph",
     ),
-    "no codes": (
-        without_codes,
-        [("NO_OPERATOR_CODES", INFO, "model")],
-        "there is no list of operator codes",
-    ),
+    "no codes": (without_codes, [("NO_OPERATOR_CODES", INFO, "model")], "there is no list of operator codes"),
     "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "tensor 1 has the same name as an"),
     "unused tensor": (
         lambda graph: graph.tensor("left"),

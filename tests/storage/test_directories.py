@@ -212,10 +212,7 @@ def test_an_error_names_the_target(target: Path, monkeypatch: pytest.MonkeyPatch
 def test_what_is_no_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="not a file name"):
         write_directory(tmp_path / name, files(), yes)
-    with (
-        open_model(bytes_of("circle/mlp")) as model,
-        pytest.raises(OutputError, match="not a file name"),
-    ):
+    with open_model(bytes_of("circle/mlp")) as model, pytest.raises(OutputError, match="not a file name"):
         ModelEdit(model).save(name)
 
 

@@ -63,12 +63,7 @@ def _sharing() -> list[Attack]:
             {},
         ),
         model_attack("tensor-shared", "one tensor 8,000 times", _shared_tensor, {"structure": 0}),
-        model_attack(
-            "names-overlap",
-            "5,000 tensors share one name of a megabyte",
-            _shared_name,
-            refused(),
-        ),
+        model_attack("names-overlap", "5,000 tensors share one name of a megabyte", _shared_name, refused()),
         model_attack("inputs-overlap", "5,000 operators share one list of 200,000 inputs", _shared_inputs, {EDIT: 3}),
         model_attack(
             "codes-overlap", "5,000 operator codes share one custom code of a megabyte", _shared_custom, {EDIT: 3}
@@ -178,10 +173,7 @@ def _names() -> list[Attack]:
             {"structure": 0, "embed-origins": 4},
         ),
         model_attack(
-            "name-bytes",
-            "a name that is not UTF-8",
-            lambda: one_tensor(bytes(range(128, 256)), [1]),
-            harmless(),
+            "name-bytes", "a name that is not UTF-8", lambda: one_tensor(bytes(range(128, 256)), [1]), harmless()
         ),
         model_attack("name-long", "a name of a megabyte", lambda: one_tensor(b"x" * (1 << 20), [1]), harmless()),
         model_attack("bytecode", "custom options whose map leads into itself", _bytecode, {}),

@@ -64,10 +64,7 @@ def tables() -> list[Attack]:
                 _AFFINITY,
             ),
             _table(
-                f"plan-{many}",
-                f"an execution plan of {many} entries",
-                {EXECUTION_PLAN_TABLE: u32s(many, 0, 1)},
-                {},
+                f"plan-{many}", f"an execution plan of {many} entries", {EXECUTION_PLAN_TABLE: u32s(many, 0, 1)}, {}
             ),
         ]
     return [*found, *_contents(), *_locations()]

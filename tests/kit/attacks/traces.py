@@ -152,10 +152,7 @@ def _packings() -> list[Attack]:
         packing("gzip-bomb", "130 kB of gzip that unpack to 128 MiB of zeros", lambda: _zeros(31), _REFUSED),
         packing("gzip-bomb-lines", "gzip of 16 MiB of marks", lambda: _squeezed(block, 31), _REFUSED),
         packing(
-            "gzip-bomb-json",
-            "gzip of 16 MiB of JSON",
-            lambda: _squeezed(b'{"a": 1},\n' * 100_000, 31),
-            _REFUSED,
+            "gzip-bomb-json", "gzip of 16 MiB of JSON", lambda: _squeezed(b'{"a": 1},\n' * 100_000, 31), _REFUSED
         ),
         packing(
             "gzip-members", "20,000 empty members of gzip", lambda: gzip.compress(b"", mtime=0) * 20_000, _REFUSED

@@ -7,13 +7,4 @@ the original did, with bit-equal outputs, and fails with the same words when the
 from tests.kit.oracles.outcome import Outcome, Value, same_behaviour
 from tests.kit.oracles.pool import OracleError, Pool, is_deterministic, run_litert, run_onert
 
-__all__ = [
-    "OracleError",
-    "Outcome",
-    "Pool",
-    "Value",
-    "is_deterministic",
-    "run_litert",
-    "run_onert",
-    "same_behaviour",
-]
+__all__ = ["OracleError", "Outcome", "Pool", "Value", "is_deterministic", "run_litert", "run_onert", "same_behaviour"]
