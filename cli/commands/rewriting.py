@@ -214,8 +214,8 @@ def repair(
 ) -> None:
     """Fix findings that have exactly one remedy.
 
-    Fixes only findings that make programs refuse a model; with --only, fixes those with the given codes. With
-    --with, programs that accepted the model must also accept the result. docs/findings.md lists the codes.
+    By default, fixes findings that make programs refuse a model; with --only, those with the given codes instead.
+    With --with, programs that accepted the model must also accept the result. docs/findings.md lists the codes.
     """
     rewrite(
         source,

@@ -185,7 +185,8 @@ def test_losses_of_perfetto_s_buffers() -> None:
         return packet(field_bytes(35, field_bytes(1, b"".join(field_number(one, 4) for one in counters))))
 
     assert losses(stats(1, 2, 3, 18, 13)) == []
-    assert losses(stats(19, 6, 9)) == ["patches failed: 4", "violations of the ABI: 4", "packets of writers lost: 4"]
+    lost = ["patches failed: 4", "violations of the ABI: 4", "packets lost by trace writers: 4"]
+    assert losses(stats(19, 6, 9)) == lost
     trace = open_trace(packet(field_bytes(34, b"\x12\x09")))
     list(events(trace))
     assert [(fault.kind, fault.text) for fault in trace.faults] == [

@@ -298,7 +298,7 @@ class _Reader:
         if words == ["none"]:
             return TensorPattern("*", none=True)
         if not words:
-            self._fail(place, "must name a type", "* stands for any type, none for an omitted input")
+            self._fail(place, "must name a type", "`*` stands for any type, and `none` for an omitted input")
         kind, *rest = words
         if kind != ANY and kind not in _names("TensorType"):
             self._fail(place, f"unknown type {kind!r}", did_you_mean(kind, _names("TensorType")))

@@ -179,7 +179,7 @@ class Pairs:
 class View:
     """The visible part of one of the two graphs. `value` maps each value to the one that it stands for.
 
-    The visible input slots are columns: the reading operator (`reader`, ascending), its `slot`, the value (`read`),
+    Columns hold the visible input slots: the reading operator (`reader`, ascending), its `slot`, the value (`read`),
     the operator that produces the value (`giver`, or -1), and the position among its outputs (`place`).
     """
 

@@ -41,7 +41,7 @@ LOSSES = frozenset({SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED})
 _PHASE, _CPU_STATS, _BUFFER_STATS = 1, 2, 1
 _START, _END = 1, 2
 _EVENTS = {3: "overrun", 4: "commit overrun", 8: "dropped"}
-_BUFFER = {6: "patches failed", 9: "violations of the ABI", 19: "packets of writers lost"}
+_BUFFER = {6: "patches failed", 9: "violations of the ABI", 19: "packets lost by trace writers"}
 
 
 class Field(NamedTuple):
