@@ -267,7 +267,7 @@ def _listed(refusals: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"copies by {', '.join(ways)}: {message}" for message, ways in refusals.items()]
 
 
-_RUNS = ("litert", "onert")  # other programs only load the model
+_RUNS = ("litert", "onert", "openvino")  # other programs only load the model
 
 Behaviour = tuple[str, list[bytes]]
 """Why a program does not accept a model (empty if it does), and the bytes of the outputs if the model runs."""
