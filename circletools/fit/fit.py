@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.affinity.capability.table import Capability, Refusal
-from circletools.affinity.solvers.groups import working
-from circletools.affinity.solvers.partitions import turns
+from circletools.affinity.solvers.groups import turns, working
 from circletools.cost.micro import micro_memory
 from circletools.findings import Finding, against
 from circletools.fit.naming import COMPOSITE, Naming, Source, composite_names, fewest_sources

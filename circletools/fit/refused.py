@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from circletools.affinity.capability.table import Capability, Refusal, why_not
-from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.fit.naming import COMPOSITE
 from circletools.graph.build import model_graph
@@ -75,6 +74,8 @@ def with_shapes(model: Model) -> Shaped:
 
     A shape that cannot be inferred stays empty.
     """
+    from circletools.edit.edit import ModelEdit  # noqa: PLC0415 - most models have all shapes
+
     whole, inference = model_graph(model), Inference(model, strict=True)
     called = {index for callees in whole.callees.values() for index in callees}
     try:

@@ -95,6 +95,21 @@ class Misfits(LazySequence[Misfit]):
         return sum(len(group.places) for group in self.alike if group.first(1)[0].measured)
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedOperators:
+    """Operators (subgraph, index) of one code that run elsewhere because a device refuses them for the same reason.
+
+    If not `measured`, the table does not cover the operators, so the device may accept them.
+    """
+
+    device: str
+    code: str
+    reason: str
+    remedy: str
+    measured: bool
+    operators: tuple[tuple[int, int], ...]
+
+
 class Obstacle(NamedTuple):
     """A finding that keeps a target from loading or running the model; `is_new` as in `Misfit`."""
 

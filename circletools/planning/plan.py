@@ -17,6 +17,7 @@ from circletools.cost.macs import macs
 from circletools.findings import Finding
 from circletools.fit.fit import computed_bytes
 from circletools.fit.remedies import remedy_of
+from circletools.fit.verdicts import RefusedOperators
 from circletools.graph.graph import Graph
 from circletools.planning.evaluate import Evaluation
 from circletools.wording import Tabular
@@ -41,21 +42,6 @@ class DeviceShare:
     launch_count: int
     macs: int
     macs_percent: float
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedOperators:
-    """Operators (subgraph, index) of one code that run elsewhere because a device refuses them for the same reason.
-
-    If not `measured`, the table does not cover the operators, so the device may accept them.
-    """
-
-    device: str
-    code: str
-    reason: str
-    remedy: str
-    measured: bool
-    operators: tuple[_Place, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from circletools.affinity.solvers.partitions import turns
+from circletools.affinity.solvers.groups import turns
 from circletools.graph.graph import Graph
 from circletools.trace.operators import names
 

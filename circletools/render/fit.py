@@ -11,9 +11,19 @@ from typing import Any, TypeVar
 from circletools.cost.micro import MicroMemory
 from circletools.findings import Finding, fingerprint
 from circletools.fit.request import key_of
-from circletools.fit.verdicts import Alike, Asked, Blamed, Disagreement, Fit, Misfit, Misfits, Obstacle, TargetFit
+from circletools.fit.verdicts import (
+    Alike,
+    Asked,
+    Blamed,
+    Disagreement,
+    Fit,
+    Misfit,
+    Misfits,
+    Obstacle,
+    RefusedOperators,
+    TargetFit,
+)
 from circletools.origin.exchange import details_json
-from circletools.planning.plan import RefusedOperators
 from circletools.render.findings import sarif_result, sarif_run
 from circletools.render.origins import operator_label, with_line
 from circletools.render.table import fields_json, places_json, places_text, table_text

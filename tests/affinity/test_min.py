@@ -9,8 +9,8 @@ import pytest
 from benchmarks.graphs import SHAPES, by_kind
 from circletools.affinity.solvers import contraction as contraction_module
 from circletools.affinity.solvers.contraction import Contraction
-from circletools.affinity.solvers.groups import connected, graph_inside, group_successors, members_of
-from circletools.affinity.solvers.partitions import Mode, fewest_turns, make_partitions, minimum_partitions, turns
+from circletools.affinity.solvers.groups import connected, graph_inside, group_successors, members_of, turns
+from circletools.affinity.solvers.partitions import Mode, fewest_turns, make_partitions, minimum_partitions
 from circletools.graph.algorithms import Dag
 from tests.kit.partition_peers import can_run, fewest_by_trying, xla_clusters
 from tests.kit.partition_support import CYCLIC, CYCLIC_DEVICES, check_partition, dag_of, random_case, seeded

@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks.graphs import SHAPES, by_chance
 from benchmarks.networks import Network, feed, load, make, random_shape, run_parts, run_whole, start_core, submodels
-from circletools.affinity.solvers.partitions import make_partitions, turns
+from circletools.affinity.solvers.groups import turns
+from circletools.affinity.solvers.partitions import make_partitions
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from circletools.runtimes.plan import plans

@@ -117,7 +117,8 @@ class _Reader:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._read: dict[str, TensorPattern] = {}  # tables repeat a few patterns very often
+        self._read: dict[str, TensorPattern] = {}  # tables repeat a few patterns and places very often
+        self._read_places: dict[str, Places] = {}
         self._forms_read = 0
 
     def _fail(self, place: str, message: str, hint: str = "") -> NoReturn:
@@ -274,6 +275,8 @@ class _Reader:
     def _places(self, form: Mapping[str, Any], key: str, place: str) -> Places | None:
         if key not in form:
             return None
+        if (written := repr(form[key])) in self._read_places:
+            return self._read_places[written]
         entries = self._typed(form[key], list, f"{place}.{key}", "a list")
         more = entries[-1:] == [_MORE]
         if more and len(entries) == 1:
@@ -282,7 +285,7 @@ class _Reader:
         for index, entry in enumerate(entries[: len(entries) - more]):
             at = f"{place}.{key}[{index}]"
             found.append(self._patterns(self._list(entry, at) if isinstance(entry, list) else [entry], at))
-        return Places(tuple(found), more)
+        return self._read_places.setdefault(written, Places(tuple(found), more))
 
     def _patterns(self, texts: list[Any], place: str) -> tuple[TensorPattern, ...]:
         found: dict[TensorPattern, None] = {}

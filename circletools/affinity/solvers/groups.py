@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import chain, pairwise
 from operator import eq
 from typing import TypeVar
@@ -142,3 +143,27 @@ def group_successors(graph: Dag | GroupGraph, group: Sequence[int], groups: int)
     sources, targets = distinct_edges(groups, *np.asarray(group, np.int64)[edges_of(graph).T])
     across = sources != targets
     return grouped(groups, sources[across], targets[across].tolist())
+
+
+def turns(graph: Dag, devices: Sequence[int], first: int | None = None) -> list[tuple[int, ...]]:
+    """Return the groups in execution order. `first` is the device to start with, if an operator on it is ready."""
+    waiting = [len(row) for row in graph.predecessors]
+    ready: dict[int, list[int]] = {device: [] for device in set(devices)}
+    for operator, count in enumerate(waiting):
+        if count == 0:
+            ready[devices[operator]].append(operator)  # ascending, hence a heap
+    partitions: list[tuple[int, ...]] = []
+    while any(ready.values()):
+        turn = min((queue[0], device) for device, queue in ready.items() if queue)[1]
+        if first is not None and ready[first] and not partitions:
+            turn = first
+        queue, partition = ready[turn], []
+        while queue:
+            operator = heappop(queue)
+            partition.append(operator)
+            for successor in graph.successors[operator]:
+                waiting[successor] -= 1
+                if waiting[successor] == 0:
+                    heappush(ready[devices[successor]], successor)
+        partitions.append(tuple(partition))
+    return partitions

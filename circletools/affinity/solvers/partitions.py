@@ -36,6 +36,7 @@ from circletools.affinity.solvers.groups import (
     group_successors,
     members_of,
     sets_beside,
+    turns,
     working,
 )
 from circletools.affinity.solvers.seed import OnStep, Step, seed_partitions
@@ -159,30 +160,6 @@ def fewest_turns(graph: Dag, devices: Sequence[int]) -> OperatorSets:
     own = turns(graph, devices)
     others = (turns(graph, devices, first) for first in sorted(set(devices)))
     return min((own, *others), key=len)
-
-
-def turns(graph: Dag, devices: Sequence[int], first: int | None = None) -> OperatorSets:
-    """Return the groups in execution order. `first` is the device to start with, if an operator on it is ready."""
-    waiting = [len(row) for row in graph.predecessors]
-    ready: dict[int, list[int]] = {device: [] for device in set(devices)}
-    for operator, count in enumerate(waiting):
-        if count == 0:
-            ready[devices[operator]].append(operator)  # ascending, hence a heap
-    partitions: OperatorSets = []
-    while any(ready.values()):
-        turn = min((queue[0], device) for device, queue in ready.items() if queue)[1]
-        if first is not None and ready[first] and not partitions:
-            turn = first
-        queue, partition = ready[turn], []
-        while queue:
-            operator = heappop(queue)
-            partition.append(operator)
-            for successor in graph.successors[operator]:
-                waiting[successor] -= 1
-                if waiting[successor] == 0:
-                    heappush(ready[devices[successor]], successor)
-        partitions.append(tuple(partition))
-    return partitions
 
 
 # --- partitions of devices, in order ---------------------------------------------------------------------------
