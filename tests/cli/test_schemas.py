@@ -75,6 +75,7 @@ def check(name: str, document: Any) -> None:
     """Fail where a document is not what the schema of a command says."""
     kind = "error" if "exit_status" in document else name
     jsonschema.Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": CLOSED}).validate(document)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +115,7 @@ def filled(words: str, places: dict[str, Path]) -> list[str | Path]:
 
 def test_every_command_with_json_has_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert not jsonschema.Draft202012Validator(SCHEMA).is_valid({"schema_version": 1, "made": "up"})
     with_json = {row.name for row in COMMANDS if any(one.name == "form" for one in parameters_of(row.function))}
     assert with_json - OWN_FORMATS == {*SEVERAL, *ALONE, "trace-stats"} - {
         "inspect --digest", "diff --attest"
