@@ -56,7 +56,8 @@ class Origins(Attributes):
 
     def of(self, subgraph: int, operator: int) -> Origin:
         """Return the origin of an operator (empty if unknown). Raises IndexError for an invalid index."""
-        refuse_index(self.operators, subgraph, "")
+        if not (isinstance(subgraph, int) and 0 <= subgraph < len(self.operators)):  # fast: it is called often
+            refuse_index(self.operators, subgraph, "")
         if (found := self.operators[subgraph].get(operator)) is not None:
             return found
         refuse_index(range(self.counts[subgraph] if self.counts else 1 << 32), operator, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from itertools import islice
 from typing import Any
 
 from circletools.metadata.stamp import Freshness
@@ -12,7 +12,7 @@ from circletools.origin.describe import OperatorRow, OriginTable
 from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
 from circletools.origin.modules import ROOT, module_tree
 from circletools.origin.source import UNKNOWN, SourceDetails
-from circletools.render.table import csv_text, places_json, table_text
+from circletools.render.table import csv_lines, places_json, table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
 _HEAD = ("operator", "code", "output", "sources")
@@ -64,19 +64,19 @@ def origins_csv_lines(table: OriginTable) -> Iterator[str]:
     """Yield the lines of `origins_csv`, each with its newline."""
     origins = table.origins
 
-    @cache  # each source may have every operator
-    def half(source: int) -> str:
-        details = (value or "" for value in origins.details_of(source))
-        return csv_text((source, origins.sources[source], *details), ())
-
-    yield csv_text(CSV_COLUMNS, ())
-    for row in table.rows:
-        operator = csv_text((row.subgraph, row.index, row.code, row.output), ()).removesuffix("\n") + ","
-        yield from (operator + half(source) for source in sorted(row.origin))
+    sources = (
+        (one, name, *(value or "" for value in origins.details_of(one))) for one, name in origins.sources.items()
+    )
+    half = dict(zip(origins.sources, islice(csv_lines((), sources), 1, None), strict=True))  # for all operators
+    operators = csv_lines(CSV_COLUMNS, ((row.subgraph, row.index, row.code, row.output) for row in table.rows))
+    yield next(operators)
+    for row, cells in zip(table.rows, operators, strict=True):
+        operator = cells[:-1] + ","
+        yield from (operator + half[source] for source in sorted(row.origin))
         if not row.origin:
             yield operator + "," * (len(DETAIL_FIELDS) + 1) + "\n"
     shown = UNKNOWN.union(*(row.origin for row in table.rows))
-    yield from (",,,," + half(source) for source in sorted(table.by_source.keys() - shown))
+    yield from (",,,," + half[source] for source in sorted(table.by_source.keys() - shown))
 
 
 def origins_text(table: OriginTable) -> Iterator[str]:
