@@ -259,11 +259,11 @@ def attribute_to(
     inside, elapsed, settled = _executed(joined, trace), trace.whole.elapsed_ns, warm_up(trace)
     # The difference of two medians would contain the noise of each operator.
     outside = [max(0, whole - own) for whole, own in zip(elapsed, inside, strict=False)][settled:]
-    told = trace.runtime, trace.executions, trace.averaged, trace.incomplete, sum(time.total_ns for time in times)
+    facts = trace.runtime, trace.executions, trace.averaged, trace.incomplete, sum(time.total_ns for time in times)
     ambiguous = tuple(AmbiguousTime(*row) for row in sorted(joined.ambiguous))
     medians_ns = 0 if trace.averaged else max(round(median(inside)), sum(time.median_ns or 0 for time in times))
     found = Attribution(
-        *(*told, operators, added, sources, modules, types, origins.sources, named),
+        *(*facts, operators, added, sources, modules, types, origins.sources, named),
         *(len(joined.unchecked), tuple(sorted(joined.ignored)), ambiguous, medians_ns),
         others=every.executions - trace.executions,
         tick_ns=tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)]),

@@ -176,10 +176,8 @@ class PartitionProgram:
         `y` is the position of a unit's partition; `q` is 1 if the ends of an edge are in the same one.
         """
         problem, program, edges = self._problem, self._program, self._edges
-        own, count = (
-            sum(map(len, problem.graph.successors)),
-            float(len(problem)),
-        )  # pairs of siblings follow the edges
+        own = sum(map(len, problem.graph.successors))  # pairs of siblings follow the edges
+        count = float(len(problem))
         y = program.columns(np.zeros(len(problem)), count)
         q = self._q = program.columns(np.zeros(len(edges)))
         a, b = y[edges[:, 0]], y[edges[:, 1]]
