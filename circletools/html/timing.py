@@ -13,7 +13,8 @@ from circletools.graph.graph import ModelGraph
 from circletools.html.graph import Interned, short
 from circletools.origin.modules import ModuleTree
 from circletools.origin.read import Origins
-from circletools.profile.attribution import OperatorTime, attribute_to
+from circletools.profile.attribution import attribute_to
+from circletools.profile.shares import OperatorTime
 from circletools.render.attribution import attribution_json
 from circletools.render.traces import trace_json
 from circletools.storage.files import open_source

@@ -1,15 +1,10 @@
 """Time by origin: the operators of a trace are matched to the model's, and their times divided among their sources.
 
-    trace  ->  runs of the model's operators, runs that the runtime added
-    operator's time  ->  its sources, evenly  ->  the sources' modules, evenly
-
-All times are whole nanoseconds. The remainder of a division goes to the first parts, one nanosecond each, so that the
-parts add up to the whole.
+All times are whole nanoseconds.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,41 +12,19 @@ from itertools import accumulate, pairwise
 from statistics import median
 from typing import Any
 
-import numpy as np
-
 from circletools.cost.macs import UNKNOWN, macs
 from circletools.errors import InvalidInputError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
-from circletools.origin.modules import module_tree, split
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import NOTHING_KNOWN, Origins, origins_freshness, origins_in
-from circletools.origin.source import NOTHING, SourceDetails
 from circletools.profile.compare import tick_of
-from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, joined_executions, time_in, time_of
+from circletools.profile.joining import AddedKind, Join, Place, Time, joined_executions, time_of
+from circletools.profile.shares import GroupTime, OperatorTime, grouped_times
 from circletools.trace.operators.profile import OperatorTrace, Runtime, Whole, merged, warm_up
 from circletools.wording import Attributes, Tabular, counted
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorTime(Attributes):
-    """An operator of the model; `time` is None if the trace does not contain it.
-
-    `operand_bytes` is the size of its inputs and outputs, including constants; a dynamic dimension counts as 1.
-    `macs` is the number of its multiply-accumulates in one run, or None if a dimension is dynamic.
-    """
-
-    subgraph: int
-    index: int
-    code: str
-    output: str
-    backends: tuple[str, ...]
-    sources: tuple[int, ...]
-    time: Time | None
-    operand_bytes: int = 0
-    macs: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,30 +63,6 @@ class DelegatedGroup(Attributes):
     operators: tuple[Place, ...]
     time: Time
     estimates_ns: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """A group's share of the time: its operators, and whether other groups share any of them."""
-
-    operators: tuple[Place, ...]
-    shared: bool
-    time: Time
-
-
-@dataclass(frozen=True, slots=True)
-class GroupTime(Attributes):
-    """A source, a module or an operator code; `source` is a source's id.
-
-    The group without a name contains the operators without an origin. `details` are a source's details; `parent` is
-    the path of the module that contains a module.
-    """
-
-    source: int | None
-    name: str | None
-    share: Shared
-    details: SourceDetails = NOTHING
-    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -245,32 +194,42 @@ def attribute_to(
     else:
         origins = origins_by_output(model, range(len(model))) if origins is None else origins
         trace, joined = joined_executions(model, trace)
-        operators = _operators(model, origins, joined.operators, trace)
-    sources, modules, types = _groups(operators, joined.operators, origins, trace, depth)
+        operators = tuple(_operators(model, origins, joined, trace))
+    sources, modules, types = grouped_times(operators, joined, origins, trace, depth)
     if trace.whole.types:  # the rows are not operators
         operators, types = (), tuple(replace(row, share=replace(row.share, operators=())) for row in types)
-    added = tuple(
-        AddedTime(*key, tuple(sorted(measured.backends)), time_of(measured, trace))
-        for key, measured in sorted(joined.added.items())
-    )
-    groups = _delegated_groups(joined, trace, operators)
+    rows = ((*key, tuple(sorted(one.backends)), time_of(one, trace)) for key, one in sorted(joined.added.items()))
+    added = tuple(AddedTime(*row) for row in rows)
+    groups = tuple(_delegated_groups(joined, trace, operators))
     times = [row.time for row in operators if row.time] + [row.time for row in added if row.kind != "inside"]
     times += [row.share.time for row in types if trace.whole.types] + [group.time for group in groups]
     inside, elapsed, settled = _executed(joined, trace), trace.whole.elapsed_ns, warm_up(trace)
     # The difference of two medians would contain the noise of each operator.
     outside = [max(0, whole - own) for whole, own in zip(elapsed, inside, strict=False)][settled:]
-    facts = trace.runtime, trace.executions, trace.averaged, trace.incomplete, sum(time.total_ns for time in times)
-    ambiguous = tuple(AmbiguousTime(*row) for row in sorted(joined.ambiguous))
-    medians_ns = 0 if trace.averaged else max(round(median(inside)), sum(time.median_ns or 0 for time in times))
-    found = Attribution(
-        *(*facts, operators, added, sources, modules, types, origins.sources, named),
-        *(len(joined.unchecked), tuple(sorted(joined.ignored)), ambiguous, medians_ns),
+    return Attribution(
+        runtime=trace.runtime,
+        executions=trace.executions,
+        averaged=trace.averaged,
+        incomplete=trace.incomplete,
+        total_ns=sum(time.total_ns for time in times),
+        operators=operators,
+        added=added,
+        sources=sources,
+        modules=modules,
+        types=types,
+        source_names=origins.sources,
+        named=named,
+        unchecked=len(joined.unchecked),
+        ignored=tuple(sorted(joined.ignored)),
+        ambiguous=tuple(AmbiguousTime(*row) for row in sorted(joined.ambiguous)),
+        medians_ns=0 if trace.averaged else max(round(median(inside)), sum(time.median_ns or 0 for time in times)),
         others=every.executions - trace.executions,
-        tick_ns=tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)]),
+        tick_ns=tick_of(run.duration_ns for run in trace.runs),
         groups=groups,
+        whole=trace.whole,
+        warm_up=settled,
+        outside_ns=round(median(outside)) if outside else None,
     )
-    outside_ns = round(median(outside)) if outside else None
-    return replace(found, whole=trace.whole, warm_up=settled, outside_ns=outside_ns)
 
 
 def _executed(joined: Join, trace: OperatorTrace) -> list[int]:
@@ -282,23 +241,19 @@ def _executed(joined: Join, trace: OperatorTrace) -> list[int]:
     return [found[number] for number in range(trace.executions)]
 
 
-def _operators(
-    model: ModelGraph, origins: Origins, measured: Mapping[Place, Measured], trace: OperatorTrace
-) -> tuple[OperatorTime, ...]:
-    rows = []
+def _operators(model: ModelGraph, origins: Origins, joined: Join, trace: OperatorTrace) -> Iterator[OperatorTime]:
     for facts in model.graphs:
         names = facts.operators.first_result_names
         sizes, counts = facts.operand_bytes.tolist(), macs(facts).tolist()
         columns = zip(facts.operators.code_names, names, sizes, counts, strict=True)
         for index, (code, output, size, count) in enumerate(columns):
             place = (facts.index, index)
-            found = measured.get(place)
+            found = joined.operators.get(place)
             sources = tuple(sorted(origins.of(*place)))
             backends = tuple(sorted(found.backends)) if found else ()
             time = time_of(found, trace) if found else None
             known = None if count == UNKNOWN else count
-            rows.append(OperatorTime(*place, code, output, backends, sources, time, int(size), known))
-    return tuple(rows)
+            yield OperatorTime(*place, code, output, backends, sources, time, int(size), known)
 
 
 def _row_times(joined: Join, trace: OperatorTrace) -> Iterator[OperatorTime]:
@@ -309,86 +264,12 @@ def _row_times(joined: Join, trace: OperatorTrace) -> Iterator[OperatorTime]:
             yield OperatorTime(*place, name, label, backends, (), time_of(measured, trace))
 
 
-def _delegated_groups(
-    joined: Join, trace: OperatorTrace, operators: Sequence[OperatorTime]
-) -> tuple[DelegatedGroup, ...]:
-    by_place = {(row.subgraph, row.index): row for row in operators}
-    found = []
+def _delegated_groups(joined: Join, trace: OperatorTrace, every: Sequence[OperatorTime]) -> Iterator[DelegatedGroup]:
+    by_place = {(row.subgraph, row.index): row for row in every}
     for (name, places), measured in sorted(joined.groups.items()):
         rows = [by_place[place] for place in places]
         work = [row.macs or 0 for row in rows]
         work = work if any(work) else [row.operand_bytes or 1 for row in rows]
         passed = [measured.total_ns * some // sum(work) for some in accumulate(work, initial=0)]
         estimates = tuple(after - before for before, after in pairwise(passed))
-        found.append(DelegatedGroup(name, places, time_of(measured, trace), estimates))
-    return tuple(found)
-
-
-def _groups(
-    rows: Sequence[OperatorTime],
-    measured: Mapping[Place, Measured],
-    origins: Origins,
-    trace: OperatorTrace,
-    depth: int | None,
-) -> Iterator[tuple[GroupTime, ...]]:
-    """Yield the times by source, those by module, and those by operator code."""
-    by_source, by_module, by_code = (_Shares(measured, trace) for _ in range(3))
-    tree = module_tree(origins, depth)
-    for row in rows:
-        place = (row.subgraph, row.index)
-        sources: Sequence[int | None] = row.sources or (None,)
-        by_code.add(row.code, place, row.time.total_ns if row.time else 0, 1)
-        shares = split(row.time.total_ns if row.time else 0, len(sources))
-        for source, share in zip(sources, shares, strict=True):
-            by_source.add(source, place, share, 1 / len(sources))
-            modules: Sequence[int | None] = (None,) if source is None else tree.of_source[source]
-            for module, part in zip(modules, split(share, len(modules)), strict=True):
-                for above in (None,) if module is None else tree.upwards(module):
-                    by_module.add(above, place, part, 1 / len(sources) / len(modules))
-    yield tuple(
-        GroupTime(source, origins.sources.get(source), share, origins.details.get(source, NOTHING))
-        for source, share in by_source.groups()
-    )
-    yield tuple(
-        GroupTime(None, None, share)
-        if row is None
-        else GroupTime(None, tree.paths[row], share, parent=tree.parent(row))
-        for row, share in by_module.groups()
-    )
-    yield tuple(GroupTime(None, code, share) for code, share in by_code.groups())
-
-
-class _Shares:
-    """Sums the shares of groups (a source, module or code; None: operators without one) in the operators' times."""
-
-    def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
-        """Start with the measured times, and without shares."""
-        self._measured, self._trace = measured, trace
-        self._totals: dict[Any, int] = {}
-        self._parts: dict[Any, dict[Place, float]] = {}
-        self._executions: dict[frozenset[tuple[Place, float]], dict[int, int]] = {}
-
-    def add(self, group: int | str | None, place: Place, share_ns: int, part: float) -> None:
-        """Assign `share_ns` of an operator's time to a group; `part` is the share as a fraction."""
-        self._totals[group] = self._totals.get(group, 0) + share_ns
-        parts = self._parts.setdefault(group, {})
-        parts[place] = parts.get(place, 0.0) + part
-
-    def groups(self) -> Iterator[tuple[Any, Shared]]:
-        """Yield the share of every group, ordered by name; the group without a name comes last."""
-        for group, parts in sorted(self._parts.items(), key=lambda entry: (entry[0] is None, entry[0])):
-            runs = sum(self._measured[place].runs for place in parts if place in self._measured)
-            shared = any(not math.isclose(part, 1) for part in parts.values())
-            time = time_in(runs, self._totals[group], self._times(parts), self._trace)
-            yield group, Shared(tuple(sorted(parts)), shared, time)
-
-    def _times(self, parts: Mapping[Place, float]) -> dict[int, int]:
-        """Return the time of these parts in each execution."""
-        known = frozenset((place, part) for place, part in parts.items() if place in self._measured)
-        if known not in self._executions:  # many sources of one operator have the same share
-            times: dict[int, float] = {}
-            for place, part in sorted(known):
-                for execution, time in self._measured[place].executions.items():
-                    times[execution] = times.get(execution, 0.0) + time * part
-            self._executions[known] = {execution: round(time) for execution, time in times.items()}
-        return self._executions[known]
+        yield DelegatedGroup(name, places, time_of(measured, trace), estimates)

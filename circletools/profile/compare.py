@@ -179,12 +179,9 @@ def _scatter(times: Samples) -> tuple[float, int]:
     return variance + float((times == 0).sum() / (times > 0).sum()), max(1, len(fastest) - 1)
 
 
-def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
+def tick_of(times: Iterable[int]) -> int:
     """Return the clock's step in nanoseconds: all times are multiples of it. Trace times are whole microseconds."""
-    tick = _COARSEST_NS
-    for some in times:
-        tick = math.gcd(tick, int(np.gcd.reduce(some)) if len(some) else 0)
-    return tick
+    return math.gcd(_COARSEST_NS, *times)
 
 
 def sides_of(

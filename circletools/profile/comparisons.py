@@ -105,8 +105,7 @@ def compare_profiles(
     series = {key: [[some.get(key, NO_TIME) for some in side] for side in times] for key in (None, *sorted(keys))}
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     tick_ns = max(  # for averages, the tick is divided by the number of executions
-        tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)])
-        / (trace.executions if trace.averaged else 1)
+        tick_of(run.duration_ns for run in trace.runs) / (trace.executions if trace.averaged else 1)
         for side in sides
         for trace in side
     )
@@ -117,16 +116,13 @@ def compare_profiles(
     compared = compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
     found = zip(series, _places(series), compared, strict=True)
     rows = [ComparedOperator(*place, _present(key, time, times)) for key, place, time in found]
-    first, second = (
-        tuple(
-            ComparedProfile(
-                trace.runtime, known_executions(trace.executions, trace.averaged, trace.whole), trace.averaged
-            )
-            for trace in side
-        )
-        for side in sides[:2]
-    )
+    first, second = (tuple(map(_compared, side)) for side in sides[:2])
     return ProfileComparison(first, second, threshold_percent, tuple(rows))
+
+
+def _compared(trace: OperatorTrace) -> ComparedProfile:
+    executions = known_executions(trace.executions, trace.averaged, trace.whole)
+    return ComparedProfile(trace.runtime, executions, trace.averaged)
 
 
 def _present(key: _Key | None, time: ComparedTime, times: Sequence[Sequence[_Times]]) -> ComparedTime:
@@ -284,12 +280,11 @@ def compare_traces(
     for (unit, layer, _), (recordings, *_) in pairs.items():
         if layer:
             totals[unit] += round(float(np.mean([location(one) for one in recordings])))
-    tick_ns = tick_of(one.astype(np.int64) for side in times for some in side for one in some.values())
+    series = (one.astype(np.int64) for side in times for some in side for one in some.values())
+    tick_ns = tick_of(int(np.gcd.reduce(one)) for one in series)
     rows = [Row(first, second, totals[unit], known, paired) for (unit, *_), (first, second, known) in pairs.items()]
     compared = compare_times(rows, limit=threshold_percent / 100, tick_ns=tick_ns)
-    found = (
-        ComparedBucket(layer, phase, unit, time) for (unit, layer, phase), time in zip(pairs, compared, strict=True)
-    )
+    found = (ComparedBucket(key[1], key[2], key[0], time) for key, time in zip(pairs, compared, strict=True))
     first, second = (
         tuple(ComparedTrace(one.name, len(one.runs), len(_measured(one))) for one in side) for side in sides[:2]
     )

@@ -9,8 +9,9 @@ from itertools import chain
 from typing import Any
 
 from circletools.origin.exchange import DETAIL_FIELDS, details_json
-from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
+from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Place, Time
+from circletools.profile.shares import GroupTime, OperatorTime
 from circletools.render.executions import Rank, program_runs_text, ranks, whole_cells, whole_json, without_model
 from circletools.render.origins import operator_label, with_line
 from circletools.render.table import places_json, places_text, shorter, table_csv, table_text

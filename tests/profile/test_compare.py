@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from circletools.errors import UsageError
@@ -85,12 +84,9 @@ def test_a_location_leaves_out_what_is_far_off() -> None:
 
 
 def test_the_tick_of_a_clock() -> None:
-    def times(*some: int) -> npt.NDArray[np.int64]:
-        return np.array(some, np.int64)
-
-    assert tick_of([times(3000, 9000), times(), times(0, 4000)]) == 1000
-    assert tick_of([times(0, 0), times(500_000)]) == 1000
-    assert tick_of([times(1500), times(4250)]) == 250
+    assert tick_of([3000, 9000, 0, 4000]) == 1000
+    assert tick_of([0, 0, 500_000]) == 1000
+    assert tick_of([1500, 4250]) == 250
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,9 @@ from pathlib import Path
 import pytest
 
 from circletools.origin.source import SourceDetails
-from circletools.profile.attribution import (
-    AddedTime,
-    AmbiguousTime,
-    Attribution,
-    DelegatedGroup,
-    GroupTime,
-    OperatorTime,
-    Shared,
-)
+from circletools.profile.attribution import AddedTime, AmbiguousTime, Attribution, DelegatedGroup
 from circletools.profile.joining import Spread, Time
+from circletools.profile.shares import GroupTime, OperatorTime, Shared
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.trace.operators.profile import Whole
 

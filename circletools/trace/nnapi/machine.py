@@ -154,11 +154,9 @@ class Machine:
             self.first_ns = int(times[0])
         span = int(times[-1]) - self.first_ns
         if span * len(now) >= LIMIT:
-            raise InvalidInputError(
-                f"timestamps span {span // 86_400_000_000_000} days",
-                location=self._trace.name,
-                hint="the timestamps are wrong, or two traces were concatenated",
-            )
+            message = f"timestamps span {span // 86_400_000_000_000} days"
+            hint = "the timestamps are wrong, or two traces were concatenated"
+            raise InvalidInputError(message, location=self._trace.name, hint=hint)
         order = by_thread(threads)
         times, threads, states, begins = (one[order] for one in (times, threads, states, begins))
         first = np.append(True, threads[1:] != threads[:-1])

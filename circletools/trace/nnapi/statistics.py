@@ -26,24 +26,22 @@ _CODE_BITS = 32
 _NOTHING = np.zeros((2, 0), np.int64)
 
 
-def pieces(
-    intervals: Intervals, starts: Numbers, segments: Numbers, name: str
-) -> Iterable[tuple[Intervals, Numbers]]:
+def pieces(spans: Intervals, starts: Numbers, segments: Numbers, name: str) -> Iterable[tuple[Intervals, Numbers]]:
     """Yield the intervals, cut where segments start, with the segment of each piece; the first segment has no start.
 
     Raises InvalidInputError, with `name` as its location, if there are too many pieces.
     """
     if len(starts) == 1:
-        yield intervals, np.full(len(intervals.starts), segments[0])
+        yield spans, np.full(len(spans.starts), segments[0])
         return
-    first = np.searchsorted(starts, intervals.starts, "right") - 1
-    whole = intervals.ends <= np.append(starts[1:], LIMIT)[first]
+    first = np.searchsorted(starts, spans.starts, "right") - 1
+    whole = spans.ends <= np.append(starts[1:], LIMIT)[first]
     if whole.all():
-        yield intervals, segments[first]
+        yield spans, segments[first]
         return
-    yield intervals.only(whole), segments[first[whole]]
+    yield spans.only(whole), segments[first[whole]]
     at = np.flatnonzero(~whole)
-    counts = np.searchsorted(starts, intervals.ends[at], "left") - first[at]
+    counts = np.searchsorted(starts, spans.ends[at], "left") - first[at]
     if counts.sum() > _MOST_CUT:
         raise InvalidInputError(f"{counts.sum()} runs and executions begin in scopes of other threads", location=name)
     bounds = np.searchsorted(np.cumsum(counts), np.arange(0, counts.sum() + _MOST_PIECES, _MOST_PIECES), "right")
@@ -51,7 +49,7 @@ def pieces(
         some, count = at[low:high], counts[low:high]
         if not len(some):
             continue
-        cut = intervals.only(np.repeat(some, count))
+        cut = spans.only(np.repeat(some, count))
         index = np.repeat(first[some] - np.cumsum(count) + count, count) + np.arange(count.sum())
         ends = np.append(starts[1:], LIMIT)[index]
         cut.starts, cut.ends = np.maximum(cut.starts, starts[index]), np.minimum(cut.ends, ends)

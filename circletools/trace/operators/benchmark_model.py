@@ -257,13 +257,10 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
             mean = match["mean"]
             if not _MILLISECONDS.fullmatch(mean):
                 raise InvalidInputError(f"{mean[:40]!r} is not a time in milliseconds", location=str(number + 1))
-            calls, count = (int(match.groupdict().get(*one)) for one in (("calls", "1"), ("count", "0")))
-            share, first = (
-                Decimal(match[name])
-                if name in match.re.groupindex and _MILLISECONDS.fullmatch(match[name])
-                else Decimal(0)
-                for name in ("share", "first")
-            )
+            found = {"calls": "1", "count": "0", "share": "", "first": ""} | match.groupdict()
+            calls, count = int(found["calls"]), int(found["count"])
+            texts = found["share"], found["first"]
+            share, first = (Decimal(text if _MILLISECONDS.fullmatch(text) else 0) for text in texts)
             rows.append(_Row(match["kind"], Decimal(mean), share, calls, match["name"], first, count))
         elif own and (not rows or number < len(lines) - 1):  # else another program's line in a log, or half a line
             raise InvalidInputError("the row does not match the table's columns", location=str(number + 1))

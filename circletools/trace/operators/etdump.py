@@ -76,17 +76,9 @@ def _events(data: bytes) -> Iterator[tuple[int, str, int, int, bool, int, int]]:
     starts, ends = timed.scalars("start_time"), timed.scalars("end_time")
     if ((ends < starts) | (ends >= _LATEST)).any():
         raise InvalidInputError("an event ends before it starts or far too late", hint="was the clock running?")
-    ids = timed.scalars("delegate_debug_id_int")
-    columns = (
-        np.repeat(np.arange(len(runs)), of_run.count)[rows].tolist(),
-        timed.strings("name"),
-        timed.strings("delegate_debug_id_str"),
-        ids.tolist(),
-        timed.scalars("chain_index").tolist(),
-        timed.scalars("instruction_id").tolist(),
-        (timed.has("delegate_debug_id_str") | (ids >= 0)).tolist(),
-        starts.tolist(),
-        ends.tolist(),
-    )
-    for run, name, debug_name, number, *others in zip(*columns, strict=True):
-        yield run, (debug_name or name).decode("utf-8", "backslashreplace") or str(number), *others
+    texts, ids = ("name", "delegate_debug_id_str"), timed.scalars("delegate_debug_id_int")
+    place = np.repeat(np.arange(len(runs)), of_run.count)[rows], ids, timed.scalars("chain_index")
+    others = timed.scalars("instruction_id"), timed.has("delegate_debug_id_str") | (ids >= 0), starts, ends
+    columns = (column.tolist() for column in (*place, *others))
+    for name, debug_name, run, number, *more in zip(*map(timed.strings, texts), *columns, strict=True):
+        yield run, (debug_name or name).decode("utf-8", "backslashreplace") or str(number), *more

@@ -157,13 +157,12 @@ def warm_up(trace: OperatorTrace) -> int:
     times = [0] * trace.executions
     for run, own in zip(trace.runs, self_times(trace.runs), strict=True):
         times[run.execution] += own
-    settled = times[trace.executions // 2 :]
+    half = trace.executions // 2
+    settled = times[half:]
     usual = median(settled)
     spread = median(abs(time - usual) for time in settled) / NORMAL_QUARTILE
     limit = max(1.1 * usual, usual + 5 * spread)
-    return next(
-        (at for at, time in enumerate(times[: trace.executions // 2]) if time <= limit), trace.executions // 2
-    )
+    return next((at for at, time in enumerate(times[:half]) if time <= limit), half)
 
 
 def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:

@@ -44,18 +44,18 @@ def most_unpacked(file_bytes: int) -> int:
     return _UNPACKED_FREE + _UNPACKED_RATIO * file_bytes
 
 
-def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
-    """Unpack zlib (15) or gzip (31) content; gzip may have several members.
+def inflated(packed: Pieces, name: str, window_bits: int, most: int, skipped: int = 0) -> Pieces:
+    """Unpack zlib (15) or gzip (31) content after `skipped` bytes; gzip may have several members.
 
     For truncated content, the available part is returned, because traces may be truncated. Reading raises
     InvalidInputError for corrupt content, and for more than `most` bytes.
     """
 
     def read() -> Iterator[bytes]:
-        engine, left, begun = zlib.decompressobj(window_bits), most, True
+        engine, left, begun, before = zlib.decompressobj(window_bits), most, True, skipped
         # In small slices, because the remainder is copied after each member, and there may be many members.
         for piece in (whole[at : at + _SLICE] for whole in packed() for at in range(0, len(whole), _SLICE)):
-            rest = bytes(piece)
+            rest, before = bytes(piece[before:]), max(0, before - len(piece))
             while rest:
                 if not begun and rest[:1] != b"\x1f":
                     return  # padding, or bytes that a shell appended
@@ -63,9 +63,8 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
                 try:
                     unpacked = engine.decompress(rest, PIECE_BYTES)
                 except zlib.error as error:
-                    raise InvalidInputError(
-                        f"corrupt compressed data: {error}", location=name, hint="copy the file again"
-                    ) from error
+                    message = f"corrupt compressed data: {error}"
+                    raise InvalidInputError(message, location=name, hint="copy the file again") from error
                 left -= len(unpacked)
                 if left < 0:
                     raise too_large(name)

@@ -32,7 +32,7 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
         body += len(start[body:]) - len(start[body:].lstrip(b"\r\n"))
         mark = start[body : body + 2]
         if len(mark) == 2 and mark[0] & 0x0F == 8 and int.from_bytes(mark, "big") % 31 == 0:
-            pieces, packing = inflated(_after(pieces, body), file.name, 15, most), "zlib"
+            pieces, packing = inflated(pieces, file.name, 15, most, body), "zlib"
             start = head(pieces, _HEAD_BYTES)
     if not start:
         raise InvalidInputError("the trace is empty", location=file.name, hint="did the recording end early?")
@@ -65,25 +65,11 @@ def unpacked(pieces: Pieces, name: str, most: int) -> tuple[Pieces, str]:
             raise InvalidInputError("compressed with gzip twice", location=name, hint="decompress it once")
         return pieces, "gzip"
     if start.startswith(_ZSTD):
-        raise InvalidInputError(
-            "zstd compression is not supported",
-            location=name,
-            hint="install zstd and pipe the file in: zstd -dc FILE | circletool ... -",
-        )
+        hint = "install zstd and pipe the file in: zstd -dc FILE | circletool ... -"
+        raise InvalidInputError("zstd compression is not supported", location=name, hint=hint)
     if start.startswith(_ZIP):
         raise InvalidInputError("this is a ZIP archive, not a trace", location=name, hint="extract the trace from it")
     return pieces, ""
-
-
-def _after(pieces: Pieces, count: int) -> Pieces:
-    def read() -> Iterator[memoryview | bytes]:
-        left = count
-        for piece in pieces():
-            if rest := piece[left:]:
-                yield rest
-            left = max(0, left - len(piece))
-
-    return read
 
 
 def _is_perfetto(start: bytes) -> bool:

@@ -79,11 +79,9 @@ def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
                         raise too_large(trace.place(where))
                     yield from _fields(trace, inner, where)
             elif field.number == _COMPRESSED_ZSTD and field.value == CONTENT:
-                raise InvalidInputError(
-                    "zstd compression of packets is not supported",
-                    location=trace.place(where),
-                    hint="decompress them with `traceconv decompress_packets IN OUT`",
-                )
+                message, hint = "zstd compression of packets is not supported", "decompress them with "
+                hint += "`traceconv decompress_packets IN OUT`"
+                raise InvalidInputError(message, location=trace.place(where), hint=hint)
             else:
                 yield field
         if left < 0:

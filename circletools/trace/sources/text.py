@@ -111,10 +111,8 @@ def _sections(whole: Iterable[tuple[int, bytes]], trace: Trace) -> Iterator[tupl
                 end = len(data) if close < 0 else close
                 if end > at:
                     yield left_out + data.count(b"\n", start, at), data[at:end]
-                    left_out, start = (
-                        0,
-                        end if data[end - 1 : end] == b"\n" else data.find(_NEWLINE, end) + 1 or len(data),
-                    )
+                    left_out = 0
+                    start = end if data[end - 1 : end] == _NEWLINE else data.find(_NEWLINE, end) + 1 or len(data)
                 inside = close < 0
                 at = len(data) if close < 0 else close + len(_CLOSING)
                 continue
@@ -282,8 +280,7 @@ class _Reader:
         if trace.processes.keys() >= set(distinct(threads)):
             return
         known = np.flatnonzero(pids >= 0)
-        marked, first = np.unique(threads[known], return_index=True)
-        process = dict(zip(marked.tolist(), pids[known[first]].tolist(), strict=True))
+        process = dict(zip(threads[known][::-1].tolist(), pids[known][::-1].tolist(), strict=True))
         for tid, line in zip(*(array.tolist() for array in np.unique(threads, return_index=True)), strict=True):
             if tid in trace.processes:
                 continue
