@@ -28,15 +28,25 @@ def test_an_export_says_the_same(target: str, ending: str) -> None:
 
 
 @settings(max_examples=40)
-@given(executing(), st.sampled_from(TARGETS))
-def test_an_export_of_a_cut_trace_says_the_same(trace: list[Ev], target: str) -> None:
-    data = ftrace(trace)
+@given(executing(), st.sampled_from(TARGETS), st.integers(0, 99))
+def test_an_export_of_a_cut_trace_says_the_same(trace: list[Ev], target: str, cut: int) -> None:
+    data = ftrace(trace).replace(b"\n", b"\nCPU:2 [LOST 7 EVENTS]\n", cut % 3)
+    data = data[: len(data) - cut]
     before, after = document(data), document(exported(data, target))
     for found in (before, after):
         diagnostics: Any = found["diagnostics"]
         found["diagnostics"] = sorted((one["code"], one["count"]) for one in diagnostics)
     if analyse(open_trace(data)).marked:
         assert {key: before[key] for key in SAID} == {key: after[key] for key in SAID}
+
+
+@pytest.mark.parametrize(
+    "record", [b"[]", b'{"x": [1, ""]}', b'{"lost": 1}', b'{"lost": ["a", ""]}', b'{"lost": [1, 2]}']
+)
+def test_a_broken_record_of_faults(record: bytes) -> None:
+    trace = open_trace(b'{"displayTimeUnit": "ns", "otherData": {"faults": %b}, "traceEvents": [\n]}' % record)
+    assert not list(trace.batches())
+    assert trace.faults[-1].text == "a broken record of faults"
 
 
 def test_what_a_chrome_export_holds() -> None:

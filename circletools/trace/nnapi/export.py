@@ -1,7 +1,8 @@
 """Export a trace's marks for viewers, as slices in Chrome JSON or as `ftrace/print` events in a Perfetto trace.
 
 Threads without NN marks are omitted. Marks still open at the end of the trace stay open, and unmatched end events are
-kept, so that the analysis of an export equals that of the original trace.
+kept, so that the analysis of an export equals that of the original trace. Faults of the trace itself, such as lost
+events, are recorded beside the events.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import BinaryIO, Literal
 from circletools.trace.nnapi.analysis import Analysis, analyse, checked
 from circletools.trace.nnapi.marks import classify
 from circletools.trace.sources import BEGIN, Event, Trace, events, open_trace
+from circletools.trace.sources.batch import FAULTS
 from circletools.trace.sources.text import HEAD
 from circletools.trace.sources.wire import field_bytes, field_number, number_bytes
 
@@ -80,7 +82,8 @@ def chrome_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
         if tid in analysis.marked
         for args in ({"args": {"name": name}},)
     ]
-    yield b'{"displayTimeUnit": "ns", "traceEvents": [\n'
+    faults = b'"otherData": {"faults": %b}, ' % trace.faults_json() if trace.faults else b""
+    yield b'{"displayTimeUnit": "ns", %b"traceEvents": [\n' % faults
     comma, named = b"", cache(_named)
     for event, paired in _events(trace, analysis):
         kind, rest = ("E", "}") if paired else ("i", ',"s":"t","name":"end without a begin"}')
@@ -118,6 +121,9 @@ def perfetto_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
         for name in (trace.thread_names.get(tid, "").encode("utf-8", "surrogateescape"),)
     )
     yield _packet(field_bytes(2, tree))
+    if trace.faults:
+        faults = field_bytes(1, FAULTS) + field_bytes(2, trace.faults_json())
+        yield _packet(field_bytes(5, field_bytes(2, faults)))
     part = bytearray()
     for event, _ in _events(trace, analysis):
         process = max(event.tgid, 0)

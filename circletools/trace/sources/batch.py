@@ -8,6 +8,7 @@ protos/perfetto/: FtraceEvent { cpu_frequency = 11 { state = 1 (kHz); cpu_id = 2
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ NO_PROCESS = -1
 _MOST_FAULTS = 1000
 _BATCH_EVENTS = 1 << 15
 LATEST_NS = 1 << 62
+FAULTS = b"circletool faults"  # the name of the record of an exported trace's faults
 
 _FREQUENCY, _FREQUENCY_TAG = 11, 0x5A
 MOST_CPUS = 256  # and rails; devices have far fewer, and each is summed over all executions
@@ -174,6 +176,27 @@ class Trace:
         self.fault_counts[kind] += 1
         if self.fault_counts[kind] <= _MOST_FAULTS:
             self.faults.append(Fault(kind, where, text[:200].decode("utf-8", "backslashreplace")))
+
+    def faults_json(self) -> bytes:
+        """Return the number of faults of each kind, and the text of the first one, as a JSON object for an export."""
+        found = {one.kind.value: (self.fault_counts[one.kind], one.text) for one in reversed(self.faults)}
+        return json.dumps(found).encode()
+
+    def add_faults(self, data: bytes, first: int, stop: int) -> None:
+        """Add the faults of the original trace from metadata of a Perfetto trace. Raises BrokenMessage."""
+        metadata = bytes_in(contents(data, first, stop), 2)
+        parts = contents(metadata, 0, len(metadata))
+        if bytes_in(parts, 1) == FAULTS:
+            self.add_faults_json(bytes_in(parts, 2))
+
+    def add_faults_json(self, record: bytes) -> None:
+        """Add the faults of the original trace (see `faults_json`)."""
+        try:
+            for kind, (count, text) in json.loads(record).items():
+                self.fault(FaultKind(kind), -1, text.encode())
+                self.fault_counts[FaultKind(kind)] += max(0, int(count) - 1)
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+            self.fault(FaultKind.MALFORMED, -1, b"a broken record of faults")
 
 
 def merged(batches: Iterable[Batch]) -> Iterator[Batch]:

@@ -4,13 +4,13 @@ Packets of other machines are dropped, because their thread ids may clash. A rin
 only shortens the trace; other losses are faults.
 
 Fields, from https://android.googlesource.com/platform/external/perfetto/+/refs/heads/main/protos/perfetto/trace/:
-Trace { repeated TracePacket packet = 1 }; TracePacket { ftrace_events = 1; process_tree = 2;
-trusted_packet_sequence_id = 10; ftrace_stats = 34; trace_stats = 35; previous_packet_dropped = 42;
-compressed_packets = 50; machine_id = 98 }; FtraceEventBundle { event = 2; lost_events = 3 }; FtraceEvent
-{ timestamp = 1; pid = 2; print = 3 }; PrintFtraceEvent { ip = 1; buf = 2 }; ProcessTree { processes = 1 { pid = 1;
-cmdline = 3 }; threads = 2 { tid = 1; name = 2; tgid = 3 } }; FtraceStats { phase = 1; cpu_stats = 2 { cpu = 1;
-overrun = 3; commit_overrun = 4; dropped_events = 8 } }; TraceStats { buffer_stats = 1 { patches_failed = 6;
-abi_violations = 9; trace_writer_packet_loss = 19 } }.
+Trace { repeated TracePacket packet = 1 }; TracePacket { ftrace_events = 1; process_tree = 2; chrome_events = 5
+{ metadata = 2 { name = 1; string_value = 2 } }; trusted_packet_sequence_id = 10; ftrace_stats = 34; trace_stats = 35;
+previous_packet_dropped = 42; compressed_packets = 50; machine_id = 98 }; FtraceEventBundle { event = 2;
+lost_events = 3 }; FtraceEvent { timestamp = 1; pid = 2; print = 3 }; PrintFtraceEvent { ip = 1; buf = 2 };
+ProcessTree { processes = 1 { pid = 1; cmdline = 3 }; threads = 2 { tid = 1; name = 2; tgid = 3 } }; FtraceStats
+{ phase = 1; cpu_stats = 2 { cpu = 1; overrun = 3; commit_overrun = 4; dropped_events = 8 } }; TraceStats
+{ buffer_stats = 1 { patches_failed = 6; abi_violations = 9; trace_writer_packet_loss = 19 } }.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ _MACHINE, _MACHINE_TAG = 98, b"\x90\x06"
 _HEADER_BYTES = 20
 _PACKET_BYTES = 16  # charged to the bytes that may be unpacked, since each packet takes time
 
-SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED = 10, 34, 35, 42
-LOSSES = frozenset({SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED})
-"""The packet fields that `Losses` processes."""
-
+_FTRACE_EVENTS, _PROCESS_TREE, _CHROME_EVENTS, _POWER_RAILS = 1, 2, 5, 40
+_SEQUENCE, _FTRACE_STATS, _TRACE_STATS, _PREVIOUS_DROPPED = 10, 34, 35, 42
+_NUMBERS = (_SEQUENCE, _PREVIOUS_DROPPED)
 _PHASE, _CPU_STATS, _BUFFER_STATS = 1, 2, 1
 _START, _END = 1, 2
 _EVENTS = {3: "overrun", 4: "commit overrun", 8: "dropped"}
@@ -135,33 +134,36 @@ def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
         at, needed = start + size, _HEADER_BYTES
 
 
-class Losses:
-    """Records losses of packets, kernel events and parts of Perfetto's own buffers as faults of the trace."""
+def _within(note: Callable[[bytes, int, int], object]) -> Callable[[Field], object]:
+    return lambda field: note(field.data, field.start, field.end)
+
+
+class _Notes:
+    """Records processes, machine counters and losses: of packets, kernel events and parts of Perfetto's own buffers.
+
+    `of` holds the handler of each field of a packet, and the fault if the field is broken.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._first: dict[int, bytes] = {}
         self._before: dict[tuple[int, int], int] = {}
         self._packet, self._sequence = b"", 0  # a packet may repeat the flag
-
-    def add(self, field: Field) -> None:
-        """Process a field of a packet."""
-        try:
-            if field.number == SEQUENCE:
-                self._first.setdefault(field.value, field.data)
-            elif field.number == PREVIOUS_DROPPED:
-                self._dropped(field)
-            elif field.number == FTRACE_STATS and field.value == CONTENT:
-                self._of_kernel(field)
-            elif field.value == CONTENT:
-                self._of_buffers(field)
-        except BrokenMessage:
-            self._trace.fault(FaultKind.MALFORMED, field.where, b"broken statistics of the trace")
+        statistics = b"broken statistics of the trace"
+        self.of: dict[int, tuple[Callable[[Field], object], bytes]] = {
+            _PROCESS_TREE: (_within(trace.add_processes), b"a broken process tree"),
+            _CHROME_EVENTS: (_within(trace.add_faults), b"broken metadata"),
+            _SEQUENCE: (lambda one: self._first.setdefault(one.value, one.data), b""),
+            _FTRACE_STATS: (self._of_kernel, statistics),
+            _TRACE_STATS: (self._of_buffers, statistics),
+            _POWER_RAILS: (_within(trace.counters.add_rails), b"broken power rails"),
+            _PREVIOUS_DROPPED: (self._dropped, statistics),
+        }
 
     def _dropped(self, field: Field) -> None:
         data = field.data
         if data is not self._packet:
-            self._packet, self._sequence = data, number_in(contents(data, 0, len(data)), SEQUENCE)
+            self._packet, self._sequence = data, number_in(contents(data, 0, len(data)), _SEQUENCE)
         sequence = self._sequence
         # The first packet of a sequence also has the flag, where it means nothing.
         if field.value > 0 and (not sequence or self._first.get(sequence, data) is not data):
@@ -198,7 +200,6 @@ class Losses:
         self._trace.fault(FaultKind.LOST, field.where, text.encode())
 
 
-_FTRACE_EVENTS, _PROCESS_TREE, _POWER_RAILS = 1, 2, 40
 _BLOCK_BYTES = 2 << 20
 _TIME_TAG, _PID_TAG, _PRINT_TAG, _IP_TAG, _BUF_TAG = 0x08, 0x10, 0x1A, 0x08, 0x12
 _PADDING = 32
@@ -213,32 +214,23 @@ def read_perfetto(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
 def _blocks(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     """Yield the events of many bundles at a time."""
     marked: dict[int, int] = {}  # the process of each thread, as named by its marks
-    losses, block = Losses(trace), _Block(trace)
+    notes, block = _Notes(trace).of, _Block(trace)
     for field in packet_fields(trace, pieces):
-        if field.number in LOSSES:
-            losses.add(field)
         if field.number == _FTRACE_EVENTS and field.value == CONTENT:
             block.add_bundle(field)
             if block.size >= _BLOCK_BYTES:
                 yield block.read(marked)
                 block = _Block(trace)
-        elif field.number in _NOTED and field.value == CONTENT:
-            note, broken = _NOTED[field.number]
+        elif field.number in notes and (field.value == CONTENT or field.number in _NUMBERS):
+            note, broken = notes[field.number]
             try:
-                note(trace, field.data, field.start, field.end)
+                note(field)
             except BrokenMessage:
                 trace.fault(FaultKind.MALFORMED, field.where, broken)
     if block.parts:
         yield block.read(marked)
     for tid, process in marked.items():
         trace.processes.setdefault(tid, process)
-
-
-_NOTED: dict[int, tuple[Callable[[Trace, bytes, int, int], None], bytes]] = {
-    _PROCESS_TREE: (Trace.add_processes, b"a broken process tree"),
-    _POWER_RAILS: (lambda trace, *where: trace.counters.add_rails(*where), b"broken power rails"),
-}
-"""The handlers of packet fields, each with the diagnostic for a broken field."""
 
 
 class _Block:
@@ -295,11 +287,8 @@ class _Block:
         for at in np.flatnonzero(begins & (pids < 0)).tolist():
             text = data[int(prints.start[at]) : int(prints.stop[at])]
             self.trace.fault(FaultKind.MALFORMED, int(places[at]), text)
-        known = np.flatnonzero(pids >= 0)
-        if not {*self.trace.processes, *marked} >= set(prints.threads[known].tolist()):
-            threads, first = np.unique(prints.threads[known], return_index=True)
-            for tid, pid in zip(threads.tolist(), pids[known[first]].tolist(), strict=True):
-                marked.setdefault(tid, pid)
+        known = np.flatnonzero(pids >= 0)[::-1]
+        marked |= dict(zip(prints.threads[known].tolist(), pids[known].tolist(), strict=True)) | marked
         return Batch(prints.times, prints.threads, texts, places, names)
 
     def _one(self, data: bytes, start: int, end: int, prints: _Prints, at: int) -> None:

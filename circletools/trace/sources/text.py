@@ -14,7 +14,8 @@ JSON is as written by `trace-export`, with one event per line, in fixed columns:
     {"ph":"B","ts":         1234567.890,"tid":      5143,"pid":      5143,"name":"f","args":{"mark":"[NN_LR_PE]f"}},
 
 `ts` is in microseconds; `args.mark` holds the text of a mark. An unmatched end event is an instant event, because
-viewers would reject it otherwise. All other lines serve only the viewers.
+viewers would reject it otherwise. Faults of the original trace are in `otherData`, in the first line; all other lines
+serve only the viewers.
 """
 
 from __future__ import annotations
@@ -293,6 +294,7 @@ class _Reader:
                 trace.processes[tid] = process[tid]
 
 
+_FAULTS = re.compile(rb'\{"displayTimeUnit": "ns", "otherData": \{"faults": (.*)\}, "traceEvents": \[$', re.MULTILINE)
 HEAD = '{"ph":"%s","ts":%16d.%03d,"tid":%10d,"pid":%10d'
 """The start of a line: phase, microseconds and nanoseconds, thread and process."""
 
@@ -309,6 +311,8 @@ def read_chrome(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     """Yield the begin and end events. Raises InvalidInputError for JSON that is not such an export."""
     line, known = 1, False
     for left_out, data in lines(pieces):
+        if line == 1 and (faults := _FAULTS.match(data)):
+            trace.add_faults_json(faults[1])
         line += left_out
         batch = _read_slices(trace, data, line)
         line, known = line + data.count(b"\n"), known or len(batch) > 0 or b'"traceEvents": [' in data
