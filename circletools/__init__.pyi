@@ -44,7 +44,7 @@ from circletools.profile.comparisons import compare_traces as compare_traces
 from circletools.profile.recording import profile as profile
 from circletools.reduction.reduce import ReduceRequest as ReduceRequest
 from circletools.reduction.reduce import reduce as reduce
-from circletools.requires.lower import rewrite_requirements as rewrite_requirements
+from circletools.requires.minimum import rewrite_requirements as rewrite_requirements
 from circletools.requires.requirements import requires as requires
 from circletools.requires.resolver import resolver_code as resolver_code
 from circletools.trace.nnapi.analysis import read_trace as read_trace

@@ -64,19 +64,6 @@ class Cost(Tabular):
         return list(map(asdict, self.rows))
 
 
-class _Columns(NamedTuple):
-    """Fields of a row, with one entry per operator."""
-
-    macs: Indices
-    parameters: Indices
-    weights: Indices
-    read: Indices
-    written: Indices
-
-
-_NOTHING = _Columns(*[np.zeros(0, np.int64)] * len(_Columns._fields))
-
-
 def cost(model: Model, by: By = "code") -> Cost:
     """Return the costs of a model; `by` selects whether rows are operator codes, operators, sources or modules.
 
@@ -89,10 +76,10 @@ def cost(model: Model, by: By = "code") -> Cost:
     whole = model_graph(model)
     graphs = whole.graphs
     counted: set[int] = set()
-    columns = [_columns(graph, counted) for graph in graphs]
+    columns = [(np.zeros(0, np.int64),) * 5, *(_columns(graph, counted) for graph in graphs)]
     origins = current_origins(whole) if by in ("source", "module") else None
     tree = module_tree(origins) if origins and by == "module" else None
-    products, *others = map(np.concatenate, zip(_NOTHING, *columns, strict=True))
+    products, *others = map(np.concatenate, zip(*columns, strict=True))
     fields = [np.maximum(products, 0), np.equal(products, UNKNOWN).astype(np.int64), *others]
     parts = [part for graph in graphs for part in _parts(graph, by, origins, tree)]
     codes = [code for graph in graphs for code in graph.operators.code_names]
@@ -103,14 +90,15 @@ def cost(model: Model, by: By = "code") -> Cost:
     return Cost(by, total, Items(rows), Items(map(activations, graphs)))
 
 
-def _columns(graph: Graph, counted: set[int]) -> _Columns:
+def _columns(graph: Graph, counted: set[int]) -> tuple[Indices, ...]:
+    """Return the MACs, the parameters, and the bytes of weights, reads and writes of each operator."""
     graph.check_values()
     sizes = np.where(graph.values.is_constant, 0.0, graph.values.bytes)
     read, written = (
         _integers(np.bincount(operators, sizes[values], len(graph)))
         for operators, values in (graph.reads, graph.definitions)
     )
-    return _Columns(macs(graph), *_weights(graph, counted), read, written)
+    return macs(graph), *_weights(graph, counted), read, written
 
 
 class _Part(NamedTuple):
@@ -155,9 +143,8 @@ def _rows(
     operators = np.cumsum([part.first for part in parts], dtype=np.int64) - 1
     products, _, *others = (column[operators] for column in fields)
     columns = [products, *others]
-    for one in (
-        ([part.source for part in parts], [part.module for part in parts]) if len(parts) > len(fields[0]) else ()
-    ):
+    shares = zip(*((part.source, part.module) for part in parts), strict=True)
+    for one in shares if len(parts) > len(fields[0]) else ():
         number, count = np.array(one, np.int64).reshape(-1, 2).T
         columns = [column // count + (number < column % count) for column in columns]
     lists, of, unknown = [column.tolist() for column in columns], operators.tolist(), fields[1].tolist()

@@ -11,12 +11,8 @@ package `tflite_micro` by `tools/measure/micro_memory.py`; with 32-bit pointers 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +21,7 @@ from circletools.graph.algorithms import Indices
 from circletools.graph.columns import Values
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.sizes import element_count
+from circletools.storage.documents import packaged
 
 _ALIGNMENT = 16
 _OFFLINE, _OFFLINE_HEAD = "OfflineMemoryAllocation", 12
@@ -264,7 +261,7 @@ _SCRATCH: Mapping[str, Callable[[Slots], list[int]]] = {
 
 def _persistent(graphs: tuple[Graph, ...]) -> tuple[int, int, set[str]]:
     """Return the bytes of persistent structures, how many of these are allocated last, and the unknown codes."""
-    table = _table()
+    table = packaged(__package__, "micro.json")
     total, unknown = table["model"] + table["subgraph"] * (len(graphs) - 1), set()
     for graph in graphs:
         values = graph.values
@@ -293,8 +290,9 @@ def _tensor_bytes(values: Values) -> Indices:
     quantization, owners = values.tables.child("quantization", values.schema)
     channels = np.zeros(len(values), np.int64)
     channels[owners] = np.where(quantization.vectors("zero_point").count, quantization.vectors("scale").count, 0)
-    affine = _table()["affine"] + -(-(4 + 4 * channels) // 8) * 8
-    sizes: Indices = _table()["end"] + np.where(channels, affine, 0)
+    table = packaged(__package__, "micro.json")
+    affine = table["affine"] + -(-(4 + 4 * channels) // 8) * 8
+    sizes: Indices = table["end"] + np.where(channels, affine, 0)
     return sizes
 
 
@@ -308,9 +306,3 @@ def more_bytes(code: str, slots: Slots) -> int:
         transposed = [slot for slot, name in ((0, "adj_x"), (1, "adj_y")) if bool(slots.option(name)) == (slot == 0)]
         return sum(32 + _aligned(4 + 4 * len(slots.shape(slot))) + _aligned(slots.bytes(slot)) for slot in transposed)
     return 0
-
-
-@cache
-def _table() -> dict[str, Any]:
-    raw: dict[str, Any] = json.loads((resources.files(__package__) / "micro.json").read_text("utf-8"))
-    return raw

@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 
 from circletools.numerics.request import CompareRequest
-from circletools.numerics.results import Cell, Difference, changes_kind, difference, joined
+from circletools.numerics.results import Cell, Difference, Verdict, changes_kind, difference, joined
 from circletools.numerics.running import Known, NotRunError, Runner, Task
 from circletools.numerics.subject import Region, Subject, real_constants
 from circletools.runtimes.protocol import Array, same
@@ -111,17 +111,13 @@ class Judge:
             return Cell("skipped", inherited=inherited, words=words)
         try:
             fed, expected = self._fed(task, given)
-        except NotRunError as error:
-            return Cell("skipped", inherited=inherited, words=f"{self.reference.name}: {error}")
-        try:
-            found = runner.part(self.second, task.own, fed)
-        except NotRunError as error:  # if the whole model runs, so does this operator
-            return Cell(
-                "not_run" if whole is None else "skipped", inherited=inherited, words=" ".join(str(error).split())
-            )
-        if words := other_shape(expected, found):
-            return Cell("fault", inherited=inherited, words=words)
-        try:
+            try:
+                found = runner.part(self.second, task.own, fed)
+            except NotRunError as error:  # if the whole model runs, so does this operator
+                verdict: Verdict = "not_run" if whole is None else "skipped"
+                return Cell(verdict, inherited=inherited, words=" ".join(str(error).split()))
+            if words := other_shape(expected, found):
+                return Cell("fault", inherited=inherited, words=words)
             own, allowed = self._own(runner, task, given, expected, found)
         except NotRunError as error:
             return Cell("skipped", inherited=inherited, words=f"{self.reference.name}: {error}")

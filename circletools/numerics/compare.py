@@ -75,13 +75,9 @@ def _subgraph(model: Model, request: CompareRequest) -> int:
 
 
 @dataclass(frozen=True)
-class _Comparing:
-    """The two models, which may be the same, and the programs."""
+class _Comparing(Judge):
+    """A comparison with the reference in all programs."""
 
-    request: CompareRequest
-    first: Subject
-    second: Subject
-    reference: Runner
     runners: Sequence[Runner]
 
     @cached_property
@@ -90,10 +86,6 @@ class _Comparing:
         if self.first is self.second:
             return {tensor: tensor for tensor in range(len(self.first.graph.values))}, {}
         return partners(self.first, self.second)
-
-    @property
-    def _judge(self) -> Judge:
-        return Judge(self.request, self.first, self.second, self.reference)
 
     def result(self) -> Comparison:
         try:
@@ -112,7 +104,7 @@ class _Comparing:
         while waiting:
             some = waiting.pop()
             try:
-                known = self.reference.exposed(self.first, self._wanted(some), inputs, plain)
+                known = self._known(some, inputs, plain)
             except NotRunError as error:
                 if len(some) > 1:  # find the operator at which the reference fails
                     waiting += (some[len(some) // 2 :], some[: len(some) // 2])
@@ -120,7 +112,7 @@ class _Comparing:
                 words = f"{self.reference.name} does not run the model with inner tensors as outputs: {error}"
                 cells[some[0].operator] = (Cell("skipped", words=words),) * len(plains)
             else:
-                cells |= self._slice(some, self._with_inputs(known, inputs), others, plains)
+                cells |= self._slice(some, known, others, plains)
         groups = [one for runner in self.runners for one in self._groups(runner, inputs, plain)]
         return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups)
 
@@ -165,17 +157,11 @@ class _Comparing:
                 continue
             task = Task(-1, region, region)
             try:
-                known = self.reference.exposed(self.first, self._wanted([task]), inputs, plain)
-                given = self._with_inputs(known, inputs)
-                own = self._judge.largest(task, task.expected(given), runner.part(self.first, region, given))
+                given = self._known([task], inputs, plain)
+                own = self.largest(task, task.expected(given), runner.part(self.first, region, given))
                 yield Group(runner.name, device, region.operators, own)
             except NotRunError as error:
                 yield Group(runner.name, device, region.operators, None, str(error))
-
-    def _with_inputs(self, known: Known, inputs: Runs) -> Known:
-        """Return the known values together with the inputs of the reference."""
-        ends = zip(self.first.graph.inputs.tolist(), zip(*inputs, strict=True), strict=True)
-        return known | {tensor: list(values) for tensor, values in ends}
 
     def _inputs(self) -> Runs:
         """Return the inputs of the first model. Raises NotRunError if the reference program does not run it."""
@@ -204,11 +190,12 @@ class _Comparing:
             for run in inputs
         ]
 
-    def _wanted(self, some: Sequence[Task]) -> list[int]:
-        """Return the tensors of the reference whose values the tasks need."""
-        inputs = set(self.first.graph.inputs.tolist())
+    def _known(self, some: Sequence[Task], inputs: Runs, plain: Runs) -> Known:
+        """Return the inputs of the reference, and the values of its tensors that the tasks need."""
+        given = dict(zip(self.first.graph.inputs.tolist(), map(list, zip(*inputs, strict=True)), strict=True))
         wanted = dict.fromkeys(tensor for task in some for tensor in (*task.theirs.inputs, *task.theirs.outputs))
-        return [tensor for tensor in wanted if tensor not in inputs and not self.first.graph.is_handle[tensor]]
+        inner = [tensor for tensor in wanted if tensor not in given and not self.first.graph.is_handle[tensor]]
+        return self.reference.exposed(self.first, inner, inputs, plain) | given
 
     def _slice(
         self, some: Sequence[Task], given: Known, inputs: Runs, plains: Sequence[Runs | None]
@@ -221,7 +208,7 @@ class _Comparing:
             if plain is not None:
                 with suppress(NotRunError):  # the model fails with these outputs, but runs without them
                     whole = runner.exposed(self.second, wanted, inputs, plain)
-            columns.append([self._judge.cell(runner, task, given, whole) for task in some])
+            columns.append([self.cell(runner, task, given, whole) for task in some])
         return {task.operator: cells for task, cells in zip(some, zip(*columns, strict=True), strict=True)}
 
     def _made(

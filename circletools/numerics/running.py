@@ -204,39 +204,33 @@ def _made_by_name(graph: Graph) -> dict[bytes, int]:
 
 def tasks(reference: Subject, subject: Subject, pairs: Partners) -> Iterator[Task]:
     """Yield a task for each operator, in execution order."""
-    order = subject.graph.dag.order
-    for operator in order:
+    for operator in subject.graph.dag.order:
         outputs = subject.reach.results[operator]
         code = subject.graph.operators.code_names[operator]
         held = [tensor for tensor in outputs if subject.graph.is_handle[tensor]]
         compared = [tensor for tensor in outputs if tensor in pairs and tensor not in held]
-        if not compared:
-            yield Task(operator, skipped=_why_not(outputs, held))
+        if not outputs:
+            yield Task(operator, skipped="it produces no values")
+        elif held and not compared:
+            yield Task(operator, skipped="its result is the name of a resource, not a value")
+        elif not compared:
+            yield Task(operator, skipped="it has no counterpart in the reference")
         elif code in _RANDOM:
             yield Task(operator, skipped="it computes different values each time")
         else:
             yield _task(reference, subject, pairs, operator, compared)
 
 
-def _why_not(outputs: Sequence[int], held: Sequence[int]) -> str:
-    if not outputs:
-        return "it produces no values"
-    if held:
-        return "its result is the name of a resource, not a value"
-    return "it has no counterpart in the reference"
-
-
 def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, compared: Sequence[int]) -> Task:
     own = _grown(subject, pairs, operator)
-    outputs = tuple(compared)
-    wanted = tuple(pairs[tensor] for tensor in compared)
+    outputs, wanted = tuple(compared), tuple(pairs[tensor] for tensor in compared)
     if isinstance(own, str):
         return Task(operator, Region(outputs=outputs), Region(outputs=wanted), alone=own)
-    inputs = tuple(tensor for tensor in subject.reach.given(own))
+    inputs = tuple(subject.reach.given(own))
     fed = tuple(pairs[tensor] for tensor in inputs)
     theirs = sorted(reference.reach.behind(wanted, set(fed)))
     further = tuple(tensor for tensor in reference.reach.given(theirs) if tensor not in fed)
-    touching = any(_touches_resource(one, chosen) for one, chosen in ((subject, own), (reference, theirs)))
+    touching = _touches_resource(subject, own) or _touches_resource(reference, theirs)
     alone = WITH_RESOURCE if touching else ""
     return Task(operator, Region(tuple(own), inputs, outputs),
                 Region(tuple(theirs), (*dict.fromkeys(fed), *further), wanted), fed, alone=alone)  # fmt: skip

@@ -140,8 +140,6 @@ def real_constants(subject: Subject, operators: Iterable[int]) -> Iterator[tuple
         shape = [1] * stored.ndim
         if len(found.scale) > 1:
             shape[found.axis] = -1
-        step = np.reshape(np.array(found.scale), shape)
-        zero = np.reshape(
-            np.array(found.zero_point or (0,)), shape if len(found.zero_point) > 1 else [1] * len(shape)
-        )
+        step = np.reshape(found.scale, shape)
+        zero = np.reshape(found.zero_point or 0, shape if len(found.zero_point) > 1 else [1] * len(shape))
         yield tensor, (stored.astype(np.float64) - zero) * step, step

@@ -9,17 +9,15 @@ operator: it may have dimensions at run time, and Arm's Vela rejects empty opera
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
-from typing import Any, Literal
+from typing import Literal
 
 from circletools.errors import EditError
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.schema import Schema
 from circletools.graph.graph import ModelGraph
 from circletools.outputs.analysis import AliasedOutput, AliasKind
+from circletools.storage.documents import packaged
 
 CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]
 CopyRuntime = Literal["auto", "litert", "onert", "both", "vela"]
@@ -193,7 +191,7 @@ def _operator(code: str, traits: _Traits, model: ModelGraph, output: AliasedOutp
     shape, signature = (each.row(output.tensor).tolist() for each in (values.shapes, values.shape_signatures))
     version = next(
         rule["version"]
-        for rule in _table()["operators"][code]["versions"]
+        for rule in packaged(__package__, "copyops.json")["operators"][code]["versions"]
         if traits.type in rule.get("types", (traits.type,)) and traits.rank >= rule.get("min_rank", 0)
     )
     if code == "TRANSPOSE":
@@ -209,7 +207,7 @@ def _operator(code: str, traits: _Traits, model: ModelGraph, output: AliasedOutp
 
 def _outcome(code: str, runtime: str, traits: _Traits) -> str:
     """Return the outcome in the table: `exact`, a kind of failure, or an empty string if it was not measured."""
-    operator = _table()["operators"][code]
+    operator = packaged(__package__, "copyops.json")["operators"][code]
     ranks = operator["exact"].get(runtime, {}).get(traits.type, {}).get(traits.quantization, {}).get(traits.kind, "")
     if _holds(ranks, traits.rank):
         return "exact"
@@ -260,9 +258,3 @@ def _quantization(tensor: Tables, schema: Schema) -> str:
     if not len(scales):
         return "none"
     return "per_tensor_offset" if zero_points.any() else "per_tensor"
-
-
-@cache
-def _table() -> Any:
-    text = resources.files("circletools.outputs").joinpath("copyops.json").read_text(encoding="utf-8")
-    return json.loads(text)

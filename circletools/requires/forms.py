@@ -12,16 +12,15 @@ version; version 0 marks forms that are not lowered. A form that matches no line
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 import numpy as np
 
 from circletools.graph.graph import Graph
+from circletools.storage.documents import packaged
 
 _OPTION = re.compile(r"(\w+)(!?=)(\d+)")
 Option = Callable[[str], int]
@@ -137,8 +136,8 @@ def _product_of_one(one: Sequence[float], two: Sequence[float], product: Sequenc
 @cache
 def forms() -> Mapping[str, tuple[Form, ...]]:
     """Return the forms of each operator code."""
-    raw = json.loads((resources.files(__package__) / "forms.json").read_text("utf-8"))
-    return {code: tuple(map(_form, lines)) for code, lines in raw["codes"].items()}
+    codes = packaged(__package__, "forms.json")["codes"]
+    return {code: tuple(map(_form, lines)) for code, lines in codes.items()}
 
 
 def _form(line: str) -> Form:

@@ -1,17 +1,20 @@
 """The metadata entry `min_runtime_version`: the TensorFlow release whose runtime has all operators of a model.
 
+    with ct.open("in.tflite") as model, ct.edit(model) as edit:
+        ct.rewrite_requirements(edit, lower=True, write=True)
+        edit.save("out.tflite")
+
 The entry is sixteen bytes of text, padded with NULs, as TensorFlow's converter writes it. It contains a TensorFlow
 release, so it cannot account for an operator that only LiteRT has: LiteRT's numbering restarts from 1.0.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Literal
+
+import numpy as np
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
@@ -22,7 +25,9 @@ from circletools.graph.graph import ModelGraph
 from circletools.metadata.entries import write_entries
 from circletools.model.views import OperatorCode
 from circletools.requires.features import features
-from circletools.requires.table import RuntimeTable, runtime_table
+from circletools.requires.forms import lowest_version
+from circletools.requires.table import RuntimeTable, runtime_table, title
+from circletools.storage.documents import packaged
 
 NAME = "min_runtime_version"
 _BYTES = 16
@@ -98,7 +103,7 @@ def write_minimum(edit: ModelEdit) -> RewriteResult:
 
 def _release(table: RuntimeTable, code: OperatorCode) -> Release | None:
     """Return the TensorFlow release that an operator version needs; the oldest measured one stands for older ones."""
-    known = _releases().get(code.name, {}).get(str(code.version))
+    known = packaged(__package__, "releases.json")["releases"].get(code.name, {}).get(str(code.version))
     return _release_of(table, table.first_for_operator(code.name, code.version)) if known is None else _number(known)
 
 
@@ -106,14 +111,6 @@ def _release_of(table: RuntimeTable, first: int) -> Release | None:
     """Return the TensorFlow release of the runtime with this index, or None if it is a LiteRT release."""
     name, _, version = (table.name_of(first) or "").partition("-")
     return _number(version) if name == "tflite" else None
-
-
-@cache
-def _releases() -> Mapping[str, Mapping[str, str]]:
-    found: Mapping[str, Mapping[str, str]] = json.loads(
-        (resources.files(__package__) / "releases.json").read_text("utf-8")
-    )["releases"]
-    return found
 
 
 def _number(version: str) -> Release | None:
@@ -141,3 +138,56 @@ def minimum_findings(model: ModelGraph) -> Iterator[Finding]:
     problem = "it is missing" if found.state == "missing" else f"it is {found.declared}, which is {found.state}"
     needed = "no TensorFlow release has all operators" if found.needed is None else f"{found.needed} is correct"
     yield Finding("MIN_RUNTIME_VERSION", severity, f"metadata {NAME}", f"{problem}; {needed}")
+
+
+def rewrite_requirements(edit: ModelEdit, *, lower: bool = False, write: bool = False) -> RewriteResult:
+    """With `lower`, write the lowest operator versions; with `write`, the correct min_runtime_version of the result.
+
+    Raises UsageError for a Circle model, and EditError if no TensorFlow release has all operators.
+    """
+    lowered = lower_versions(edit) if lower else RewriteResult(())
+    written = write_minimum(edit) if write else RewriteResult(())
+    return RewriteResult((*lowered.changes, *written.changes), lowered.notes)
+
+
+def lower_versions(edit: ModelEdit) -> RewriteResult:
+    """Give each operator code the lowest version that covers its operators' forms, if older runtimes resolve it.
+
+    Only forms that were measured are lowered: the first runtime that resolves the version runs them, and the newest
+    runtime computes the same bits with either version. A code keeps its version, with a note, if one of its operators
+    has another form. Raises UsageError for a Circle model.
+    """
+    graph = model_graph(edit.model)
+    if graph.format != "tflite":
+        raise UsageError("operator versions can be lowered only in TFLite models; this is a Circle model")
+    table, changes, notes = runtime_table(), [], []
+    for code in graph.operator_codes:
+        first = table.first_for_operator(code.name, code.version)
+        if first == 0 or code.name.startswith("CUSTOM:"):
+            continue
+        is_lowest, place = code.version == table.lowest(code.name), f"operator_codes[{code.index}]"
+        version = None if is_lowest else _lowest(graph, code.index)
+        if version is None:
+            reason = "the lowest version for one of its operators is not known"
+            reason = "there is no lower version" if is_lowest else reason
+            message = f"{code.name} stays at version {code.version}: {reason}"
+            notes.append(Finding("VERSION_KEPT", "info", place, message))
+        elif version < code.version and (then := table.first_for_operator(code.name, version)) < first:
+            edit.set_operator_version(code.index, version)
+            change = f"{code.name} version {code.version} -> {version}"
+            changes.append(f"{place}: {change}, from {title(table.runtimes[then])} onwards")
+    for one in features(graph, table):
+        if one.first > 0:
+            notes.append(Finding("VERSION_KEPT", "info", "model", f"{one.what}: lower operator versions do not help"))
+    return RewriteResult(tuple(changes), tuple(notes))
+
+
+def _lowest(model: ModelGraph, code: int) -> int | None:
+    """Return the lowest version that suits all operators of a code; None without operators or if one is unknown."""
+    versions = [
+        lowest_version(graph, operator)
+        for graph in model.graphs
+        for operator in np.flatnonzero(graph.operators.code_indices == code).tolist()
+    ]
+    known = [version for version in versions if version is not None]
+    return max(known) if known and len(known) == len(versions) else None

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from functools import cache
-from importlib import resources
 
 from circletools.errors import UsageError
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
-
-
-@cache
-def _methods() -> dict[str, str]:
-    """Return the TFLM resolver method of each operator code, without `Add` (tools/measure/micro_resolver.py)."""
-    document: dict[str, dict[str, str]] = json.loads((resources.files(__package__) / "micro.json").read_text("utf-8"))
-    return document["methods"]
-
+from circletools.storage.documents import packaged
 
 _VARIABLES = "// VAR_HANDLE: pass a tflite::MicroResourceVariables to the MicroInterpreter."
 
@@ -27,7 +17,7 @@ def method_of(code: str) -> str | None:
 
     Raises UsageError for a builtin operator without a kernel in TFLM.
     """
-    if method := _methods().get(code):
+    if method := packaged(__package__, "micro.json")["methods"].get(code):  # made by tools/measure/micro_resolver.py
         return f"Add{method}"
     if not code.startswith("CUSTOM:"):
         raise UsageError(f"TFLM has no kernel for {code}", hint="`circletool fit --on tflm` shows where it is used")

@@ -7,15 +7,13 @@ does, so the index of the first runtime is enough, except for a feature that a l
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import Any
 
 from circletools.errors import UsageError
+from circletools.storage.documents import packaged
 from circletools.wording import suggestion
 
 NEVER = 1 << 30
@@ -74,7 +72,7 @@ def title(runtime: str) -> str:
 @cache
 def runtime_table() -> RuntimeTable:
     """Return the table that is part of the package."""
-    raw: dict[str, Any] = json.loads((resources.files(__package__) / "table.json").read_text("utf-8"))
+    raw = packaged(__package__, "table.json")
     count = len(raw["runtimes"])
     return RuntimeTable(
         tuple(raw["runtimes"]),

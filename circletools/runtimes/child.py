@@ -23,7 +23,6 @@ from circletools.runtimes.protocol import (
     ChainsRequest,
     Missing,
     NoDeviceError,
-    Ready,
     Recorded,
     RefusedError,
     Request,
@@ -47,18 +46,12 @@ class Running(Protocol):
 
     inputs: list[Array]
 
-    def feed(self, inputs: Sequence[Array]) -> None:
-        """Copy the inputs to the runtime."""
-
-    def run(self) -> None:
-        """Run once."""
-
-    def fetch(self) -> list[Array]:
-        """Copy the outputs from the runtime."""
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run once; return the outputs."""
 
 
 def serve(program: str, distribution: str, handle: int) -> None:
-    """Send Ready or Missing, then answer requests, over the connection with this file descriptor."""
+    """Send the package's version, or Missing, then answer requests, over the connection with this descriptor."""
     connection: Connection = Connection(handle)
     try:
         module = import_module(f"circletools.runtimes.{program.replace('-', '_')}")
@@ -66,9 +59,9 @@ def serve(program: str, distribution: str, handle: int) -> None:
         connection.send(Missing(str(error)))
         return
     try:
-        connection.send(Ready(version(distribution)))
+        connection.send(version(distribution))
     except PackageNotFoundError:
-        connection.send(Ready(""))
+        connection.send("")
     while True:
         try:
             request: Request | ChainsRequest = connection.recv()
@@ -84,14 +77,9 @@ def _answer(module: Any, request: Request) -> Answer | Recorded | Verdict | Miss
     except NoDeviceError as error:
         return Missing(str(error))
     except (RefusedError, MemoryError) as error:
-        words = words_of(error)
-        if request.question == "profile":
-            return Recorded(b"", failure=words)
-        return (
-            Verdict("refused", words, error.operators)
-            if isinstance(error, RefusedError)
-            else Verdict("memory", words)
-        )
+        if isinstance(error, RefusedError):
+            return Verdict("refused", words_of(error), error.operators)
+        return Verdict("memory", words_of(error))
     return found
 
 
@@ -102,9 +90,7 @@ def run_with(adapter: Any, request: Request) -> Answer:
     try:
         running: Running = adapter.Running(request.variant, request.model, given, partial(make_input, request.seed))
         for inputs in request.inputs or [running.inputs] * request.repeat:
-            running.feed(inputs)
-            running.run()
-            outputs += map(plain, running.fetch())
+            outputs += map(plain, running.run(inputs))
     except (*adapter.FAILURES, MemoryError) as error:
         return Answer([], [], words_of(error))
     return Answer(running.inputs, outputs)
@@ -164,15 +150,10 @@ class _Loaded:
         """Run once with `known` tensors, by name, and add the outputs to them; return the seconds that this took."""
         inputs = [known[name] for name in self._step.inputs]
         start = perf_counter()
-        outputs = self._try(partial(self._run, inputs))
+        outputs = self._try(partial(self._running.run, inputs))
         seconds = perf_counter() - start
         known.update(zip(self._step.outputs, outputs, strict=True))
         return seconds
-
-    def _run(self, inputs: Sequence[Array]) -> list[Array]:
-        self._running.feed(inputs)
-        self._running.run()
-        return self._running.fetch()
 
     def _try(self, call: Callable[[], Any]) -> Any:
         try:

@@ -27,6 +27,7 @@ from ctypes import (
 )
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -37,9 +38,15 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from circletools.runtimes.inputs import filled, make_input
 from circletools.runtimes.plan import nodes, placed, plans
-from circletools.runtimes.protocol import Array, Make, Placed, Recorded, RefusedError, Request, Verdict
+from circletools.runtimes.protocol import Array, Make, Recorded, RefusedError, Request, Verdict
 
-_RESOLVERS = {"xnnpack": "AUTO", "builtin": "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "reference": "BUILTIN_REF"}
+_KERNELS = {
+    "xnnpack": (0, "AUTO"),
+    "reference": (1, "BUILTIN_REF"),
+    "builtin": (2, "BUILTIN_WITHOUT_DEFAULT_DELEGATES"),
+}
+"""The kernel mode of the C interface, and the resolver of the Python interface, for each variant."""
+
 _REFUSALS = (RuntimeError, ValueError)
 FAILURES = (*_REFUSALS, MemoryError, RefusedError)
 _FAILED = re.compile(r"failed to delegate \S+ node #(\d+)")
@@ -68,20 +75,14 @@ def placement(request: Request) -> Verdict:
     except _REFUSALS as error:
         verdict = Verdict("refused", str(error))
     try:
-        found = placed(plans(interpreter), _DEVICES)
+        found = list(placed(plans(interpreter), _DEVICES))
     except _REFUSALS as error:
         raise _refused(verdict.words or error) from error
-    return Verdict(verdict.status, verdict.words, _not_delegated(found, verdict.words))
-
-
-def _not_delegated(found: Sequence[Placed], words: str) -> tuple[Placed, ...]:
-    """Return the operators that the delegate chose, except the one that it then failed to prepare."""
-    named = _FAILED.search(words)
-    if named is None:
-        return tuple(found)
-    wanted = "xnnpack", int(named[1])
-    at = next((at for at, one in enumerate(found) if (one.device, one.operator) == wanted), None)
-    return tuple(replace(one, device="", words=words) if place == at else one for place, one in enumerate(found))
+    if named := _FAILED.search(verdict.words):  # the delegate chose this operator, and then failed to prepare it
+        failed = (at for at, one in enumerate(found) if (one.device, one.operator) == ("xnnpack", int(named[1])))
+        for at in islice(failed, 1):
+            found[at] = replace(found[at], device="", words=verdict.words)
+    return replace(verdict, operators=tuple(found))
 
 
 def profile(request: Request) -> Recorded:
@@ -108,21 +109,17 @@ class Running:
         self._places = [detail["index"] for detail in details]
         self._outputs = [detail["index"] for detail in interpreter.get_output_details()]
 
-    def feed(self, inputs: Sequence[Array]) -> None:
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
         for place, value in zip(self._places, inputs, strict=True):
             # The Python binding misreads a string array without dimensions.
             is_text = value.dtype == object and not value.ndim
             self._interpreter.set_tensor(place, value.astype("S") if is_text else value)
-
-    def run(self) -> None:
         self._interpreter.invoke()
-
-    def fetch(self) -> list[Array]:
         return [self._interpreter.get_tensor(place) for place in self._outputs]
 
 
 def _interpreter(request: Request) -> Any:
-    resolver = getattr(OpResolverType, _RESOLVERS[request.variant])
+    resolver = getattr(OpResolverType, _KERNELS[request.variant][1])
     try:
         return Interpreter(model_path=request.model, num_threads=1, experimental_op_resolver_type=resolver)
     except _REFUSALS as error:
@@ -133,9 +130,6 @@ def _refused(error: Exception | str) -> RefusedError:
     text = str(error).strip()
     return RefusedError(text, nodes(text))
 
-
-_KERNELS = {"xnnpack": 0, "reference": 1, "builtin": 2}
-"""The kernel mode for each variant."""
 
 _CPU = c_int(1)
 _WRITE = c_int(1)
@@ -210,7 +204,7 @@ class Profiled:
         options = lite.make("CreateOptions")
         lite("SetOptionsHardwareAccelerators", options, _CPU)
         lite.add_options(options, b"runtime_options_string", b"enable_profiling = true\n")
-        lite.add_options(options, b"xnnpack", b"kernel_mode = %d\nnum_threads = 1\n" % _KERNELS[variant])
+        lite.add_options(options, b"xnnpack", b"kernel_mode = %d\nnum_threads = 1\n" % _KERNELS[variant][0])
         self.compiled = lite.make("CreateCompiledModel", environment, loaded, options)
         self.profiler = lite.make("CompiledModelGetProfiler", self.compiled)
         self._ends = [_buffers(lite, environment, loaded, self.compiled, kind) for kind in ("Input", "Output")]

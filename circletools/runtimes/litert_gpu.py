@@ -80,14 +80,10 @@ class Running:
         self._results = [(tuple(made[name]["shape"]), np.dtype(made[name]["dtype"])) for name in names["outputs"]]
         self._buffers = compiled.create_input_buffers(0), compiled.create_output_buffers(0)
 
-    def feed(self, inputs: Sequence[Array]) -> None:
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
         for buffer, value in zip(self._buffers[0], inputs, strict=True):
             buffer.write(value)
-
-    def run(self) -> None:
         self._model.run_by_index(0, *self._buffers)
-
-    def fetch(self) -> list[Array]:
         ends = zip(self._buffers[1], self._results, strict=True)
         return [np.array(buffer.read(int(np.prod(shape)), dtype)).reshape(shape) for buffer, (shape, dtype) in ends]
 

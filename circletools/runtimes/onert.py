@@ -212,9 +212,7 @@ def called(request: Request) -> Verdict:
         running = Running(
             request.variant, request.model, own.inputs, partial(make_input, request.seed), allocate=True
         )
-        running.feed(own.inputs)
-        running.run()
-        words = same(own.outputs, running.fetch())
+        words = same(own.outputs, running.run(own.inputs))
     except FAILURES as error:
         words = words_of(error)
     return Verdict("differs", f"with outputs allocated by onert, as in `infer`: {words}") if words else Verdict("ok")
@@ -230,8 +228,7 @@ def profile(request: Request) -> Recorded:
         running = Running(request.variant, request.model, given, partial(make_input, request.seed))
         seconds = perf_counter() - begun
         for inputs in request.inputs or [running.inputs] * request.repeat:
-            running.feed(inputs)
-            running.run()
+            running.start(inputs)
     except FAILURES as error:
         raise RefusedError(words_of(error)) from error
     finally:
@@ -260,16 +257,16 @@ class Running:
             session.bind("input", place, info.dtype, buffer, value.nbytes)
         self._buffers = None if allocate else _bind_outputs(session)
 
-    def feed(self, inputs: Sequence[Array]) -> None:
+    def start(self, inputs: Sequence[Array]) -> None:
+        """Run once, without copying the outputs."""
         for buffer, value in zip(self._bound, inputs, strict=True):
             if value.nbytes > len(buffer):
                 raise RefusedError(f"an input has {value.nbytes} bytes, but had {len(buffer)} in the first run")
             ctypes.memmove(buffer, np.ascontiguousarray(value).ctypes.data, value.nbytes)
-
-    def run(self) -> None:
         self._session("run")
 
-    def fetch(self) -> list[Array]:
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        self.start(inputs)
         infos = self._session.infos("output")
         if self._buffers is None:
             ends = map(self._session.allocated, range(len(infos)))

@@ -57,8 +57,7 @@ def profile(request: Request) -> Recorded:
     seconds = perf_counter() - begun
     tables: list[list[Any]] = []
     for inputs in request.inputs or [running.inputs] * request.repeat:
-        running.feed(inputs)
-        running.run()
+        running.run(inputs)
         tables.append(running.asked.get_profiling_info())
     times = [[round(one.real_time.total_seconds() * 1e6) for one in rows] for rows in zip(*tables, strict=True)]
     times = [run_times(means) for means in times] if request.variant == "CPU" else times
@@ -109,17 +108,13 @@ class Running:
         self.inputs = filled(given, make, map(_form, read.inputs))
         self.asked = self._compiled.create_infer_request()
 
-    def feed(self, inputs: Sequence[Array]) -> None:
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
         for place, value in enumerate(inputs):
             self.asked.set_input_tensor(place, openvino.Tensor(value))
-
-    def run(self) -> None:
         try:
             self.asked.infer(share_outputs=True)
         except RuntimeError as error:
             raise RefusedError(_short(error)) from error
-
-    def fetch(self) -> list[Array]:
         count = len(self._compiled.outputs)
         return [np.array(self.asked.get_output_tensor(place).data) for place in range(count)]
 

@@ -64,13 +64,6 @@ class ChainsRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """The program has been imported; `version` is the version of its package."""
-
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
 class Missing:
     """The program cannot be imported, or has no device to run on; `text` is the reason."""
 

@@ -51,18 +51,14 @@ class Running:
         self.inputs = filled(given, make, forms)
         self._outputs = range(len(list(_details(self._interpreter.get_output_details))))
 
-    def feed(self, inputs: Sequence[Array]) -> None:
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
         for place, value in enumerate(inputs):
             self._interpreter.set_input(value, place)
-
-    def run(self) -> None:
         since = mark()
         try:
             self._interpreter.invoke()
         except FAILURES as error:
             raise RefusedError(" ".join(f"{printed(since)} {error}".split())) from error
-
-    def fetch(self) -> list[Array]:
         return [np.array(self._interpreter.get_output(place)) for place in self._outputs]
 
 

@@ -26,7 +26,6 @@ from circletools.runtimes.protocol import (
     ChainsRequest,
     Missing,
     Question,
-    Ready,
     Recorded,
     Request,
     Status,
@@ -113,12 +112,12 @@ class Worker:
     def profile(self, request: Request) -> Recorded:
         """Run a model with the program's own profiler."""
         found = self._ask(replace(request, question="profile", variant=self.variant), Path(request.model))
-        if isinstance(found, Recorded) and found.file:
+        if not isinstance(found, Recorded):
+            return Recorded(b"", failure=self._failure(_words(found)))
+        if found.file:
             self._stop()
             return replace(found, data=Path(found.file).read_bytes(), file="")
-        if isinstance(found, Recorded):
-            return replace(found, failure=self._failure(found.failure))
-        return Recorded(b"", failure=self._failure(_words(found)))
+        return found
 
     def measure(self, request: ChainsRequest) -> Timed:
         """Measure the time of chains, whose programs must be installed in this worker's Python."""
@@ -138,20 +137,15 @@ class Worker:
         return " ".join(f"{words} {self._last_line()}".split()) if words else ""
 
     def _judge(self, question: Question, model: Path) -> Verdict:
-        if model.is_file() and (wrong := self._wrong_format(model)):
-            return Verdict("refused", wrong)
+        if "circle" not in PROGRAMS[self.runtime].formats and model.is_file():
+            with model.open("rb") as file:
+                if file.read(8)[4:] == b"CIR0":
+                    return Verdict("refused", f"{self.runtime} cannot read Circle models")
         found = self._ask(Request(question, str(model), self.variant), model)
         assert isinstance(found, Verdict)
         if found.status in {"crash", "timeout", "memory"} and (words := self._last_line()) not in found.words:
             return Verdict(found.status, f"{found.words}; its last output: {words}")
         return found
-
-    def _wrong_format(self, model: Path) -> str:
-        with model.open("rb") as file:
-            identifier = file.read(8)[4:]
-        formats = PROGRAMS[self.runtime].formats
-        is_circle = identifier == b"CIR0"
-        return f"{self.runtime} cannot read Circle models" if is_circle and "circle" not in formats else ""
 
     def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Recorded | Timed | Verdict:
         """Return the child's answer, or a verdict if it gives none."""
@@ -206,16 +200,16 @@ class Worker:
             self._stop(0.0)
             raise UsageError(f"{self.runtime} does not start in {_START_SECONDS:g} s")
         try:
-            ready: Ready | Missing = ours.recv()
+            version: str | Missing = ours.recv()
         except (EOFError, OSError) as error:
             if self.version:  # the program is installed, since it has started before
                 raise
             self._stop()
             raise not_installed(self.runtime, f"its process ended at once: {self._last_line()}") from error
-        if isinstance(ready, Missing):
+        if isinstance(version, Missing):
             self._stop()
-            raise not_installed(self.runtime, ready.text)
-        self.version = ready.version
+            raise not_installed(self.runtime, version.text)
+        self.version = version
         return ours
 
     def _text(self) -> str:

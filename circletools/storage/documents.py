@@ -12,6 +12,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import cache
+from importlib import resources
 from typing import Any, NoReturn, TypeVar
 
 from circletools.errors import CircleToolsError, InvalidInputError
@@ -143,6 +145,12 @@ def naming_files() -> Iterator[None]:
     except CircleToolsError as error:
         error.names_file = True
         raise
+
+
+@cache
+def packaged(package: str, name: str) -> Any:
+    """Return the JSON document `name` of a package; callers must not change it."""
+    return json.loads((resources.files(package) / name).read_text("utf-8"))
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:

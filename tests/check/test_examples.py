@@ -17,7 +17,7 @@ import pytest
 import circletools as ct
 from circletools.findings import explanations
 from circletools.origin.tables import encode_op_table
-from circletools.requires.lower import lower_versions
+from circletools.requires.minimum import lower_versions
 from circletools.trace.nnapi.analysis import analyse
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole
 from circletools.trace.sources import open_trace

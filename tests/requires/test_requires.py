@@ -11,8 +11,7 @@ import circletools as ct
 from circletools.graph.build import model_graph
 from circletools.requires.features import ELSEWHERE, OUTSIDE
 from circletools.requires.forms import forms
-from circletools.requires.lower import lower_versions
-from circletools.requires.minimum import minimum_of, write_minimum
+from circletools.requires.minimum import lower_versions, minimum_of, write_minimum
 from circletools.requires.requirements import requires
 from circletools.requires.table import NEVER, runtime_table
 from tests.kit.build import CODES, Build, Code, Table, floats, quantization

@@ -35,20 +35,13 @@ class Running:
         ]
         LOG.append(("load", f"{model} {variant} {[one is None for one in given]}"))
 
-    def feed(self, inputs: Sequence[Array]) -> None:
-        self.value = inputs[0]
-        FED.setdefault(self.model, []).append(self.value)
-        LOG.append(("feed", self.model))
-
-    def run(self) -> None:
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        FED.setdefault(self.model, []).append(inputs[0])
         self.runs += 1
         LOG.append(("run", self.model))
         if self.model == "late" and self.runs == 2:
             raise ValueError("now")
-
-    def fetch(self) -> list[Array]:
-        LOG.append(("fetch", self.model))
-        return [self.value + 1, np.zeros(1, np.dtype("V4"))]
+        return [inputs[0] + 1, np.zeros(1, np.dtype("V4"))]
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +109,7 @@ def test_a_program_that_is_not_there_is_told() -> None:
 
 
 def test_what_no_adapter_knows_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Running) -> None:
+    def broken(self: Running, inputs: Sequence[Array]) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(Running, "run", broken)

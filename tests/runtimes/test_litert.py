@@ -13,7 +13,7 @@ import pytest
 from circletools.runtimes.child import run_with, serve
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.plan import Plan, Step
-from circletools.runtimes.protocol import Array, Missing, Placed, Ready, RefusedError, Request, Verdict, same
+from circletools.runtimes.protocol import Array, Missing, Placed, RefusedError, Request, Verdict, same
 from tests.kit.fake_programs import adapter
 
 NAMES = ("ai_edge_litert", "ai_edge_litert.interpreter")
@@ -94,7 +94,7 @@ def test_the_program_answers_until_the_connection_is_closed(litert: Any) -> None
     descriptor = theirs.fileno()
     program = Thread(target=serve, args=("litert", "numpy", descriptor), daemon=True)
     program.start()
-    assert ours.recv() == Ready(np.__version__)
+    assert ours.recv() == np.__version__
     for seed in (1, 2):
         ours.send(Request("run", "m", VARIANT, None, seed))
         assert ours.poll(60)
