@@ -26,7 +26,7 @@ from circletools.calls import explained
 from circletools.edit import members
 from circletools.edit.archive import has_file, move_archive, with_files
 from circletools.edit.compact import compact, tail_start
-from circletools.edit.editable import check_editable, original_model, original_start
+from circletools.edit.editable import check_editable, original_start
 from circletools.edit.entries import Entries
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Direction, Ends, Signatures
@@ -59,7 +59,7 @@ class ModelEdit(Attributes):
         self._base = original_start(model)
         root = int(model.root.at[0])
         self._overlay = Overlay(model.wire, model.schema, root, self._base, FILE_OFFSETS, lambda: model.reachable)
-        self._original = original_model(model, self._base)
+        self._original = open_model(model.wire.memory[self._base :]) if self._base else model
         self._entries = Entries(model, self._overlay, self._original)
         self._codes = list(model.operator_codes)
         self._code_at = {(one.code, one.version, one.custom_code): one.index for one in reversed(self._codes)}

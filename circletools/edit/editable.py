@@ -7,7 +7,7 @@ from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.overlay import find_base
 from circletools.flatbuf.verify import walk
 from circletools.model.external import external_data
-from circletools.model.model import Model, open_model
+from circletools.model.model import Model
 from circletools.model.verify import check_model, is_dangling
 
 
@@ -41,8 +41,3 @@ def original_start(model: Model) -> int:
             if (tables.at[data.rows] >= base).any() or (data.offsets < base).any():
                 return 0  # an edit would have written such a table into the prefix
     return base
-
-
-def original_model(model: Model, start: int) -> Model:
-    """Return the model in the original file, which begins at `start`; its positions are relative to `start`."""
-    return open_model(model.wire.memory[start:]) if start else model

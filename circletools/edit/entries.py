@@ -44,11 +44,6 @@ class BufferPool:
         self._external = model.buffers.external.tolist()
         self._empty = ((model.buffers.data.count == 0) & written).tolist()
 
-    @property
-    def count(self) -> int:
-        """The number of buffers."""
-        return len(self._buffers)
-
     def add(self, data: bytes) -> int:
         """Store `data` in a free or new buffer, which gets one reference; return the buffer's index."""
         if not self._buffers:
@@ -118,7 +113,7 @@ class BufferPool:
 
     def name(self, index: int) -> None:
         """Add a reference to a buffer. Raises UsageError if the buffer does not exist."""
-        check_index("buffer", index, self.count)
+        check_index("buffer", index, len(self._buffers))
         self._named[index] += 1
 
     def assign(self, index: int, data: bytes, original: int | None) -> int:

@@ -48,22 +48,19 @@ class Signatures:
     def _table(self, index: int) -> NewTable:
         return self._overlay.element(self._tables(), "SignatureDef", index)
 
-    def add(self, key: str, subgraph: int, inputs: Ends, outputs: Ends) -> None:
-        """Append a signature."""
-        table = NewTable(self._overlay.schema.tables["SignatureDef"])
-        table.set("signature_key", key)
-        table.set("subgraph_index", subgraph or None)
-        for side, ends in zip(SIDES, (inputs, outputs), strict=True):
-            self._overlay.references(table, side)[:] = [self._entry(name, tensor) for name, tensor in ends]
-        self._tables().append(table)
-        self.now.append(SignatureNow(key, subgraph, list(inputs), list(outputs)))
-
     def put(self, key: str, subgraph: int, inputs: Ends, outputs: Ends) -> None:
         """Replace all signatures that have this key with this one, unless it already exists unchanged."""
         wanted = SignatureNow(key, subgraph, list(inputs), list(outputs))
-        if [one for one in self.now if one.key == key] != [wanted]:
-            self.remove(key)
-            self.add(key, subgraph, inputs, outputs)
+        if [one for one in self.now if one.key == key] == [wanted]:
+            return
+        self.remove(key)
+        table = NewTable(self._overlay.schema.tables["SignatureDef"])
+        table.set("signature_key", key)
+        table.set("subgraph_index", subgraph or None)
+        for side in SIDES:
+            self._overlay.references(table, side)[:] = [self._entry(*end) for end in wanted.side(side)]
+        self._tables().append(table)
+        self.now.append(wanted)
 
     def remove(self, key: str) -> int:
         """Remove all signatures with this key; return the number removed."""

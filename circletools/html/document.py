@@ -40,10 +40,8 @@ def fit_document(found: Fit, links: SourceLinks) -> list[dict[str, Any]]:
     """Return the page's document for each target, with the places of all refused or unmeasured operators."""
     documents: list[dict[str, Any]] = fit_json(found)["targets"]
     for target, verdict in zip(documents, found.targets, strict=True):
-        sides = {
-            measured: [one[:2] for one in verdict.misfits if one.measured == measured] for measured in (True, False)
-        }
-        target |= {"refused_at": sides[True], "not_measured_at": sides[False]}
+        target["refused_at"] = [one[:2] for one in verdict.misfits if one.measured]
+        target["not_measured_at"] = [one[:2] for one in verdict.misfits if not one.measured]
         target["findings"] = target["findings"][:MOST_FINDINGS]
         target["source_count"] = len(target["sources"])
         target["sources"] = target["sources"][:MOST_FINDINGS]

@@ -263,14 +263,12 @@ def edges_of(graph: Graph) -> Edges:
 
 def partition_layout(graph: Graph, affinity: SubgraphAffinity | None) -> dict[str, Any]:
     """Return the layout of a subgraph by partition."""
-    count = len(graph)
-    partitions = np.full(count, NONE, np.uint32) if affinity is None else affinity.partitions
-    numbers, groups, sizes = np.unique(partitions, return_inverse=True, return_counts=True)
-    first = np.unique(groups, return_index=True)[1]
-    devices = np.full(count, NONE, np.uint32) if affinity is None else affinity.devices
+    given = affinity or SubgraphAffinity(*[np.full(len(graph), NONE, np.uint32)] * 2)
+    found = np.unique(given.partitions, return_index=True, return_inverse=True, return_counts=True)
+    numbers, first, groups, sizes = found
     parts = [
         {"partition": or_none(number), "module": None, "device": or_none(device), "operators": size}
-        for number, device, size in zip(numbers.tolist(), devices[first].tolist(), sizes.tolist(), strict=True)
+        for number, device, size in zip(numbers.tolist(), given.devices[first].tolist(), sizes.tolist(), strict=True)
     ]
     return _layout_of(graph, groups, parts)
 

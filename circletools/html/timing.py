@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,10 +55,8 @@ def read_times(source: str, skip: int = 0) -> ReadTrace:
         operators = read_profile(content, skip=skip)
     except InvalidInputError as error:
         refused = error
-    try:
+    with suppress(InvalidInputError):  # the other reader knows more formats, so its error is more helpful
         layers = analyse(open_trace(content))  # unlike `read_trace`, this does not warn
-    except InvalidInputError:
-        layers = None  # the other reader knows more formats, so its error is more helpful
     if layers is not None and any(diagnostic.code == "T001" for diagnostic in layers.diagnostics):
         layers = None
     if operators is None and layers is None:

@@ -75,14 +75,15 @@ def choose_copy_operator(
     """
     traits = _traits(model, output)
     candidates, place = _candidates(model, output, traits, runtime)
-    judges = _judges(model.format, runtime, traits)
+    able, asked = _able(traits), _ASKED[_RUNTIME_OF[model.format] if runtime == "auto" else runtime]
+    judges = tuple(one for one in able if one in asked) or able
     legal = [code for code in candidates if all(_outcome(code, judge, traits) == "exact" for judge in judges)]
     wanted = [code for code in legal if choice in ("auto", code.lower())]
     if not wanted:
-        where = " and ".join(_TITLES[judge] for judge in judges if judge in _asked(model.format, runtime))
+        where = " and ".join(_TITLES[judge] for judge in judges if judge in asked)
         raise _refusal(model, output, choice, legal, f"{' in ' if where else ''}{where}: {_described(traits)}{place}")
     inexact_in = dict.fromkeys(wanted, "")
-    if runtime == choice == "auto" and "onert" in _able(traits):  # a TFLite model may be meant for onert too
+    if runtime == choice == "auto" and "onert" in able:  # a TFLite model may be meant for onert too
         inexact_in = {code: "" if _outcome(code, "onert", traits) == "exact" else "onert" for code in wanted}
     code = min(wanted, key=lambda code: bool(inexact_in[code]))
     return replace(_operator(code, traits, model, output), inexact_in=inexact_in[code])
@@ -103,16 +104,6 @@ def _candidates(
         # XNNPACK treats the weights as quantized per channel, and then fails to prepare their copy.
         return ("CONCATENATION",), " that an operator reads as weights"
     return ("TRANSPOSE", "RESHAPE", "CONCATENATION") if runtime == "litert" and traits.rank else _ORDER, ""
-
-
-def _judges(form: str, runtime: CopyRuntime, traits: _Traits) -> tuple[str, ...]:
-    """Return the runtimes that decide: the requested ones that support such a tensor, or else any that do."""
-    able, asked = _able(traits), _asked(form, runtime)
-    return tuple(judge for judge in able if judge in asked) or able
-
-
-def _asked(form: str, runtime: CopyRuntime) -> tuple[str, ...]:
-    return _ASKED[_RUNTIME_OF[form] if runtime == "auto" else runtime]
 
 
 def _able(traits: _Traits) -> tuple[str, ...]:

@@ -67,10 +67,7 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
     found = aliased_outputs(whole, options.subgraphs, constants=not options.keep_constants, copies=True)
     patterns = whole.patterns if options.subgraphs == "all" else frozenset[int]()
     chosen: defaultdict[int, list[tuple[AliasedOutput, CopyOperator]]] = defaultdict(list)
-    notes = []
-    for output in found:
-        if output.kind is AliasKind.UNPRODUCED:
-            notes.append(output.finding("info", "it is not copied"))
+    notes = [one.finding("info", "it is not copied") for one in found if one.kind is AliasKind.UNPRODUCED]
     charge = model.wire.budget.tally("copies of outputs")
     for output in _to_copy(whole, found, options.detach_taps):
         charge(_COPY_BYTES)
@@ -80,11 +77,8 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
         operator = choose_copy_operator(whole, output, options.copy_operator, options.runtime)
         chosen[output.subgraph].append((output, operator))
         if operator.inexact_in:
-            notes.append(
-                output.finding(
-                    "warning", f"{operator.code} does not copy this tensor exactly in {operator.inexact_in}"
-                )
-            )
+            message = f"{operator.code} does not copy this tensor exactly in {operator.inexact_in}"
+            notes.append(output.finding("warning", message))
     for at in chosen:
         if edit.ends(at, "outputs") != model.subgraphs[at].outputs.tolist():
             hint = "save this edit first, and fix the outputs in another one"
@@ -138,8 +132,7 @@ class _SubgraphFix:
         edit, subgraph = self.edit, output.subgraph
         target = edit.add_tensor_like(subgraph, output.tensor, self.unique(f"{output.name}_permute"))
         code = edit.add_operator_code(operator.code, operator.version)
-        inputs = [output.tensor]
-        options: tuple[str, dict[str, int]] | None = None if operator.options is None else (operator.options, {})
+        inputs, options = [output.tensor], None if operator.options is None else (operator.options, dict[str, int]())
         inherits = [output.producer] if output.producer >= 0 else []
         if operator.operand is not None:
             inputs.append(self.operand(operator.operand))
@@ -269,9 +262,6 @@ def _listed(refusals: Mapping[str, Sequence[str]]) -> list[str]:
 
 _RUNS = ("litert", "onert", "openvino")  # other programs only load the model
 
-Behaviour = tuple[str, list[bytes]]
-"""Why a program does not accept a model (empty if it does), and the bytes of the outputs if the model runs."""
-
 
 def judged(edit: ModelEdit, names: Sequence[str], hint: str) -> Iterator[Finding]:
     """Yield the refusals that remain. Raises EditError if a program accepts the original model but not the result."""
@@ -283,22 +273,17 @@ def judged(edit: ModelEdit, names: Sequence[str], hint: str) -> Iterator[Finding
         edit.save(after)
         for name in names:
             worker = stack.enter_context(runtimes.Worker(name))
-            was, now = behaviour(worker, path), behaviour(worker, after)
-            if not was[0] and (reason := difference(was, now)):
-                raise EditError(f"{name} now refuses the model: {reason}", hint=hint)
-            if was[0] and now[0]:
-                yield Finding("NOT_LOADED", "warning", "model", f"{name} still refuses the model: {now[0]}")
+            (was, old), (now, new) = (behaviour(worker, one) for one in (path, after))
+            if not was and (now or old != new):
+                raise EditError(f"{name} now refuses the model: {now or 'the outputs differ'}", hint=hint)
+            if was and now:
+                yield Finding("NOT_LOADED", "warning", "model", f"{name} still refuses the model: {now}")
 
 
-def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
-    """Run a model in a program, or only load it."""
+def behaviour(worker: runtimes.Worker, path: Path) -> tuple[str, list[bytes]]:
+    """Return why a program does not accept a model (empty if it does), and the outputs if the program runs models."""
     if worker.runtime not in _RUNS:
         verdict = worker.loads(path)
         return ("" if verdict.status == "ok" else verdict.words or verdict.status), []
     answer = worker.run(path)
     return answer.failure, [output.tobytes() for output in answer.outputs]
-
-
-def difference(was: Behaviour, now: Behaviour) -> str:
-    """Return the reason why a program refuses the new model, a note that the outputs differ, or an empty string."""
-    return now[0] or ("the outputs differ" if was[1] != now[1] else "")

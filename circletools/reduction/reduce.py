@@ -43,27 +43,27 @@ _VARIES = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
 
 
 @contextmanager
-def asking(command: str | None, refused: str | None, differs: Sequence[str], timeout_s: float) -> Iterator[Ask]:
+def _asking(request: ReduceRequest) -> Iterator[Ask]:
     """Yield a test for the failure, according to the one condition that is given.
 
-    `command` contains `{}` for the model's name; as in a shell's `while`, status 0 means that the failure persists.
-    `refused` is a program that refuses the model or crashes; the first program of `differs` is the reference. Raises
-    UsageError for no condition or several, a command without `{}`, and programs that are unknown or not installed.
+    Raises UsageError for no condition or several, a command without `{}`, and programs that are unknown or not
+    installed.
     """
-    if sum(map(bool, (command, refused, differs))) != 1:
+    timeout_s = request.timeout_s
+    if sum(map(bool, (request.while_, request.while_refused, request.while_differs))) != 1:
         raise UsageError("give exactly one condition", hint="use `while_=`, `while_refused=` or `while_differs=`")
-    if command:
-        words = shlex.split(command)
+    if request.while_:
+        words = shlex.split(request.while_)
         if not any("{}" in word for word in words):
             raise UsageError("the command does not name the model", hint="write {} where its file name belongs")
         yield lambda model: _of_command([word.replace("{}", str(model)) for word in words], timeout_s)
-    elif refused:
-        with Worker(refused, timeout_s) as worker:
+    elif request.while_refused:
+        with Worker(request.while_refused, timeout_s) as worker:
             yield lambda model: _of_program(worker, model)
     else:
-        request = CompareRequest(on=tuple(differs), timeout_s=timeout_s)
-        request.check(1)
-        yield lambda model: _of_comparison(request, model)
+        comparison = CompareRequest(on=tuple(request.while_differs), timeout_s=timeout_s)
+        comparison.check(1)
+        yield lambda model: _of_comparison(comparison, model)
 
 
 def _of_command(words: list[str], timeout_s: float) -> Symptom:
@@ -141,9 +141,7 @@ def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest)
     model.source.check_other(target, in_place=False)
     candidates = Candidates(read_whole(model))
     with ExitStack() as stack:
-        ask = stack.enter_context(
-            asking(request.while_, request.while_refused, request.while_differs, request.timeout_s)
-        )
+        ask = stack.enter_context(_asking(request))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="circletools-")))
         trials = _Trials(ask, folder, model.format, request.log)
         trials.begin(bytes(model.source.octets))

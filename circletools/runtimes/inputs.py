@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zlib
 from collections.abc import Iterable, Sequence
@@ -38,10 +39,8 @@ def make_input(seed: int, place: int | str, dtype: np.dtype[Any], shape: Sequenc
     if dtype.kind == "c":
         return (rng.uniform(-1, 1, dims) + 1j * rng.uniform(-1, 1, dims)).astype(dtype)
     if dtype.kind in "SO":
-        array = np.empty(dims, dtype=object)
-        for number in range(array.size):
-            array.flat[number] = _STRINGS[(seed + number) % len(_STRINGS)]
-        return array
+        texts = [_STRINGS[(seed + number) % len(_STRINGS)] for number in range(math.prod(dims))]
+        return np.array(texts, dtype=object).reshape(dims)
     raise NotImplementedError(f"no input values for dtype {dtype}")
 
 

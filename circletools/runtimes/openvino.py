@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from itertools import pairwise
 from time import perf_counter
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ def profile(request: Request) -> Recorded:
     """
     begun, make = perf_counter(), partial(make_input, request.seed)
     given = request.inputs[0] if request.inputs else None
-    running = Running(request.variant, request.model, given, make, {"PERF_COUNT": True})
+    running = Running(request.variant, request.model, given, make, PERF_COUNT=True)
     seconds = perf_counter() - begun
     tables: list[list[Any]] = []
     for inputs in request.inputs or [running.inputs] * request.repeat:
@@ -96,15 +95,10 @@ class Running:
     """A model that is ready to run, with inputs of any shape that it supports."""
 
     def __init__(
-        self,
-        variant: str,
-        model: str,
-        given: Sequence[Array | None] | None,
-        make: Make,
-        more: Mapping[str, Any] = MappingProxyType({}),
+        self, variant: str, model: str, given: Sequence[Array | None] | None, make: Make, **more: Any
     ) -> None:
         """Compile the model, with `more` options. Raises one of `FAILURES`."""
-        _, read, self._compiled = _compiled(Request("run", model, variant), more)
+        _, read, self._compiled = _compiled(Request("run", model, variant), **more)
         self.inputs = filled(given, make, map(_form, read.inputs))
         self.asked = self._compiled.create_infer_request()
 
@@ -125,7 +119,7 @@ def _form(end: Any) -> tuple[Any, list[int]]:
     return end.get_element_type().to_dtype(), sizes
 
 
-def _compiled(request: Request, more: Mapping[str, Any] = MappingProxyType({})) -> tuple[Any, Any, Any]:
+def _compiled(request: Request, **more: Any) -> tuple[Any, Any, Any]:
     core = _core()
     hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1} if request.variant == "CPU" else {}
     try:

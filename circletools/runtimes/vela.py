@@ -47,14 +47,10 @@ def run(_request: Request) -> Answer:
 
 def _reasons(text: str, device: str) -> Iterator[Placed]:
     for code, tensor, words in _REASON.findall(text):
-        yield _named(device, " ".join(words.split()), code, tensor)
-
-
-def _named(device: str, words: str, code: str, tensor: str) -> Placed:
-    """Return the operator that has this output; Vela invents names for unnamed and missing outputs."""
-    code, made_up = code.removesuffix("None"), _MADE_UP.fullmatch(tensor)
-    index = int(made_up[1]) if made_up and made_up[1] else None
-    return Placed(device, words, None, index, code, "" if made_up else tensor)
+        made_up = _MADE_UP.fullmatch(tensor)  # Vela invents names for unnamed and missing outputs
+        index = int(made_up[1]) if made_up and made_up[1] else None
+        output = "" if made_up else tensor
+        yield Placed(device, " ".join(words.split()), None, index, code.removesuffix("None"), output)
 
 
 def _compile(request: Request) -> str:

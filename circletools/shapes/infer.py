@@ -79,10 +79,6 @@ def _gathered(call: Call, values: Sequence[Value], _: Shape) -> Value:
     return np.take(values[0], values[1], axis=call.option("axis"))
 
 
-def _range(values: Sequence[Value]) -> range:
-    return range(*(int(value.reshape(-1)[0]) for value in values[:3]))
-
-
 _RULES: dict[str, Callable[[Call, Sequence[Value], Shape], Value]] = {
     **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), lambda _, values, shape: values[0].reshape(shape)),
     **dict.fromkeys(("SELECT", "SELECT_V2"), lambda _, values, __: np.where(values[0] != 0, values[1], values[2])),
@@ -96,7 +92,9 @@ _RULES: dict[str, Callable[[Call, Sequence[Value], Shape], Value]] = {
     "FILL": lambda _, values, shape: np.full(shape, values[1]),
     "BROADCAST_TO": lambda _, values, shape: np.broadcast_to(values[0], shape),
     "BROADCAST_ARGS": lambda _, values, __: np.array(np.broadcast_shapes(*map(tuple, values)), np.int64),
-    "RANGE": lambda _, values, __: np.array(_range(values)[: MOST_VALUES + 1], np.int64),  # too many for any shape
+    "RANGE": lambda _, values, __: np.array(  # too many for any shape
+        range(*(int(one.item()) for one in values[:3]))[: MOST_VALUES + 1], np.int64
+    ),
 }
 
 

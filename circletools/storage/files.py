@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -199,7 +200,9 @@ def write(
         path = Path(os.path.realpath(name))
         descriptor = _descriptor(name)
         if name == "-":
-            _stream(standard_output(), parts)
+            if sys.stdout is None:
+                raise OSError(errno.EBADF, "standard output is closed")
+            _stream(sys.stdout.buffer, parts)
         elif descriptor is not None:
             with os.fdopen(os.dup(descriptor), "wb") as stream:
                 _stream(stream, parts)
@@ -230,11 +233,10 @@ def _replace(path: Path, parts: Sequence[Part], source: Source | None, progress:
                     progress(done, total)
         os.ftruncate(file.fileno(), total)
 
-    def check() -> None:
-        if source is not None:
-            source.check_unchanged(path)
-
-    replace(path, fill, check, like=None if source is None else source.status)
+    if source is None:
+        replace(path, fill, lambda: None)
+    else:
+        replace(path, fill, partial(source.check_unchanged, path), like=source.status)
 
 
 def check_target(target: str | os.PathLike[str]) -> None:
@@ -274,13 +276,6 @@ def _descriptor(name: str) -> int | None:
             return None
         name = os.path.join(folder, os.readlink(name))
     return None
-
-
-def standard_output() -> BinaryIO:
-    """Return the binary standard output. Raises OSError if the process was started without it."""
-    if sys.stdout is None:
-        raise OSError(errno.EBADF, "standard output is closed")
-    return sys.stdout.buffer
 
 
 def make_directory(path: Path) -> None:

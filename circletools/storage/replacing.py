@@ -29,7 +29,10 @@ def copy_range(source: int, start: int, end: int, target: int, at: int) -> Itera
         position = first
         while position < stop:
             count = min(CHUNK_BYTES, stop - position)
-            position += _advance(copy_at(source, position, target, position - start + at, count))
+            copied = copy_at(source, position, target, position - start + at, count)
+            if copied == 0:
+                raise EOFError
+            position += copied
             yield position - start + at
     if os.fstat(source).st_size < end:  # missing data looks like a hole
         raise EOFError
@@ -61,12 +64,6 @@ def start_writing(descriptor: int, at: int, count: int) -> None:
     if count and hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # it is only advice
             os.posix_fadvise(descriptor, at, count, os.POSIX_FADV_DONTNEED)
-
-
-def _advance(copied: int) -> int:
-    if copied == 0:
-        raise EOFError
-    return copied
 
 
 _NEW_MODE = 0o666

@@ -21,7 +21,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.model.model import open_model
 from circletools.outputs.copyops import CopyChoice
-from circletools.outputs.fixing import FixOptions, behaviour, copy_outputs, difference
+from circletools.outputs.fixing import FixOptions, behaviour, copy_outputs
 
 CHOICES: tuple[CopyChoice, ...] = ("auto", "reshape", "transpose", "concatenation")
 
@@ -40,8 +40,8 @@ def prepared(path: Path, target: Path, double: bool) -> bool:
 
 def trials(before: Path, after: Path, worker: runtimes.Worker) -> Iterator[tuple[CopyChoice, str]]:
     """Yield for each copy operator what the program has against the result; nothing for a model it never took."""
-    was = behaviour(worker, before)
-    for choice in CHOICES if not was[0] else ():
+    failure, was = behaviour(worker, before)
+    for choice in CHOICES if not failure else ():
         try:
             with open_model(before) as model, ModelEdit(model) as edit:
                 copy_outputs(edit, FixOptions(copy_operator=choice))
@@ -49,7 +49,8 @@ def trials(before: Path, after: Path, worker: runtimes.Worker) -> Iterator[tuple
         except CircleToolsError as error:
             yield choice, f"not written: {error}"
             continue
-        yield choice, difference(was, behaviour(worker, after))
+        reason, now = behaviour(worker, after)
+        yield choice, reason or ("the outputs differ" if was != now else "")
 
 
 def main() -> None:
