@@ -13,7 +13,7 @@ from circletools.diff.difference import ModelDifference, Pairing
 from circletools.diff.summary import summarize
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
-from circletools.html.document import origin_columns, origins_shown
+from circletools.html.document import origin_columns, origins_shown, whole_document
 from circletools.html.graph import (
     Columns,
     Edges,
@@ -36,8 +36,6 @@ from circletools.origin.read import Origins
 from circletools.render.difference import alike
 from circletools.render.difference_lines import summary_lines, tensor_with
 from circletools.render.inspection import inspection_json
-from circletools.version import __version__
-from circletools.wording import SCHEMA_VERSION
 
 __all__ = ["difference_html"]
 
@@ -81,20 +79,9 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> Repo
     _lay_out(subgraphs, wholes, _pairs(found.pairing, models), module_groups(graphs, origins, modules))
     names = [short(title_of(model)) for model in models]
     facts = [inspection_json(inspect_model(model)) for model in models]
-    document = {
-        "schema_version": SCHEMA_VERSION,
-        "circletools": __version__,
-        "name": " → ".join(names),
+    codes = (*wholes[0].operator_codes, *wholes[1].operator_codes)
+    document = whole_document(" → ".join(names), codes, first, subgraphs, parts) | {
         "model": {"subgraphs": [one for fact in facts for one in fact["subgraphs"]]},
-        "findings": [],
-        "codes": [short(code.name) for whole in wholes for code in whole.operator_codes],
-        "types": first.types.values,
-        "shapes": first.shapes.values,
-        "subgraphs": subgraphs,
-        "affinity": None,
-        **parts,
-        "operator_traces": [],
-        "traces": [],
         "diff": {
             "names": names,
             "split": len(wholes[0]),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,24 +14,34 @@ import numpy as np
 from circletools.affinity.exports.pictures import device_colors
 from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity, check_freshness, read_affinity
 from circletools.check import check
-from circletools.errors import ModelFormatError, TableFormatError
+from circletools.errors import InvalidInputError, ModelFormatError, TableFormatError
 from circletools.fit.verdicts import Fit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.html.graph import Columns, Interned, module_groups, module_layout, or_none, partition_layout, short
 from circletools.html.html import NO_LINKS, SourceLinks
-from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model
 from circletools.metadata.stamp import Freshness
 from circletools.model.external import buffer_sizes
 from circletools.model.model import Model
+from circletools.model.views import OperatorCode
 from circletools.origin.modules import ModuleTree, module_tree
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_freshness, origins_in
 from circletools.origin.source import SourceDetails
 from circletools.planning.evaluate import transfers
+from circletools.profile.attribution import attribute_to
+from circletools.profile.shares import OperatorTime
+from circletools.render.attribution import attribution_json
 from circletools.render.fit import fit_json
 from circletools.render.inspection import inspection_json
+from circletools.render.traces import trace_json
+from circletools.storage.files import open_source
+from circletools.trace.nnapi.analysis import Analysis, analyse
+from circletools.trace.operators.profile import OperatorTrace
+from circletools.trace.operators.read import read_profile
+from circletools.trace.sources import open_trace
+from circletools.version import __version__
 from circletools.wording import SCHEMA_VERSION
 
 MOST_FINDINGS = 500
@@ -65,9 +77,8 @@ def page_document(
     *,
     fitted: Fit | None = None,
     links: SourceLinks = NO_LINKS,
-    version: str = "",
 ) -> dict[str, Any]:
-    """Return the page's document for the model `name`; `version` is the version of circletools.
+    """Return the page's document for the model `name`.
 
     `fitted` holds the verdicts of targets, if requested; `links` gives the addresses of source lines.
 
@@ -81,18 +92,10 @@ def page_document(
     subgraphs = [_graph(graph, columns, affinity, origins, modules) for graph in whole.graphs]
     parts = origin_columns(subgraphs, origins, modules, links)
     parts["origins"] |= origins_state
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "circletools": version,
-        "name": name,
+    return whole_document(name, whole.operator_codes, columns, subgraphs, parts) | {
         "model": shortened(inspection_json(inspect_model(model))),
         "findings": [shortened(asdict(finding)) for finding in findings],
-        "codes": [short(code.name) for code in whole.operator_codes],
-        "types": columns.types.values,
-        "shapes": columns.shapes.values,
-        "subgraphs": subgraphs,
         "affinity": affinity_state,
-        **parts,
         "operator_traces": [
             shortened(operator_times(whole, trace, times, origins, modules))
             for trace in traces
@@ -100,6 +103,30 @@ def page_document(
         ],
         "traces": [shortened(layer_times(trace, found)) for trace in traces if (found := trace.layers) is not None],
         **({} if fitted is None else {"fit": shortened(fit_document(fitted, links))}),
+    }
+
+
+def whole_document(
+    name: str,
+    codes: Iterable[OperatorCode],
+    columns: Columns,
+    subgraphs: list[dict[str, Any]],
+    parts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the document of a page without findings, devices and traces; `columns` made the subgraphs' columns."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "circletools": __version__,
+        "name": name,
+        "findings": [],
+        "codes": [short(code.name) for code in codes],
+        "types": columns.types.values,
+        "shapes": columns.shapes.values,
+        "subgraphs": subgraphs,
+        "affinity": None,
+        "operator_traces": [],
+        "traces": [],
+        **parts,
     }
 
 
@@ -241,5 +268,109 @@ def _transfers_json(graph: Graph, affinity: SubgraphAffinity) -> dict[str, Any] 
                 "size_bytes": cut.size_bytes,
             }
             for cut in sums.cuts[:MOST_CUTS]
+        ],
+    }
+
+
+# --- the times in traces: operator times joined with the model, and times of NNAPI's layers and phases ----------
+
+MOST_RUNS = 100
+MOST_FUNCTIONS = 500
+"""The maximum number of runs, and of functions, that a page lists for a trace; sums include all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTrace:
+    """A trace with the times of operators, of NNAPI's layers and phases, or both."""
+
+    name: str
+    operators: OperatorTrace | None
+    layers: Analysis | None
+
+    @property
+    def title(self) -> str:
+        """The name of the file without its folder, which a shared page should not reveal."""
+        return os.path.basename(self.name)
+
+
+def read_times(source: str, skip: int = 0) -> ReadTrace:
+    """Read a trace of either kind without its first `skip` executions of operators; `-` means standard input.
+
+    Raises InvalidInputError if the trace cannot be read or is of neither kind, and UsageError for too few executions.
+    """
+    content = bytes(open_source(source).octets) if source == "-" else source
+    name = "<standard input>" if source == "-" else source
+    operators = layers = None
+    try:
+        operators = read_profile(content, skip=skip)
+    except InvalidInputError as error:
+        refused = error
+    with suppress(InvalidInputError):  # the other reader knows more formats, so its error is more helpful
+        layers = analyse(open_trace(content))  # unlike `read_trace`, this does not warn
+    if layers is not None and any(diagnostic.code == "T001" for diagnostic in layers.diagnostics):
+        layers = None
+    if operators is None and layers is None:
+        message = f"the trace has neither operator times nor NNAPI marks: {refused.message}"
+        raise InvalidInputError(message, location=name, hint="docs/trace.md shows how to record them")
+    return ReadTrace(name, operators, layers)
+
+
+def operator_times(
+    model: ModelGraph, trace: ReadTrace, times: OperatorTrace, origins: Origins, modules: ModuleTree
+) -> dict[str, Any]:
+    """Return the times of a trace's operators, by operator, source and module.
+
+    Raises InvalidInputError if the trace belongs to another model.
+    """
+    try:
+        found = attribute_to(model, times, origins)
+    except InvalidInputError as error:
+        error.location = trace.name
+        raise
+    backends = Interned()
+    by_subgraph: dict[int, list[OperatorTime]] = defaultdict(list)
+    for row in found.operators:
+        by_subgraph[row.subgraph].append(row)
+    rows = {source: row for row, source in enumerate(sorted(origins.sources))}
+    in_module = {group.name: group.share.time.total_ns for group in found.modules}
+    known = {rows[group.source]: group.share.time.total_ns for group in found.sources if group.source is not None}
+    whole = attribution_json(found, ())
+    return {
+        **{key: whole[key] for key in whole if key not in ("schema_version", "sources_from", "ambiguous")},
+        "name": trace.title,
+        "subgraphs": [_times(by_subgraph[index], backends) for index in range(len(model))],
+        "backends": [" ".join(names) for names in backends.values],
+        "sources_ns": [known.get(row, 0) for row in range(len(rows))],
+        "modules_ns": [in_module.get(path, 0) for path in modules.paths],
+        "no_origin_ns": sum(group.share.time.total_ns for group in found.sources if group.source is None),
+    }
+
+
+def _times(rows: Sequence[OperatorTime], backends: Interned) -> dict[str, list[int | None]]:
+    """Return the times of a subgraph's operators; null for operators missing from the trace."""
+    return {
+        "runs": [row.time.runs if row.time else None for row in rows],
+        "total_ns": [row.time.total_ns if row.time else None for row in rows],
+        "median_ns": [row.time.median_ns if row.time else None for row in rows],
+        "backend": [backends(row.backends) for row in rows],
+    }
+
+
+def layer_times(trace: ReadTrace, analysis: Analysis) -> dict[str, Any]:
+    """Return the times of NNAPI's layers and phases, for all runs together and for each of the first hundred runs."""
+    document = trace_json(analysis)
+    functions = document["functions"]
+    return {
+        "name": trace.title,
+        "trace": document["trace"] | {"name": trace.title},
+        "buckets": analysis.tables.total(analysis.tables).to_rows(),
+        "runs": document["runs"][:MOST_RUNS],
+        "run_count": len(document["runs"]),
+        "driver_executions": document["driver_executions"],
+        "functions": [function | {"name": short(function["name"])} for function in functions[:MOST_FUNCTIONS]],
+        "function_count": len(functions),
+        "diagnostics": [
+            diagnostic | {"location": diagnostic["location"].replace(trace.name, trace.title, 1)}
+            for diagnostic in document["diagnostics"]
         ],
     }

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 from circletools.findings import Finding, Severity
 from circletools.fit.fit import fit
 from circletools.fit.request import FitRequest
-from circletools.html.document import page_document
+from circletools.html.document import page_document, read_times
 from circletools.html.html import SourceLinks, page_html
-from circletools.html.timing import read_times
 from circletools.model.model import Model
 from circletools.storage.documents import naming_files
 from circletools.storage.files import write
-from circletools.version import __version__
 from circletools.wording import Items, counted, missing
 
 __all__ = ["Report", "report_html"]
@@ -72,7 +70,7 @@ def report_html(
     with naming_files():
         read = [read_times(os.fspath(trace), skip) for trace in traces]
     fitted = fit(model, FitRequest(on=tuple(on))) if on else None
-    document = page_document(model, title_of(model), read, fitted=fitted, links=links, version=__version__)
+    document = page_document(model, title_of(model), read, fitted=fitted, links=links)
     return Report(page_html(document), _notes(document))
 
 

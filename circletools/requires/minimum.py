@@ -24,9 +24,8 @@ from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.metadata.entries import write_entries
 from circletools.model.views import OperatorCode
-from circletools.requires.features import features
 from circletools.requires.forms import lowest_version
-from circletools.requires.table import RuntimeTable, runtime_table, title
+from circletools.requires.table import RuntimeTable, features, runtime_table, title
 from circletools.storage.documents import packaged
 
 NAME = "min_runtime_version"

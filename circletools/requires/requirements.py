@@ -14,9 +14,8 @@ from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.read import current_origins
-from circletools.requires.features import features
 from circletools.requires.minimum import Minimum, minimum_of
-from circletools.requires.table import RuntimeTable, runtime_table
+from circletools.requires.table import RuntimeTable, features, runtime_table
 from circletools.wording import Attributes, Tabular
 
 MOST_SOURCES = 5

@@ -8,11 +8,16 @@ does, so the index of the first runtime is enough, except for a feature that a l
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from circletools.errors import UsageError
+from circletools.graph.graph import Graph, ModelGraph
 from circletools.storage.documents import packaged
 from circletools.wording import suggestion
 
@@ -98,3 +103,51 @@ def measured() -> list[str]:
 
 def _indices(found: Mapping[str, int | None]) -> dict[str, int]:
     return {name: NEVER if at is None else at for name, at in found.items()}
+
+
+# --- the tensor types and format features in a model ----------------------------------------------------------
+
+OUTSIDE, BLOCKWISE = "data outside the flatbuffer", "blockwise quantization"
+ELSEWHERE = "values in another file (CompiledModel)"
+_VERSION = 3
+
+
+class Feature(NamedTuple):
+    """A tensor type or feature, the number of tables with it, and the index of the first runtime that supports it."""
+
+    kind: Literal["type", "feature"]
+    what: str
+    number: int
+    first: int
+
+
+def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
+    """Yield the tensor types and the format features of a model."""
+    names = model.schema.enums["TensorType"]
+    counts: Counter[int] = Counter()
+    for graph in model.graphs:
+        types, numbers = np.unique(graph.values.type_numbers, return_counts=True)
+        counts.update(dict(zip(types.tolist(), numbers.tolist(), strict=True)))
+    for number, count in sorted(counts.items()):
+        name = names.get(number, f"UNKNOWN:{number}")
+        yield Feature("type", f"{name} tensors", count, table.types.get(name, NEVER))
+    options = [graph.operators.tables.scalars("large_custom_options_offset") for graph in model.graphs]
+    others = [graph.values.tables.scalars("external_buffer") for graph in model.graphs]
+    found = {
+        OUTSIDE: sum(int(np.count_nonzero(offsets > 1)) for offsets in (model.buffers.offsets, *options)),
+        BLOCKWISE: sum(map(_blockwise, model.graphs)),
+        ELSEWHERE: sum(map(int, map(np.count_nonzero, others))),
+        f"schema version {model.source.version}": int(model.source.version != _VERSION),
+        "a model without subgraphs": int(not model.graphs),
+        "a model without buffers": int(not len(model.buffers)),
+    }
+    for what, count in found.items():
+        if count:
+            yield Feature("feature", what, count, table.features.get(what, NEVER))
+
+
+def _blockwise(graph: Graph) -> int:
+    tables, _ = graph.values.tables.child("quantization", graph.values.schema)
+    members = graph.values.schema.unions["QuantizationDetails"]
+    wanted = [number for number, name in members.items() if name == "BlockwiseQuantization"]
+    return int(np.isin(tables.scalars("details_type"), wanted).sum())

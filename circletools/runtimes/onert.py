@@ -1,7 +1,7 @@
 """Load and compile models with onert's C interface (`nnfw.h`), and run them with bound inputs and outputs.
 
 onert's Python session lets the runtime allocate the outputs, and then returns buffers that the runtime keeps using;
-`allocate_outputs` and `allocated` make the same calls. Importing this module loads the runtime's library, which
+`Running` with `allocate` makes the same calls. Importing this module loads the runtime's library, which
 comes with an optional package.
 """
 
@@ -112,10 +112,6 @@ class Session:
         status = getattr(_LIBRARY, name if name == _GET_OUTPUT else f"nnfw_{name}")(*arguments)
         if status:
             raise StatusError(name, status)
-
-    def allocate_outputs(self) -> None:
-        """Let the runtime allocate the outputs; call this before `prepare`."""
-        self("set_prepare_config", c_int(_INTERNAL_OUTPUT_ALLOC), None)
 
     def infos(self, side: str) -> list[TensorInfo]:
         """Return the dtype and shape of each `input` or `output`; after a run, outputs have their actual shapes."""
@@ -247,7 +243,7 @@ class Running:
         self._session = session = Session()
         _load(session, variant, model)
         if allocate:
-            session.allocate_outputs()
+            session("set_prepare_config", c_int(_INTERNAL_OUTPUT_ALLOC), None)
         infos = session.infos("input")
         self.inputs = filled(given, make, ((info.numpy(), map(abs, info.shape())) for info in infos))
         session.fix_shapes([value.shape for value in self.inputs])

@@ -16,7 +16,6 @@ from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
 
 from circletools.errors import UsageError
 from circletools.runtimes.programs import PROGRAMS, command, named, not_installed
@@ -79,9 +78,7 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """End the process, and remove its files."""
         self._stop()
         self._printed.close()

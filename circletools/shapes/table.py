@@ -81,7 +81,7 @@ RULES: dict[str, Rule] = {
     "TOPK_V2": layout.top_k,
     "TRANSPOSE": layout.transpose,
     "TRANSPOSE_CONV": windows.transpose_conv,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": windows.full_lstm(3),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": windows.full_lstm,
     "UNIDIRECTIONAL_SEQUENCE_RNN": windows.recurrent(3, (1, 4)),
     "UNPACK": layout.unpack,
 }

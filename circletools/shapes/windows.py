@@ -131,20 +131,16 @@ def recurrent(rank: int, *cells: tuple[int, ...]) -> Rule:
     return rule
 
 
-def full_lstm(rank: int) -> Rule:
-    """Return the rule for the full cell: 24 inputs, or 20 without layer normalization."""
-
-    def rule(call: Call) -> Sequence[Shape]:
-        refuse_unless(len(call) in (20, 24), f"the number of inputs is {len(call)}, not 20 or 24")
-        return recurrent(rank, (2, 8, 18, 19))(call)
-
-    return rule
+def full_lstm(call: Call) -> Sequence[Shape]:
+    """The full cell: 24 inputs, or 20 without layer normalization."""
+    refuse_unless(len(call) in (20, 24), f"the number of inputs is {len(call)}, not 20 or 24")
+    return recurrent(2 if call.code == "LSTM" else 3, (2, 8, 18, 19))(call)
 
 
 def lstm(call: Call) -> Sequence[Shape]:
     """The full cell or the basic cell (5 inputs)."""
     if len(call) != 5:
-        return full_lstm(2)(call)
+        return full_lstm(call)
     batch, units, weights = call.shape(0, 2)[0], call.shape(4)[-1], call.shape(2)
     for slot in (1, 4):
         _check_state(call, slot, batch, units)

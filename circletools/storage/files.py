@@ -203,11 +203,8 @@ def write(
             if sys.stdout is None:
                 raise OSError(errno.EBADF, "standard output is closed")
             _stream(sys.stdout.buffer, parts)
-        elif descriptor is not None:
-            with os.fdopen(os.dup(descriptor), "wb") as stream:
-                _stream(stream, parts)
-        elif path.exists() and not path.is_file():
-            with path.open("wb") as stream:
+        elif descriptor is not None or (path.exists() and not path.is_file()):
+            with open(path if descriptor is None else os.dup(descriptor), "wb") as stream:
                 _stream(stream, parts)
         else:
             _replace(path, parts, source, progress)

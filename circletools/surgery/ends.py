@@ -53,14 +53,11 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
             hint = suggestion(key, keys) if keys else "there are none"
             raise UsageError(f"no signature is called {quoted(key)}", hint=hint)
         changes.append(f"signature {quoted(key)}: removed")
-    notes: tuple[Finding, ...] = ()
-    if request.add is not None:
-        line, notes = _add(edit, request, request.add)
-        changes += line
-    return RewriteResult(tuple(changes), notes)
+    added = RewriteResult(()) if request.add is None else _add(edit, request, request.add)
+    return RewriteResult((*changes, *added.changes), added.notes)
 
 
-def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str], tuple[Finding, ...]]:
+def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> RewriteResult:
     names = TensorNames(graph_at(model_graph(edit.model), request.subgraph), edit.new_names)
     inputs, outputs = (
         _ends(names, side, pairs, list(dict.fromkeys(edit.ends(request.subgraph, side))))
@@ -69,7 +66,7 @@ def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str
     _check_text(key)
     known = [(one.subgraph, one.inputs, one.outputs) for one in edit.signatures.now if one.key == key]
     if known == [(request.subgraph, inputs, outputs)]:
-        return [], ()
+        return RewriteResult(())
     if known:
         hint = f"use another key, or add `remove={shortened(key, 100)}`"
         raise EditError(f"there is already a signature {quoted(key)}", hint=hint)
@@ -79,7 +76,7 @@ def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str
     messages = (f"signature {quoted(key)} has no name for input {one}" for one in missing[:20])
     notes = (Finding("INPUT_WITHOUT_NAME", "warning", f"{names.place}.inputs", message) for message in messages)
     shown = (listed([name for name, _ in side]) for side in (inputs, outputs))
-    return [f"signature {quoted(key)}: {' -> '.join(shown)}"], tuple(notes)
+    return RewriteResult((f"signature {quoted(key)}: {' -> '.join(shown)}",), tuple(notes))
 
 
 def _ends(names: TensorNames, side: Direction, pairs: Sequence[Pair], ends: Sequence[int]) -> list[tuple[str, int]]:

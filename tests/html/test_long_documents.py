@@ -10,9 +10,8 @@ import pytest
 
 import circletools as ct
 from circletools.graph.build import model_graph
-from circletools.html.document import shortened
+from circletools.html.document import ReadTrace, layer_times, operator_times, read_times, shortened
 from circletools.html.graph import short
-from circletools.html.timing import ReadTrace, layer_times, operator_times, read_times
 from circletools.origin.modules import module_tree
 from circletools.origin.read import Origins
 from circletools.trace.nnapi.automaton import Function

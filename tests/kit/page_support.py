@@ -7,13 +7,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from circletools import __version__
 from circletools.diff.difference import compare_models
 from circletools.html.difference import difference_html
-from circletools.html.document import page_document
+from circletools.html.document import page_document, read_times
 from circletools.html.html import page_html
 from circletools.html.report import report_html
-from circletools.html.timing import read_times
 from circletools.model.model import open_model
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
@@ -62,7 +60,7 @@ def odd() -> bytes:
 def document_of(data: bytes, *traces: Path, name: str = "model.circle") -> dict[str, Any]:
     """Return the document of a page, as the page holds it."""
     with open_model(data) as model:
-        document = page_document(model, name, [read_times(str(trace)) for trace in traces], version=__version__)
+        document = page_document(model, name, [read_times(str(trace)) for trace in traces])
     loaded: dict[str, Any] = json.loads(json.dumps(document, allow_nan=False))
     return loaded
 

@@ -9,11 +9,10 @@ import pytest
 
 import circletools as ct
 from circletools.graph.build import model_graph
-from circletools.requires.features import ELSEWHERE, OUTSIDE
 from circletools.requires.forms import forms
 from circletools.requires.minimum import lower_versions, minimum_of, write_minimum
 from circletools.requires.requirements import requires
-from circletools.requires.table import NEVER, runtime_table
+from circletools.requires.table import ELSEWHERE, NEVER, OUTSIDE, runtime_table
 from tests.kit.build import CODES, Build, Code, Table, floats, quantization
 from tests.kit.support import bytes_of
 

@@ -37,7 +37,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from circletools.flatbuf.schema import load_schema
-from circletools.requires.features import BLOCKWISE, ELSEWHERE, OUTSIDE
+from circletools.requires.table import BLOCKWISE, ELSEWHERE, OUTSIDE
 from tests.kit.build import Build, Code, Table
 
 ROOT = Path(__file__).parents[2]
