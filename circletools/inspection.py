@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from circletools.edit.archive import archive_entries
-from circletools.edit.editable import original_start
+from circletools.edit.members import original_start
 from circletools.errors import UsageError
 from circletools.model.external import external_data
 from circletools.model.model import Model

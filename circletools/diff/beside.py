@@ -15,7 +15,7 @@ import numpy as np
 from circletools.affinity.tables import NONE, Affinity, check_freshness, read_affinity
 from circletools.diff.alignment import Indices
 from circletools.diff.comparison import ModelComparison
-from circletools.edit.editable import original_start
+from circletools.edit.members import original_start
 from circletools.errors import InvalidInputError, ModelFormatError, TableFormatError
 from circletools.findings import Finding
 from circletools.flatbuf.columns import Wire

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from circletools.edit.archive import move_archive
-from circletools.edit.editable import check_editable, original_start
+from circletools.edit.members import check_editable, original_start
 from circletools.errors import EditError
 from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.tables import OldTables

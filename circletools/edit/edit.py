@@ -26,7 +26,6 @@ from circletools.calls import explained
 from circletools.edit import members
 from circletools.edit.archive import has_file, move_archive, with_files
 from circletools.edit.compact import compact, tail_start
-from circletools.edit.editable import check_editable, original_start
 from circletools.edit.entries import Entries
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Direction, Ends, Signatures
@@ -55,8 +54,8 @@ class ModelEdit(Attributes):
     def __init__(self, model: Model) -> None:
         """Check the model and open its root table."""
         self.model = model
-        check_editable(model)
-        self._base = original_start(model)
+        members.check_editable(model)
+        self._base = members.original_start(model)
         root = int(model.root.at[0])
         self._overlay = Overlay(model.wire, model.schema, root, self._base, FILE_OFFSETS, lambda: model.reachable)
         self._original = open_model(model.wire.memory[self._base :]) if self._base else model

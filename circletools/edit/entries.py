@@ -149,7 +149,6 @@ class BufferPool:
         return 0
 
     def _data(self, index: int) -> bytes | memoryview:
-        """Return the current data of a buffer in the edit."""
         table = self._buffers[index]
         if isinstance(table, NewTable):
             return self._overlay.text(table, "data")

@@ -1,4 +1,4 @@
-"""Helpers of an edit: check indices and names, change options and tensors, and open tables with file positions."""
+"""Helpers of an edit: check models, indices and names, change options and tensors, open tables with positions."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.errors import EditError, UsageError
-from circletools.flatbuf.overlay import Overlay
+from circletools.errors import EditError, ModelFormatError, UsageError
+from circletools.flatbuf.columns import Wire
+from circletools.flatbuf.overlay import Overlay, find_base
 from circletools.flatbuf.schema import Schema
 from circletools.flatbuf.tables import FieldValue, NewTable, References
+from circletools.flatbuf.verify import walk
 from circletools.model.arrays import DTYPES
 from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.options import OPTION_FIELDS, enum_of_field
 from circletools.model.rows import Subgraph
 from circletools.model.sizes import element_count
+from circletools.model.verify import check_model, is_dangling
 from circletools.wording import did_you_mean, numbered, suggestion
 
 
@@ -169,3 +172,35 @@ def open_file_offsets(model: Model, overlay: Overlay, root: NewTable, put_back: 
         index = int(np.searchsorted(splits, row, "right")) - 1
         subgraph = overlay.element(overlay.references(root, "subgraphs"), "SubGraph", index)
         overlay.element(overlay.references(subgraph, "operators"), "Operator", row - int(splits[index]))
+
+
+def check_editable(model: Model) -> None:
+    """Raise ModelFormatError for a broken structure, and EditError for an index or a file position out of range.
+
+    New entries could make such an index valid, and moving the file could make such a position valid.
+    """
+    broken = next(filter(is_dangling, check_model(model)), None)
+    if broken is not None:
+        raise EditError(
+            f"{broken.message}; new objects could make this reference valid",
+            location=broken.location,
+            hint="`circletool check --structure-only` lists all such places",
+        )
+
+
+def original_start(model: Model) -> int:
+    """Return the length of the prefix that edits wrote; 0 if there is none or the original file depends on it."""
+    base = find_base(model.wire, model.schema)
+    if base:
+        try:
+            walk(Wire(model.wire.memory[base:]), model.schema)
+        except ModelFormatError:
+            return 0
+        for tables in model.reachable.tables.values():
+            if (tables.vtable[tables.at >= base] < base).any():
+                return 0
+        for data in external_data(model):
+            tables = model.buffers.tables if data.kind == "Buffer" else model.operator_columns.tables
+            if (tables.at[data.rows] >= base).any() or (data.offsets < base).any():
+                return 0  # an edit would have written such a table into the prefix
+    return base

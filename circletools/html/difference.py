@@ -45,7 +45,7 @@ MOST_ALIKE = 200
 _OBJECT = re.compile(r"subgraphs\[\d+\](?:\.(?:operators|tensors)\[\d+\])?")
 _BUFFER = re.compile(r"buffers\[(\d+)\](?:\.data)?")
 _Numbers = NDArray[np.int64]
-_Pairs = dict[tuple[int, int], tuple[_Numbers, _Numbers]]
+_Pairs = dict[tuple[int, ...], tuple[_Numbers, _Numbers]]
 
 
 def difference_html(found: ModelDifference, before: Model, after: Model) -> Report:
@@ -68,7 +68,6 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> Repo
             "operators": one | {"device": None, "code": [code + codes for code in one["code"]]},
             "tensors": own.tensors(graph.values),
             "transfers": None,
-            "twin": None,
         }
         for whole, own, codes in zip(wholes, columns, (0, len(before.operator_codes)), strict=True)
         for graph in whole.graphs
@@ -132,21 +131,16 @@ def _lay_out(
     subgraphs: list[dict[str, Any]], wholes: Sequence[ModelGraph], pairs: _Pairs, modules: Sequence[Sequence[int]]
 ) -> None:
     """Lay out each subgraph together with its counterpart and list the counterparts of its operators."""
-    split = len(wholes[0])
-    for (old, new), (operators, tensors) in pairs.items():
-        twins = old, split + new
-        sides = wholes[0].graphs[old], wholes[1].graphs[new]
-        layouts = _layouts(sides, operators, tensors, [modules[twin] for twin in twins])
-        for place, (twin, other, layout) in enumerate(zip(twins, twins[::-1], layouts, strict=True)):
-            partner = dict(zip(operators[:, place].tolist(), operators[:, 1 - place].tolist(), strict=True))
-            known = [partner.get(operator) for operator in range(len(sides[place]))]
-            subgraphs[twin] |= {"twin": other, "partner": known, "layouts": [layout]}
-    nothing = np.zeros((0, 2), np.int64)
-    for place, (one, own) in enumerate(zip(subgraphs, modules, strict=True)):
-        if "layouts" not in one:
-            graph = [*wholes[0].graphs, *wholes[1].graphs][place]
-            one["layouts"] = list(_layouts([graph], nothing, nothing, [own]))
-            one["partner"] = [None] * len(graph)
+    graphs, split, nothing = [*wholes[0].graphs, *wholes[1].graphs], len(wholes[0]), np.zeros((0, 2), np.int64)
+    twins: _Pairs = {(at, split + to): one for (at, to), one in pairs.items()}
+    alone = set(range(len(graphs))).difference(*twins)
+    for places, (operators, tensors) in (twins | {(at,): (nothing, nothing) for at in alone}).items():
+        layouts = _layouts([graphs[at] for at in places], operators, tensors, [modules[at] for at in places])
+        for side, (at, layout) in enumerate(zip(places, layouts, strict=True)):
+            partner = dict(zip(operators[:, side].tolist(), operators[:, 1 - side].tolist(), strict=True))
+            known = [partner.get(operator) for operator in range(len(graphs[at]))]
+            other = places[1 - side] if len(places) > 1 else None
+            subgraphs[at] |= {"twin": other, "partner": known, "layouts": [layout]}
 
 
 def _layouts(

@@ -125,7 +125,6 @@ def _from_zero(groups: Numbers, level: Numbers) -> Numbers:
 
 
 def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
-    """Return the column of each operator, in half positions."""
     count = len(level)
     rows = np.unique(groups * count + level, return_inverse=True)[1]
     sizes = np.bincount(rows)

@@ -200,7 +200,6 @@ class _Comparing(Judge):
     def _slice(
         self, some: Sequence[Task], given: Known, inputs: Runs, plains: Sequence[Runs | None]
     ) -> dict[int, tuple[Cell, ...]]:
-        """Return the cells of these operators."""
         wanted = [tensor for task in some for tensor in task.own.outputs]
         columns: list[list[Cell]] = []
         for runner, plain in zip(self.runners, plains, strict=True):

@@ -15,7 +15,7 @@ from struct import Struct
 
 import numpy as np
 
-from circletools.edit.editable import check_editable
+from circletools.edit.members import check_editable
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.digest import Digests, digest
 from circletools.flatbuf.schema import Field, keys_with_role

@@ -9,7 +9,7 @@ from struct import pack
 
 import numpy as np
 
-from circletools.edit.editable import check_editable
+from circletools.edit.members import check_editable
 from circletools.findings import Finding
 from circletools.flatbuf.schema import RoleKind
 from circletools.flatbuf.tables import NewTable, Value

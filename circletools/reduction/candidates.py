@@ -71,7 +71,6 @@ class Candidates:
 
     @cached_property
     def _texts(self) -> set[int]:
-        """The buffers of strings."""
         every = (graph.values for graph in self.whole.graph.graphs)
         return set().union(*(one.buffers[one.is_type("STRING")].tolist() for one in every))
 

@@ -79,7 +79,6 @@ def _of_command(words: list[str], timeout_s: float) -> Symptom:
 
 
 def _of_program(worker: Worker, model: Path) -> Symptom:
-    """Return the failure that a program reports."""
     verdict = worker.loads(model)
     status, words = (verdict.status, verdict.words) if verdict.status != "ok" else ("run", "")
     if status == "run" and (worker.runtime in _COMPILERS or not (words := worker.run(model).failure)):

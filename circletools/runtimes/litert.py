@@ -233,13 +233,12 @@ class Profiled:
 
 
 def _fields(event: Any) -> dict[str, Any]:
-    found = {name: getattr(event, name) for name, _ in _Event._fields_}
-    found["tag"] = event.tag.decode("utf-8", "backslashreplace")
-    found["event_type"] = event.event_type & 0xFFFFFFFF
-    for name in ("begin_mem_usage", "end_mem_usage"):
-        found[name] = list(found[name])
-    del found["event_source"]
-    return found
+    return {name: getattr(event, name) for name, _ in _Event._fields_ if name != "event_source"} | {
+        "tag": event.tag.decode("utf-8", "backslashreplace"),
+        "event_type": event.event_type & 0xFFFFFFFF,
+        "begin_mem_usage": list(event.begin_mem_usage),
+        "end_mem_usage": list(event.end_mem_usage),
+    }
 
 
 _Buffer = tuple[c_void_p, np.dtype[Any], tuple[int, ...]]

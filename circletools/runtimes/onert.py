@@ -155,7 +155,6 @@ _OPERATION = re.compile(r"Unsupported operation: (\w+)|NYI for operation '(\w+)'
 
 
 def _bind_outputs(session: Session) -> list[Bound]:
-    """Bind sufficiently large output buffers, and return them."""
     buffers: list[Bound] = []
     for position, info in enumerate(session.infos("output")):
         # A dynamic shape contains -1 or has no dimensions at all, like a scalar's.

@@ -213,7 +213,6 @@ class Worker:
         return read_at(self._printed.fileno(), 1 << 16, 0).decode(errors="replace").strip()
 
     def _last_line(self) -> str:
-        """Return the last line that the program printed."""
         return self._text().rpartition("\n")[2][:500]
 
     def _stop(self, patience: float = 2.0) -> int:

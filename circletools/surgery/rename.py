@@ -218,7 +218,6 @@ def _rename_tensors(edit: ModelEdit, tensors: _Tensors) -> Iterator[str]:
 
 
 def _rename_entries(edit: ModelEdit, request: RenameRequest, tensors: _Tensors) -> Iterator[str]:
-    """Rename the inputs and outputs of signatures."""
     for side, pairs in zip(SIDES, (request.signature_inputs, request.signature_outputs), strict=True):
         named = _asked_entries(edit, side, pairs)
         for index, one in enumerate(edit.signatures.now):

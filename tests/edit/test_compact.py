@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from circletools.edit.compact import compact
-from circletools.edit.editable import original_start
+from circletools.edit.members import original_start
 from circletools.errors import EditError, UsageError
 from circletools.model.external import external_data
 from circletools.model.model import open_model
