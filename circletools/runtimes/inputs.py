@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import zlib
 from collections.abc import Iterable, Sequence
@@ -39,7 +38,7 @@ def make_input(seed: int, place: int | str, dtype: np.dtype[Any], shape: Sequenc
     if dtype.kind == "c":
         return (rng.uniform(-1, 1, dims) + 1j * rng.uniform(-1, 1, dims)).astype(dtype)
     if dtype.kind in "SO":
-        texts = [_STRINGS[(seed + number) % len(_STRINGS)] for number in range(math.prod(dims))]
+        texts = [_STRINGS[(seed + number) % len(_STRINGS)] for number in range(int(np.prod(dims)))]
         return np.array(texts, dtype=object).reshape(dims)
     raise NotImplementedError(f"no input values for dtype {dtype}")
 
