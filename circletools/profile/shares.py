@@ -16,6 +16,7 @@ from circletools.origin.modules import module_tree, split
 from circletools.origin.read import Origins
 from circletools.origin.source import NOTHING, SourceDetails
 from circletools.profile.joining import Join, Measured, Place, Time, time_in
+from circletools.trace.operators.names import KERNEL_NUMBERS
 from circletools.trace.operators.profile import OperatorTrace
 from circletools.wording import Attributes
 
@@ -72,7 +73,7 @@ def grouped_times(
     for row in rows:
         place = (row.subgraph, row.index)
         sources: Sequence[int | None] = row.sources or (None,)
-        by_code.add(row.code, place, row.time.total_ns if row.time else 0, 1)
+        by_code.add(KERNEL_NUMBERS.sub("", row.code), place, row.time.total_ns if row.time else 0, 1)
         shares = split(row.time.total_ns if row.time else 0, len(sources))
         for source, share in zip(sources, shares, strict=True):
             by_source.add(source, place, share, 1 / len(sources))

@@ -15,6 +15,7 @@ from circletools.profile.shares import GroupTime, OperatorTime
 from circletools.render.executions import Rank, program_runs_text, ranks, whole_cells, whole_json, without_model
 from circletools.render.origins import operator_label, with_line
 from circletools.render.table import places_json, places_text, shorter, table_csv, table_text
+from circletools.trace.operators.names import KERNEL_NUMBERS
 from circletools.trace.operators.profile import known_executions
 from circletools.wording import SCHEMA_VERSION, counted, microseconds
 
@@ -182,6 +183,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         runs = attribution.whole.runs if attribution.whole.runs != attribution.executions else None
         known = known_executions(attribution.executions, True, attribution.whole)
         executions = f"averages of {counted(runs, 'run') if runs else executions}" if known else "averages"
+        executions = attribution.whole.failure or executions
     else:
         each = f", {microseconds(attribution.total_ns // attribution.executions)} us each" if several else ""
         executions += f", {microseconds(attribution.total_ns)} us in all{each}"
@@ -242,7 +244,7 @@ def _coverage(attribution: Attribution) -> str:
     longest = max((row.time.total_ns for row in attribution.operators if row.time), default=0)
     if own and longest < attribution.tick_ns * attribution.executions and not attribution.groups:
         return f"{timed}, each shorter than the clock's tick: use a larger input"
-    return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f} % of the time in delegates"
+    return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f} % of their time in delegates"
 
 
 def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
@@ -274,7 +276,7 @@ def _kinds(attribution: Attribution) -> Iterator[tuple[str, Sequence[Place], Tim
     found: dict[str, tuple[set[Place], list[Time]]] = {}
     for row, time, place in timed:
         inside = sorted(opaque.intersection(row.backends))
-        groups.append((f"in {inside[0]}" if inside else row.code, (place,), time))
+        groups.append((f"in {inside[0]}" if inside else KERNEL_NUMBERS.sub("", row.code), (place,), time))
     for name, operators, time in groups:
         every, times = found.setdefault(name, (set(), []))
         every.update(operators)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from textwrap import wrap
 from typing import Any, NamedTuple
@@ -11,14 +12,16 @@ from typing import Any, NamedTuple
 from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Time
 from circletools.render.table import number_columns, table_text
-from circletools.trace.operators.profile import Whole, known_executions
+from circletools.trace.operators.profile import known_executions
 from circletools.wording import counted, milliseconds
 
 _ADDED = (" peak", " more than at the start")
 _FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs", "warm_up_ns")
-_OF_SESSION = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes")
-_SESSION: tuple[str, ...] = ("run", "initialization_ms", "first_ms", "average_ms", "operators_ms", "threads", "line")
-_SESSION += ("model", "delegates or options")
+_OF_SESSION = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes", "failure")
+_SESSION: tuple[str, ...] = ("run", "init", "first", "median", "average", "operators", "threads", "line", "model")
+_SESSION += ("delegates or options",)
+_WHOLLY = ("parts: ", " piece", "completely", "not be executed", "none (")  # texts that tell a delegate's parts
+_PIECES = re.compile(r"((\d+)( of \d+)? operators in (?:TfLite)?(\w+?)(?:Delegate)?(?:V2)?), pieces: (\d+)")
 _WIDTH = 78  # the width of a figure's text, so that a line has fewer than 100 characters
 _FINER = 3  # a mean resolves differences smaller than a step of the clock
 _SHORT = 10  # a run that takes less than this part of the average is no whole run
@@ -65,10 +68,11 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
     initial, memory, size = whole.initial_memory_bytes, whole.memory_bytes, whole.model_bytes or 0
     megabytes = "" if memory is None else f"{memory / (1 << 20):.1f} MiB" + _ADDED[whole.memory_added]
     delegates, absent = _delegates(attribution)
+    options = [one for one in whole.options if not (delegates.startswith("none (") and one[0].startswith("use "))]
     figures = [
         ("model", ", ".join(filter(None, (whole.model, f"{size:,} bytes" * bool(size))))),
         ("delegates", delegates),
-        ("options", "; ".join(filter(None, (_options(whole, off=off) for off in (False, True))))),
+        ("options", "; ".join(filter(None, (_options(options, off=off) for off in (False, True))))),
         ("threads", str(whole.threads or "")),
         ("initialization", ": ".join(filter(None, (total, parts)))),
         ("warm-up", _warm_up(attribution)),
@@ -81,7 +85,10 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         lacking = ["times of operators"] * bool(whole.types)
         lacking += [name for name, text in figures if not text and name not in known]
         lacking += [*absent, *(["model's name"] if size and not whole.model else [])]
-        lacking += ["spread"] * (not whole.range_ns) + ["percentiles"] * (len(whole.range_ns) == 3)
+        lacking += ["model's size"] * (not size and bool(whole.model))
+        lacking += ["initialization's parts"] * (bool(total) and not parts)
+        lacking += ["precision"] * (not any("fp16" in name or "precision" in name for name, _ in whole.options))
+        lacking += ["spread"] * (not whole.range_ns) + ["percentiles"] * (len(whole.range_ns) in (2, 3))
         lacking += ["times without the profiler"] * bool(attribution.total_ns)
         lacking += ["number of runs"] * (known_executions(attribution.executions, True, whole) is None)
         lacking += ["times of single runs"] * (whole.runs != 1) + ["device", "energy"]
@@ -99,7 +106,7 @@ def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     """Return what is known of the delegates, and what is not."""
     counts = Counter(row.code for row in attribution.operators) | Counter(dict(attribution.whole.types))
     rows = {name: count for name, count in counts.items() if "delegate" in name.lower()}
-    known, absent = "; ".join(attribution.whole.delegates), list[str]()
+    known, absent = "; ".join(_delegate_texts(attribution.whole.delegates)), list[str]()
     if rows and "parts: " not in known:
         known = "; ".join(filter(None, (known, *(f"{name}, parts: {count}" for name, count in rows.items()))))
     bare = without_model(attribution)
@@ -110,7 +117,7 @@ def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     calls = max(calls_of_rows, default=0) // attribution.executions
     if calls > 1 and "parts: " not in known:
         known = f"{known or 'delegate'}, parts: {calls} or more (calls of one row)"
-    elif known and not any(words in known for words in ("parts: ", "completely", "not be executed", "none (")):
+    elif known and not any(words in known for words in _WHOLLY):
         absent.append("delegate's parts")
     if rows and not any(row.kind == "inside" for row in attribution.added):
         absent.append("operators inside delegates")
@@ -119,31 +126,51 @@ def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     return known, absent
 
 
-def _options(whole: Whole, *, off: bool = False) -> str:
+def _delegate_texts(delegates: Sequence[str], *, short: bool = False) -> Iterator[str]:
+    """Yield what a log states about delegates, in clearer words; its pieces of the graph include the CPU's."""
+    api = "".join(f" ({told})" for told in delegates if told.startswith("Open"))
+    for told in (told for told in delegates if not told.startswith("Open")):
+        match = _PIECES.fullmatch(told)
+        if match is None:
+            yield told.replace("GPU", f"GPU{api}")
+            continue
+        name, done, of, delegate, count = match.groups("")
+        of_gpu, pieces = api * ("Gpu" in name), counted(int(count), "piece")
+        brief = f"{delegate.upper()}{of_gpu} {done}{of.replace(' of ', '/')}, {pieces}"
+        yield brief if short else f"{name}{of_gpu}, {pieces}" + ", the CPU's included" * (count != "1")
+
+
+def _options(options: Iterable[tuple[str, str]], *, off: bool = False) -> str:
     """Return the options that are on, with their values, or those that are off."""
-    options = [(name, text) for name, text in whole.options if (text in ("0", "false")) is off]
-    shown = ", ".join(name if off or text in ("1", "true") else f"{name} {text}" for name, text in options)
+    some = [(name, text) for name, text in options if (text in ("0", "false")) is off]
+    shown = ", ".join(name if off or text in ("1", "true") else f"{name} {text}" for name, text in some)
     return f"off: {shown}" if off and shown else shown
 
 
 def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
-    """Yield the table of the program's runs in a log, if there are several."""
+    """Yield the table of the program's runs in a log, if there are several, and why some have no results."""
     whole, some = attribution.whole, slice(top or None)
     if not whole.sessions:
         return
     cut = f", the first {top}" if 0 < top < len(whole.sessions) else ""
     yield ""
-    yield f"runs of the program in the file: {len(whole.sessions)}{cut}; above: run {whole.session}"
+    ends = Counter(one.failure.partition(":")[0] for one in whole.sessions if one.failure)
+    failed = "".join(f", {count} {end}" for end, count in ends.items())
+    title = f"runs of the program in the file, in ms: {len(whole.sessions)}{failed}{cut}"
+    yield f"{title}; above: run {whole.session}"
     rows = [_SESSION]
-    less = not all(one.model and one.mean_ns is not None for one in whole.sessions)
+    less = not all(one.failure or (one.model and one.mean_ns is not None) for one in whole.sessions)
     for at, one in enumerate(whole.sessions[some]):
-        times = one.initialization_ns, one.first_ns, one.mean_ns, one.operators_ns if less else None
+        middle = one.range_ns[4] if len(one.range_ns) > 3 else None
+        times = one.initialization_ns, one.first_ns, middle, one.mean_ns, one.operators_ns if less else None
         of = *("" if time is None else milliseconds(time) for time in times), str(one.threads or "")
-        last = str(one.line) if less else "", one.model, "; ".join(one.delegates[-1:]) or _options(one)
-        rows.append((str(at), *of, *last))
+        told = "".join([*_delegate_texts(one.delegates, short=True)][-1:]) or _options(one.options)
+        rows.append((str(at), *of, str(one.line) if less else "", one.model, told))
     known = [any(values) for _, *values in zip(*rows, strict=True)]
     cells = [[text or "-" for text, any_ in zip(row, known, strict=True) if any_] for row in rows]
     yield from table_text(cells, right=number_columns(cells))
+    without = [f"  run {at} {one.failure}" for at, one in enumerate(whole.sessions) if one.failure]
+    yield from without[some]
 
 
 def _warm_up(attribution: Attribution) -> str:
@@ -163,9 +190,10 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
         share = f" ({100 * beside / steady:.0f} %)" if steady else ""
         outside = f", {milliseconds(round(beside))} ms{share} outside operators"
     if times := attribution.whole.range_ns:
-        low, high, deviation = map(milliseconds, times[:3])
-        percent = f"{100 * times[2] / max(steady or each, 1):.1f} %"
-        spread = f", {low} to {high}, standard deviation {deviation} ({percent})"
+        low, high, *deviation = map(milliseconds, times[:3])
+        spread = f", {low} to {high}"
+        for one in deviation:
+            spread += f", standard deviation {one} ({100 * times[2] / max(steady or each, 1):.1f} %)"
     if not attribution.averaged:
         yield "steady state", "" if steady is None else f"{milliseconds(steady)} ms a run{outside}"
     else:

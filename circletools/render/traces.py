@@ -48,7 +48,8 @@ def trace_json(
     if by != "function":
         cut = sum(run.partial for run in analysis.runs)
         whole = [run.index for run in analysis.runs if not run.partial or cut == len(analysis.runs)]
-        document["all_runs"] = {"count": len(whole), "cut_short": cut} | clock_json(analysis.run_clock.shares(whole))
+        counts = {"count": len(whole), "cut_short": cut, "processes": sorted({one.process for one in analysis.runs})}
+        document["all_runs"] = counts | clock_json(analysis.run_clock.shares(whole))
         document["models"] = _models_json(analysis) if stream else [*_models_json(analysis)]
         alike = len({one.name for one in analysis.runs}) < 2
         document["all_executions"] = {
@@ -173,6 +174,7 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
             own = [count_, milliseconds(model["runs"]["first_ns"]), times[1], times[3]]
             numbers = own + [executions[at] for at in (0, 2, 3, 5)]
             rows.append([*numbers, model["name"] + ", cut" * model["partial"]])
+        some = f", process {runs['processes'][0]}" * (len(runs["processes"]) == 1) + some
         yield f"runs by name{some}, in ms", rows, number_columns(rows)
     elif count:
         rows = [_RUN_HEAD, *(_run_cells(run) for run in document["runs"] if run["index"] >= 0)]

@@ -22,30 +22,6 @@ def lasting(*times: int) -> OperatorTrace:
     return traced(*({0: time} for time in times))
 
 
-@pytest.mark.parametrize(
-    ("times", "count"),
-    [
-        ((900, 500, 100, 101, 99, 100, 100, 101), 2),
-        ((100, 101, 99, 100, 100, 101), 0),
-        ((900, 100, 900, 100, 100, 101, 99, 100), 1),
-        ((900, 900, 900, 100), 0),
-        ((900, 100, 100), 0),
-        ((900, 800, 700, 600, 100, 100, 100, 100), 4),
-        ((110, 100, 100, 100), 0),
-        ((111, 100, 100, 100), 1),
-        ((130, 100, 100, 120, 80, 110, 90, 100), 0),
-        ((0, 0, 0, 0), 0),
-    ],
-)
-def test_warm_up(times: tuple[int, ...], count: int) -> None:
-    trace = lasting(*times)
-    assert warm_up(trace) == count
-    found = without_first(trace, "auto")
-    assert (found.executions, found.skipped) == (len(times) - count, count)
-    assert [one.duration_ns for one in found.runs] == list(times[count:])
-    assert [one.execution for one in found.runs] == list(range(len(times) - count))
-
-
 def test_averages_have_no_warm_up() -> None:
     trace = OperatorTrace("benchmark_model", (OperatorRun(0, 0, "X", "", 0, 9, 0),), 8, averaged=True)
     assert warm_up(trace) == 0

@@ -76,7 +76,7 @@ def test_many_runs_are_summed_up_by_name_and_those_without_an_end_apart() -> Non
     marks = (f"{at}0 T1 B [NN_LA_PO]m{at % 2}\n{at}{at % 5 + 1} T1 E" for at in range(10, 24))
     text = list(trace_text(trace_json(read("\n".join((*marks, "300 T1 B [NN_LA_PO]m1\n390 T2 B x"))))))
     assert "no known losses, incomplete (T011)" in text[0]
-    at = text.index("runs by name, in ms")
+    at = text.index("runs by name, process 1000, in ms")
     names = [line.split()[0] + line.split("  ")[-1] for line in text[at + 2 : at + 5]]
     assert names == ["7m0", "7m1", "1m1, cut"]
     assert text[at + 2].split()[1:3] == ["0.001", "0.003"]

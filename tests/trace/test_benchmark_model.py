@@ -227,9 +227,11 @@ def test_several_tables_of_types_in_a_document() -> None:
 
 
 def test_delegates_that_are_all_off_are_known() -> None:
-    for text, delegates in ((b"[0]", "none (gpu, nnapi off)"), (b"[1]", None)):
-        log = REPORT + b"Use gpu: [0]\nUse nnapi: %s\n" % text
-        assert dict(whole_cells(attribute(None, read_profile(log)))).get("delegates") == delegates
+    off = "none (gpu, nnapi off)", "off: allow fp16"
+    for text, *told in ((b"[0]", *off), (b"[1]", None, "use nnapi; off: use gpu, allow fp16")):
+        trace = read_profile(REPORT + b"Use gpu: [0]\nUse nnapi: %s\nAllow fp16: [0]\n" % text)
+        cells = dict(whole_cells(attribute(None, trace)))
+        assert [cells.get("delegates"), cells["options"]] == told
 
 
 def test_times_of_types_fit_no_model() -> None:
@@ -240,6 +242,59 @@ def test_times_of_types_fit_no_model() -> None:
         ct.attribute(model, read_profile(by_type()))
 
 
-def test_an_error_names_the_formats_of_operators() -> None:
-    with pytest.raises(InvalidInputError, match="or an ETDump"):
-        read_profile(b"\x89PNG")
+LOADED = b"INFO: STARTING!\nINFO: Graph: [x/%s.tflite]\nCreated TensorFlow Lite XNNPACK delegate for CPU.\n"
+LOADED += b"Replacing 4 out of 6 node(s) with delegate (TfLiteXNNPackDelegate) node, yielding 3 partitions.\n"
+WARM = b"Initialized session in 2.5ms.\nINFO: count=5 first=90 curr=9 min=8 max=90 avg=31.5 std=1\n"
+REGULAR = b"INFO: count=7 first=9 curr=9 min=7 max=11 avg=9.5 std=1 p5=7 median=9 p95=11\n"
+FAILED = LOADED % b"bad" + b"ERROR: kernels/add.cc:35 x != y\nERROR: Node number 3 (ADD) failed to prepare.\n"
+FAILED += b"Failed to allocate tensors!\nERROR: Benchmarking failed.\n"
+
+
+def test_runs_of_the_program_without_results() -> None:
+    log = LOADED % b"a" + WARM + REGULAR + FAILED + LOADED % b"b" + WARM
+    text = [*attribution_text(attribute(None, read_profile(log)))]
+    at = text.index("runs of the program in the file, in ms: 3, 1 failed, 1 cut; above: run 0")
+    assert [line.split(maxsplit=6)[1:] for line in text[at + 2 : at + 5]] == [
+        ["2.500", "0.090", "0.009", "0.009", "a.tflite", "XNNPACK 4/6, 3 pieces"],
+        ["-", "-", "-", "-", "bad.tflite", "XNNPACK 4/6, 3 pieces"],
+        ["2.500", "0.090", "-", "-", "b.tflite", "XNNPACK 4/6, 3 pieces"],
+    ]
+    assert text[at + 5 :] == ["  run 1 failed: Node number 3 (ADD) failed to prepare", "  run 2 cut"]
+    alone = read_profile(LOADED % b"b" + WARM)
+    assert (alone.whole.mean_ns, alone.whole.warm_up_ns, alone.whole.failure) == (None, (31_500, 8000, 90_000), "cut")
+    assert next(attribution_text(attribute(None, alone))) == "benchmark_model: cut; no operator times"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (FAILED, "benchmark_model failed: Node number 3 .ADD. failed to prepare$"),
+        (LOADED + b"Aborted (core dumped)\n", "benchmark_model failed: Aborted .core dumped."),
+        (LOADED + b"I E tflite  : GPU Init: 5D\n", "no results such as `count=9 first=5` .cut: GPU Init: 5D"),
+        (b"SVDF took 379 ticks (0 ms).\n", "clock ticks of TFLite Micro"),
+        (b"\x89PNG", "or an ETDump"),
+    ],
+)
+def test_why_a_text_has_no_times(data: bytes, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        read_profile(data)
+
+
+def test_the_summary_of_onert_run() -> None:
+    times = b"MODEL_LOAD   takes 1.5 ms\nPREPARE      takes 20 ms\nEXECUTE      takes 8.25 ms\n- MAX      :  9.5 ms\n"
+    log = b"".join(b"Package Filename x/%s/\n%s- MIN      :  7.5 ms\n" % (name, times) for name in (b"d1", b"d2"))
+    whole = read_profile(log).whole
+    assert [one.model for one in whole.sessions] == ["d1", "d2"]
+    assert (whole.program, whole.mean_ns, whole.range_ns) == ("onert_run", 8_250_000, (7_500_000, 9_500_000))
+    assert (whole.initialization_ns, whole.parts[0]) == (21_500_000, ("MODEL_LOAD", 1_500_000))
+
+
+def test_the_kernels_of_a_gpu() -> None:
+    log = LOADED.replace(b"XNNPackDelegate", b"GpuDelegateV2") % b"a" + b"Initialized OpenCL-based API.\n"
+    names = ["convolution_2d 0 -> relu 1", "convolution_2d 2 -> relu 3", "depth_to_space 5"]
+    rows = [Row(0, name, f"Delegate/{name}:{at}", [10]) for at, name in enumerate(names)]
+    found = attribute(None, read_profile(log + as_report(rows, 1)))
+    assert [kind.name for kind in found.types] == ["convolution_2d -> relu", "depth_to_space"]
+    head, _, delegates, *_ = attribution_text(found)
+    assert "3 rows, 100 % of their time in delegates" in head
+    assert "4 of 6 operators in TfLiteGpuDelegateV2 (OpenCL), 3 pieces, the CPU's" in delegates

@@ -1,6 +1,6 @@
 """Read the operator tables that LiteRT's summarizer prints in `benchmark_model` and in LiteRT's own runtime.
 
-The tables are CSV (`--profiling_output_csv_file`), or text on standard output:
+The tables are CSV (`--profiling_output_csv_file`), or text:
 
     ============================== Run Order ==============================
     node type, first, avg_ms, %, cdf%, mem KB, times called, name
@@ -10,12 +10,10 @@ The tables are CSV (`--profiling_output_csv_file`), or text on standard output:
                      CONV_2D    0.050     0.048  31.2%  31.2%   0.000               1  [model/conv/Relu]:0
 
 Older versions have a column `start` before `first`, and some print no titles. The name of an operator ends with
-`:<operator index>`, except in old versions; the name of a delegate's own operator begins with `Delegate/`. Subgraphs
-other than the first follow `Subgraph (index: N) profile:`, the parts of a delegate's run follow `Delegate internal:`,
-and `Timings (microseconds): count=N` gives the number of executions. Each line may have a prefix, as from logcat.
-The last table, by type, has the column `count`; often it is published alone.
-Sources: tensorflow/core/util/stats_calculator.cc, tensorflow/lite/profiling/profile_summarizer.cc and
-profile_summary_formatter.cc, tensorflow/lite/tools/benchmark/profiling_listener.cc.
+`:<operator index>`, except in old versions; that of a delegate's own operator begins with `Delegate/`. Subgraphs but
+the first follow `Subgraph (index: N) profile:`, the parts of a delegate's run `Delegate internal:`. Lines may have a
+prefix, as from logcat. The last table, by type, has the column `count`; often it is published alone.
+Sources: core/util/stats_calculator.cc, lite/profiling/profile_summarizer.cc, lite/tools/benchmark/*.cc.
 """
 
 from __future__ import annotations
@@ -34,13 +32,12 @@ from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whol
 DELEGATE_PREFIX = "Delegate/"
 
 _WORTH = re.compile(
-    r"ode type|=== |[Pp]rofil|elegate internal|STARTING!|: \[|--graph=|(?<=n)ference (?:tim|\(avg)|```"
-    r"|[Cc]reated|applied|Replacing|Initialized |count="
+    r"ode type|=== |[Pp]rofil|elegate internal|STARTING!|: \[|--graph=|(?<=n)ference (?:tim|\(avg)|```|ing failed\."
+    r"|[Cc]reated|applied|Replacing|Initialized |count=|Loaded model|[el] Filename |(?:MODEL_LOAD|EXECUTE) +takes"
 )
 _TITLE, _RUN_ORDER = re.compile(r"= (Run Order|Top by .*|Summary by .*) =+$"), "Run Order"
-_SUBGRAPH = re.compile(r"Subgraph \(index: (\d{1,9})\) profile:$")
 _COUNT = re.compile(r"Timings \(microseconds\): count=(\d{1,9})\b(?:.* avg=(\d{1,9}(?:\.\d{1,9})?) )?")
-_NAME = re.compile(r".*:(\d{1,9})")
+_SUBGRAPH, _NAME = re.compile(r"Subgraph \(index: (\d{1,9})\) profile:$"), re.compile(r".*:(\d{1,9})")
 _OUTPUTS = re.compile(r"\[(.*)\](?::\w+)?")
 _HEADER = re.compile(
     r"^(.{0,200}?)((?:\[[Nn]ode type\]|node type,)[ \t](?:.{0,800}[Nn]ame|[ \t]{0,99}\[?count\b.{1,800})\]?)$"
@@ -53,8 +50,9 @@ _CELLS |= {name: rf"(?P<{group}>\d{{1,9}})" for name, group in (("times called",
 _AFTER = re.compile(r"\s*(?:=+ |Number of nodes|Timings \(|Memory \(|\[[Nn]ode type\])")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)%?"
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
-_BEGIN = re.compile(r"STARTING!$|(?:Log parameter values verbosely|Min num runs): \[|--graph=")
-_TIMINGS = re.compile(r"nference timings in us: .*|nference \(avg\): +\S+ ms.*")
+_BEGIN = re.compile(r"STARTING!$|(?:values verbosely|Min num runs): \[|--graph=|MODEL_LOAD +takes|[el] Filename ")
+_TIMINGS = re.compile(r"nference timings in us: .*|nference \(avg\): +\S+ ms.*|EXECUTE +takes .*")
+_BEGUN = re.compile(r"Graph: \[|Loaded model|Benchmarking failed\.|(?<!s\): )count=")
 _NEXT = re.compile(r"[Cc]reated|applied|Replacing|Initialized |(?<!s\): )count=")  # the program runs again
 
 _ALL = 99  # per cent; all shares of a table, allowing for rounding of its total
@@ -68,17 +66,14 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
         (r"nference timings in us: .*\bInit: #", (_INIT,), 1000),
         (r"nference timings in us: .*First inference: #", (_FIRST,), 1000),
         (r"nference timings in us: .*(?:\(avg\)|Inference): #", (_MEAN,), 1000),
-        (r"average time: # ms", (_MEAN,), 1_000_000),  # from label_image
         (r"Model initialization: +# ms", (_INIT,), 1_000_000),
         (r"(?:Warmup \(first\)|First inference): +# ms", (_FIRST,), 1_000_000),
-        (r"Inference \(avg\): +# ms", (_MEAN,), 1_000_000),
+        (r"(?:Inference \(avg\):|average time:|EXECUTE +takes) +# ms", (_MEAN,), 1_000_000),  # label_image, onert_run
         (r"Warmup \(avg\): +\S+ ms \(# runs\)", ("warm_up_runs",), 1),
         (r"Inference \(avg\): +\S+ ms \(# runs\)", ("runs",), 1),
         (r"emory footprint [^(]*\(MB\): init=# overall=#", ("initial_memory_bytes", "memory_bytes"), 1 << 20),
-        (r"peak memory footprint \(MB\) via periodic monitoring: #", ("memory_bytes",), 1 << 20),
         (r"Init footprint: +# MB", ("initial_memory_bytes",), 1 << 20),
-        (r"Overall footprint: +# MB", ("memory_bytes",), 1 << 20),
-        (r"Peak memory: +# MB", ("memory_bytes",), 1 << 20),
+        (r"(?:Overall footprint|Peak memory|periodic monitoring): +#", ("memory_bytes",), 1 << 20),
         (r"model file size \(MB\): #", ("model_bytes",), 1_000_000),
         (r"threads(?: used for CPU inference)?(?:: \[|=)#", ("threads",), 1),
         (r"Initialized session in #ms", (_INIT,), 1_000_000),  # the last pattern wins: others round
@@ -86,18 +81,20 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
     )
 )
 # Statistics of the warm-up and of the regular runs; tables have their own, after `Timings (microseconds): `.
-_RANGE = r"\bcount=(\d{1,9}) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# median=# p95=#)?)?".replace(
-    "#", _NUMERAL
-)
+_RANGE = r"\bcount=(\d+) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# median=# p95=#)?)?".replace("#", _NUMERAL)
 _STATISTICS, _OF_TABLE = re.compile(rf"(?<!s\): ){_RANGE}"), re.compile(rf"seconds\): {_RANGE}")
-_MODEL = re.compile(r"(?:\bGraph: \[|Loading model from: |Loaded model )([^]]+)|--graph=([^]`'\" <]+)")
+_MODEL = re.compile(r"(?:\bGraph: \[|Load(?:ing model from:|ed model) |[el] Filename )([^]]+)|--graph=([^]`'\" <]+)")
 _FILE, _NOT_OF_NAME = ".tflite", re.compile(r"[^\w.-]")
 _LIKELY = re.compile(
-    r": \[|=|elegate|nference|armup|nitiali|[Mm]odel |average|perator-wise|emory|footprint|ersion|hreads"
+    r": \[|=|elegate|nference|armup|nitiali|[Mm]odel |average|perator-wise|emory|footprint|ersion|hreads|takes|Fi|- M"
 )
-_PEAK = re.compile(r"eak memory(?: footprint|: )")
-_RANGES = ("min", "max", "std", "p5", "median", "p95")
-_SPREAD = re.compile(rf"Inference \(({'|'.join(_RANGES)})\): +{_NUMERAL}")
+_PEAK, _RANGES = re.compile(r"eak memory(?: footprint|: )"), ("min", "max", "std", "p5", "median", "p95")
+_SPREAD = re.compile(rf"(?:Inference \(|- )({'|'.join(_RANGES)})\)? *: +{_NUMERAL}", re.IGNORECASE)
+_LOADING = re.compile(rf"(MODEL_LOAD|PREPARE) +takes {_NUMERAL} ms")
+_ENDED = re.compile(r"Benchmarking failed|Segmentation fault|\bAborted|\bKilled|Fatal signal")
+_ERROR = re.compile(r"(?:ERROR: |\bE[ /]tflite\b[^:]*: )(.*\S)|(?:Segmentation|Aborted|Killed|Fatal s|Failed to).*")
+_NODE = re.compile(r"Node number \d+ \((?!\w*Delegate)\S+\) failed")
+_VAGUE = re.compile(r"Benchmarking failed|Failed to a|Restored original|not supported|operations will run|:$")
 _WARM_UP = re.compile(rf"\bWarmup(?: \(avg\))?: +{_NUMERAL}( ms)?")
 _OPTION = re.compile(
     r"(?:--((?:\w+_)?(?:use|allow|require|accelerator|backend)_\w+)=|\b((?:Use|Allow|Enable running|Require"
@@ -105,16 +102,14 @@ _OPTION = re.compile(
     r"([^]\s\"'`\\]+)"
 )
 _DELEGATED = {
-    re.compile(pattern): text
-    for pattern, text in (
-        (r"Created TensorFlow Lite (\S+) delegate", "{}"),
-        (r"External delegate path ?: \[(?:[^\]]*/)?([^\]/]+)\]", "{}"),
-        (r"\b(\w+) delegate[^,]*, .*graph will (.{2,14}) executed(?!.* w/ \d)", "{}: graph will {} executed"),
-        (r"\b(\w+) delegate[^,]*, .*graph will be (\w+) executed.* w/ (\d+)", "{}: graph {} executed, parts: {}"),
-        (r"Replacing (\d+) out of (\d+) node.* \(([^()]+)\).* (\d+) part", "{} of {} operators in {}, pieces: {}"),
-        (r"Replacing (\d+) node.* \(([^()]+)\).* (\d+) part", "{} operators in {}, pieces: {}"),
-        (r"(\w+) delegate: (\d+) nodes delegated out of (\d+)", "{}: {} of {} operators"),
-    )
+    re.compile(r"Initialized (Open\w+)-based API"): "{}",
+    re.compile(r"Created TensorFlow Lite (\S+) delegate"): "{}",
+    re.compile(r"External delegate path ?: \[(?:[^\]]*/)?([^\]/]+)\]"): "{}",
+    re.compile(r"\b(\w+) delegate[^,]*, .*graph will (.{2,14}) executed(?!.* w/ \d)"): "{}: graph will {} executed",
+    re.compile(r"(\w+) delegate[^,]*, .*h will be (\w+) executed.* w/ (\d+)"): "{}: graph {} executed, parts: {}",
+    re.compile(r"Replacing (\d+) out of (\d+) n.* \(([^()]+)\).* (\d+) part"): "{} of {} operators in {}, pieces: {}",
+    re.compile(r"Replacing (\d+) node.* \(([^()]+)\).* (\d+) part"): "{} operators in {}, pieces: {}",
+    re.compile(r"(\w+) delegate: (\d+) nodes delegated out of (\d+)"): "{}: {} of {} operators",
 }
 
 
@@ -151,24 +146,20 @@ class _Section:
 
 
 def parse(data: bytes) -> OperatorTrace:
-    """Parse the report; if it holds several runs, parse the last one that lists operators or, if none does, types.
-
-    Raises InvalidInputError.
-    """
+    """Parse the last run that lists operators or, if none does, types or only results. Raises InvalidInputError."""
     if b" with stats: " in data or b"stat_summarizer.cc:" in data:
         raise nothing_found("the report is from TensorFlow's own benchmark_model, which runs other models")
+    if b" ticks (" in data:
+        raise nothing_found("the clock ticks of TFLite Micro's profiler have an unknown length")
     lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
     marks = [at for at, line in enumerate(lines) if len(line) <= _LONGEST and _WORTH.search(line)]
     sessions = _sessions(lines, marks) or [(0, len(lines), 0)]
-    shown = max(range(len(sessions)), key=lambda at: (sessions[at][2], at))
+    each = [_session(lines, *one) for one in sessions]
+    known = [(tables, not one.failure, bool(one.first_ns)) for one, (*_, tables) in zip(each, sessions, strict=True)]
+    shown = max(range(len(each)), key=lambda at: (known[at], at))
     begin, end, _ = sessions[shown]
-    initial, sections = _sections(lines, [at for at in marks if begin <= at < end])
-    each = [
-        _by_type(lines, first, last) if tables == 1 else replace(_figures(lines[first:last]), line=first + 1)
-        for first, last, tables in sessions
-    ]
     whole = replace(each[shown], session=shown, sessions=tuple(each) if len(each) > 1 else ())
-    return _trace(initial, sections, whole)
+    return _trace(*_sections(lines, [at for at in marks if begin <= at < end]), whole)
 
 
 def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -177,29 +168,43 @@ def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int
     These are 2 if the tables list operators, 1 if only types, and 0 if there are none. A run begins where its options
     do or, after results, with a Markdown block, with other results, or with another table by type.
     """
-    sessions: list[tuple[int, int, str]] = [(0, 0, "")]
-    optioned, part, since, ended = False, False, 0, 0
+    sessions, part, since, ended = [(0, 0, "", False)], False, 0, 0
     for at in marks:
-        line, (begin, tables, timings), match = lines[at], sessions[-1], _TIMINGS.search(lines[at])
+        line, (begin, tables, timings, begun), match = lines[at], sessions[-1], _TIMINGS.search(lines[at])
         again = tables == 1 and not part and _TYPES.search(line)
         if (
-            (_BEGIN.search(line) and (optioned or tables or timings))
+            (_BEGIN.search(line) and (begun or tables or timings))
             or ("```" in line and (tables or timings))
             or ("Info for Benchmark Initialization" in line and tables)
             or (match and timings not in ("", match[0]))
             or again
         ):
-            begin, tables, timings = (match and since) or (again and ended) or at, 0, ""
-            sessions.append((begin, tables, timings))
-            optioned, since, ended = False, 0, 0
+            begin, tables, timings, begun = (match and since) or (again and ended) or at, 0, "", False
+            sessions.append((begin, tables, timings, begun))
+            since, ended = 0, 0
         elif timings and not since and _NEXT.search(line):
             since = at
-        optioned, ended = optioned or "Graph: [" in line, at + 1 if _COUNT.search(line) else ended
         found = 1 if _TYPES.search(line) else 2 * (_OPERATORS.search(line) is not None)
         part, tables = "rofil" in line or "elegate internal" in line or (part and not found), max(tables, found)
-        sessions[-1] = begin, tables, timings or (match[0] if match else "")
+        begun, ended = begun or _BEGUN.search(line) is not None, at + 1 if _COUNT.search(line) else ended
+        sessions[-1] = begin, tables, timings or (match[0] if match else ""), begun
     ends = [*(begin for begin, *_ in sessions[1:]), len(lines)]
-    return [(first, end, known) for (first, known, timed), end in zip(sessions, ends, strict=True) if known or timed]
+    return [(at, end, known) for (at, known, *told), end in zip(sessions, ends, strict=True) if known or any(told)]
+
+
+def _session(lines: Sequence[str], begin: int, end: int, tables: int) -> Whole:
+    """Return the figures of one run of the program, with the reason if it has no results."""
+    if tables == 1:
+        return _by_type(lines, begin, end)
+    found = replace(_figures(lines[begin:end]), line=begin + 1)
+    if tables or found.mean_ns is not None:
+        return found
+    some = [line for line in lines[begin:end] if len(line) <= _LONGEST]
+    errors = [match[1] or match[0] for match in _found(some, (_ERROR,))]
+    # A kernel's error line precedes that of its node, which names the operator; other first errors tell the cause.
+    cause = min(errors, key=lambda error: 0 if _NODE.search(error) else 2 if _VAGUE.search(error) else 1, default="")
+    kind = "failed" if _found(some, (_ENDED,)) else "cut"
+    return replace(found, failure=": ".join(filter(None, (kind, cause.rstrip(".")))))
 
 
 def _sections(lines: Sequence[str], marks: Sequence[int]) -> tuple[list[_Section], list[_Section]]:
@@ -268,7 +273,9 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
 
 
 def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Whole) -> OperatorTrace:
-    parts = ((row.kind, int(row.mean_ms * row.calls * 1_000_000)) for section in initial for row in section.rows)
+    parts = (
+        tuple((row.kind, int(row.mean_ms * row.calls * 10**6)) for one in initial for row in one.rows) or whole.parts
+    )
     executions = max([section.count for section in sections], default=0) or whole.runs or 1
     runs, inside, others = list[OperatorRun](), list[OperatorRun](), list[tuple[str, int, int]]()
     first_ns, types = 0, Counter[str]()
@@ -291,19 +298,19 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
             types[row.kind] += row.operators
             if not (section.delegates or section.subgraph):
                 first_ns += int(row.first_ms * max(1, row.calls) * 1_000_000)
-    if not runs and whole.mean_ns is None:
-        raise nothing_found("the tables of the report list no operators")
-    whole = replace(whole, parts=tuple(parts), others=tuple(others), types=tuple((+types).items()))
+    if not runs and whole.mean_ns is None and whole.first_ns is None:
+        if whole.failure.startswith("failed"):
+            raise InvalidInputError(f"benchmark_model {whole.failure}")
+        told = f" ({whole.failure})" * bool(whole.failure)
+        raise nothing_found(f"the report has no table of operators and no results such as `count=9 first=5`{told}")
+    whole = replace(whole, parts=parts, others=tuple(others), types=tuple((+types).items()))
     whole = replace(whole, first_operators_ns=first_ns or whole.first_operators_ns)
     cut = sum(section.open for section in sections)
     return OperatorTrace("benchmark_model", tuple(runs), executions, True, tuple(inside), cut, whole=whole)
 
 
 def _places(rows: Sequence[_Row]) -> list[int | None]:
-    """Return the operator index of each row, or None for rows that are not operators, such as AllocateTensors.
-
-    Rows for types have the index -1.
-    """
+    """Return the operator index of each row (-1 for types), or None for other rows, such as AllocateTensors."""
     if rows and rows[0].operators:
         return [None if _NO_OPERATOR.fullmatch(row.kind) else -1 for row in rows]
     # Old versions write no index: their operators are in the model's order.
@@ -315,10 +322,7 @@ def _places(rows: Sequence[_Row]) -> list[int | None]:
 
 
 def _by_type(lines: Sequence[str], begin: int, end: int) -> Whole:
-    """Return the figures of a table by type; if no log precedes it, a document may name its model.
-
-    What comes before that name may be about another model.
-    """
+    """Return the figures of a table by type; if no log precedes it, a document may name its model just before."""
     table = next(at for at in range(begin, end) if _TYPES.search(lines[at][:_LONGEST]))
     logged = any("Graph: [" in lines[at] for at in range(begin, table))
     named = (at for at in range(table, begin, -1) if _FILE in lines[at][:_LONGEST] and not logged)
@@ -336,15 +340,17 @@ def _figures(lines: Iterable[str]) -> Whole:
     words = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in _found(lines, _DELEGATED))
     options = {(match[1] or match[2]).replace("_", " ").lower(): match[3] for match in _found(lines, (_OPTION,))}
     values: dict[str, Any] = {"delegates": tuple(words), "options": tuple(options.items())}
-    values["program"] = "label_image" * any("average time: " in line for line in lines)
+    parts = tuple((match[1], int(Decimal(match[2]) * 1_000_000)) for match in _found(lines, (_LOADING,)))
+    values["program"] = "onert_run" * bool(parts) or "label_image" * any("average time: " in line for line in lines)
+    values |= {"parts": parts, _INIT: sum(time for _, time in parts)} if parts else {}
     values |= {"model": _named(models[-1]) if models else "", "warm_up_ns": tuple(means[-1:])}
     for pattern, names, unit in _FIGURES:
         for match in _found(lines, (pattern,)):
             values |= zip(names, (int(Decimal(value) * unit) for value in match.groups()), strict=True)
     added = "memory_bytes" in values and not any(_PEAK.search(line) for line in lines)
-    spread = {match[1]: int(Decimal(match[2]) * 1_000_000) for match in _found(lines, (_SPREAD,))}
+    spread = {match[1].lower(): int(Decimal(match[2]) * 1_000_000) for match in _found(lines, (_SPREAD,))}
     times = tuple(spread[name] for name in _RANGES if name in spread)
-    found = Whole(**values, memory_added=added, range_ns=times if len(times) in (3, 6) else ())
+    found = Whole(**values, memory_added=added, range_ns=times if len(times) in (2, 3, 6) else ())
     first = next((at for at, line in enumerate(lines) if "Operator-wise" in line), 0)  # end of initialization
     statistics, tables = _found(lines, (_STATISTICS,)), _found(lines[first:], (_OF_TABLE,))
     if tables:
@@ -352,17 +358,17 @@ def _figures(lines: Iterable[str]) -> Whole:
         found = replace(found, first_operators_ns=first_ns or None, operators_ns=mean_ns or None)
     if found.initialization_ns is None and (early := _found(lines[:first], (_OF_TABLE,))):
         found = replace(found, initialization_ns=int(Decimal(early[-1][2] or 0) * 1000))
-    if len(statistics) > 1:
-        warm_up, regular = statistics[-2:]
-        first_ns, mean_ns = (int(Decimal(text or 0) * 1000) for text in (warm_up[2], regular[5]))
+    if len(statistics) > 1 or (statistics and found.mean_ns is None and not tables):
+        warm_up, *regular = statistics[-2:]
+        first_ns, mean_ns = (int(Decimal(text or 0) * 1000) for text in (warm_up[2], regular and regular[0][5]))
         found = replace(found, first_ns=first_ns or found.first_ns, mean_ns=mean_ns or found.mean_ns)
         found = replace(found, warm_up_runs=int(warm_up[1]), warm_up_ns=_times(warm_up, 5, 3, 4) or found.warm_up_ns)
-        tables = [regular]
+        tables = regular
     elif statistics and statistics[0][5] and int(Decimal(statistics[0][5]) * 1000) == found.mean_ns:
         tables = statistics
-    elif found.mean_ns is not None or not tables:
+    elif found.mean_ns is not None:
         return replace(found, runs=int(tables[-1][1])) if tables and found.runs is None else found
-    return replace(found, range_ns=_times(tables[-1], 3, 4, 6, 7, 8, 9), runs=int(tables[-1][1]))
+    return replace(found, range_ns=_times(tables[-1], 3, 4, 6, 7, 8, 9), runs=int(tables[-1][1])) if tables else found
 
 
 def _times(match: re.Match[str], *groups: int) -> tuple[int, ...]:
@@ -371,7 +377,7 @@ def _times(match: re.Match[str], *groups: int) -> tuple[int, ...]:
 
 def _named(path: str) -> str:
     """Return the file's name, preceded by its folder's if it is only a number, as in `net-v1/1.tflite`."""
-    *folders, name = path.split("/")
+    *folders, name = path.rstrip("/").split("/")
     return "/".join([*folders[-1:], name]) if name.partition(".")[0].isdigit() else name
 
 

@@ -18,12 +18,9 @@ from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.schema import OFFSET, load_schema
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
 
-_IDENTIFIER = b"ED00"
-_SIZE_BYTES = 4
+_IDENTIFIER, _SIZE_BYTES = b"ED00", 4
 _KERNEL, _OPERATOR, _DELEGATE = "native_call_", "OPERATOR_CALL", "DELEGATE_CALL"
-_OF_DELEGATE = 1
-"""The subgraph given to delegates' operators, which are numbered within an execution; the method's subgraph is 0."""
-
+_OF_DELEGATE = 1  # the subgraph given to delegates' operators, numbered within an execution; the method's is 0
 _LATEST = 1 << 62
 
 

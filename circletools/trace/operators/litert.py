@@ -28,8 +28,7 @@ from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whol
 from circletools.trace.sources import BEGIN, Event
 
 _MARK = re.compile(rb"(.+)@(\d{1,9})/(\d{1,9})", re.DOTALL)
-_INVOKE = "Invoke"
-_DEFAULT, _OPERATOR, _OF_DELEGATE = 1, 2, 8
+_INVOKE, _DEFAULT, _OPERATOR, _OF_DELEGATE = "Invoke", 1, 2, 8
 _NUMBERS = ("event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
 _LARGEST = 1 << 50
 _FOOTPRINT = 2  # the last of the memory figures: total allocated, in use, used by the process (in 2.3.0)

@@ -4,8 +4,7 @@ names.json maps runtimes' names that differ from the code's in more than spellin
 Those of `onert` come from runtime/onert/core/src/loader/BaseLoader.h (the operation that each code becomes) and
 `name()` in runtime/onert/core/src/ir/operation/ (its name, such as `Squre`). Those of `openvino` are layer types;
 `Reorder` belongs to no code. Those of `xnnpack` are rows like `Convolution (NHWC, F32) IGEMM` (kind, layout and
-types, kernel), seen in LiteRT 2.3.0, whose delegate defines its operators in
-tflite/delegates/xnnpack/xnnpack_delegate.cc.
+types, kernel), seen in LiteRT 2.3.0 (tflite/delegates/xnnpack/xnnpack_delegate.cc).
 """
 
 from __future__ import annotations
@@ -29,6 +28,9 @@ rows do the work or there is none. CLAMPING: those whose row clamps its results,
 
 KINDS = frozenset(_CODES)
 """The kinds of XNNPACK's rows that are not names of codes."""
+
+KERNEL_NUMBERS = re.compile(r" \d+(?= ->|$)")
+"""The numbers in the names of a GPU's kernels, such as `convolution_2d 0 -> relu 1`; types have none."""
 
 _HEAD = re.compile(r"[^(\[]*[^(\[\s]")
 

@@ -9,17 +9,16 @@
 
 All except benchmark_model record every run of an operator; benchmark_model records only averages.
 
-The detailed counters (`-report_type detailed_counters`, with a report folder) are read here:
+The detailed counters (`-report_type detailed_counters`) are read here:
 
     layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)
     MaxPool_21;Status.EXECUTED;MaxPool;jit_avx512_bf16;0.017;0.017
     Total;;;;0.859;0.859
 
 There is one table for each request, with the mean times of its stream's inferences (openvino/tools/benchmark/utils/
-statistics_report.py; the C++ program writes the same); `profile` writes a table for each run. A layer that computes
-the result of an operator of the main subgraph has the operator's index in its name (seen in 2026.4), unless it was
-replaced. Fused layers have no kernel; others that took less than a microsecond are also marked as not run. Layers
-without an index are reported as rows of a delegate.
+statistics_report.py); `profile` writes a table for each run. A layer that computes the result of an operator has the
+operator's index in its name (seen in 2026.4), unless it was replaced; others are rows of a delegate. Fused layers
+have no kernel; others that took less than a microsecond are also marked as not run.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import BinaryIO, Literal
 
-from circletools.errors import CircleToolsError, UsageError
+from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.storage.files import open_source
 from circletools.trace.operators import benchmark_model, etdump, litert, onert
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nanoseconds, nothing_found, without_first
@@ -38,13 +37,15 @@ from circletools.trace.sources import events, open_trace
 from circletools.trace.sources.content import EXPECTED, most_unpacked, pieces_of
 from circletools.trace.sources.open import unpacked
 
-_HEAD_BYTES = 4096
 _EXPECTED = (
     "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, benchmark_model's report, "
     "OpenVINO's detailed counters, or an ETDump"
 )
 _REPORT = re.compile(rb"= Run Order =|[Nn]ode type[],]|nference (?:timings in us: |\(avg\): )")
-_MEMORY_NAME = "<bytes>"  # the name of data in memory
+_LOG = re.compile(
+    rb"Graph: \[|Benchmarking failed\.|\bcount=\d+ (?:first|curr)=|EXECUTE +takes |average time: |\d ticks \("
+)
+_HEAD_BYTES, _MEMORY_NAME = 4096, "<bytes>"  # the second is the name of data in memory
 _OPENVINO = b"layerName;execStatus;layerType;execType;realTime"
 _NO_KERNELS = ("Parameter", "Result", "Constant", "")  # the last is the total
 _INDEX = re.compile(r"\d{1,9}", re.ASCII)
@@ -86,8 +87,13 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
             if (process, thread) != (None, None):
                 raise UsageError("only system traces have processes and threads")
             return parse(bytes(memory))
-    found = events(open_trace(memory))
-    return litert.collect(one for one in found if process in (None, one.tgid) and thread in (None, one.tid))
+    try:
+        found = events(open_trace(memory))
+        return litert.collect(one for one in found if process in (None, one.tgid) and thread in (None, one.tid))
+    except InvalidInputError:
+        if not _LOG.search(memory):
+            raise
+        return benchmark_model.parse(bytes(memory))
 
 
 def _parse_openvino(data: bytes) -> OperatorTrace:
