@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ctypes import (
     CDLL,
     CFUNCTYPE,
@@ -100,14 +100,13 @@ class Running:
     def __init__(self, variant: str, model: str, given: Sequence[Array | None] | None, make: Make) -> None:
         """Load the model; without `given`, all inputs are generated. Raises one of `FAILURES`."""
         self._interpreter = interpreter = _interpreter(Request("run", model, variant))
-        details = interpreter.get_input_details()
-        self.inputs = filled(given, make, ((detail["dtype"], detail["shape"]) for detail in details))
-        for detail, value in zip(details, self.inputs, strict=True):
-            if tuple(detail["shape"]) != value.shape:
-                interpreter.resize_tensor_input(detail["index"], value.shape)
+        self._places, self._outputs = _ends(interpreter._interpreter)
+        forms = _forms(interpreter._interpreter, self._places)
+        self.inputs = filled(given, make, map(forms.__getitem__, self._places))
+        for place, value in zip(self._places, self.inputs, strict=True):
+            if forms[place][1] != value.shape:
+                interpreter.resize_tensor_input(place, value.shape)
         interpreter.allocate_tensors()
-        self._places = [detail["index"] for detail in details]
-        self._outputs = [detail["index"] for detail in interpreter.get_output_details()]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         for place, value in zip(self._places, inputs, strict=True):
@@ -115,7 +114,20 @@ class Running:
             is_text = value.dtype == object and not value.ndim
             self._interpreter.set_tensor(place, value.astype("S") if is_text else value)
         self._interpreter.invoke()
-        return [self._interpreter.get_tensor(place) for place in self._outputs]
+        values = {place: self._interpreter.get_tensor(place) for place in set(self._outputs)}
+        return [values[place] for place in self._outputs]
+
+
+# The public methods take kilobytes for each input or output. No reference may be kept when a model runs.
+def _ends(binding: Any) -> tuple[list[int], list[int]]:
+    """Return the indices of the input tensors and of the output tensors."""
+    return binding.InputIndices().tolist(), binding.OutputIndices().tolist()
+
+
+def _forms(binding: Any, places: Iterable[int]) -> dict[int, tuple[Any, tuple[int, ...]]]:
+    """Return the type and shape of tensors by index."""
+    shapes = {place: tuple(binding.TensorSize(place, 0).tolist()) for place in set(places)}
+    return {place: (binding.TensorType(place, 0), shape) for place, shape in shapes.items()}
 
 
 def _interpreter(request: Request) -> Any:

@@ -19,8 +19,7 @@ from ..signature import as_options
 from . import captured, progress
 
 _COLORS = {"error": "31", "warning": "33"}
-_LINES_AT_ONCE = 64
-_VALUES_AT_ONCE, _MANY = 64, 500
+_PARTS_AT_ONCE, _CHARACTERS_AT_ONCE = 64, 1 << 16  # crafted models have names of megabytes
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _CONTROLS |= {
     code: f"\\u{code:x}" for code in (*range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
@@ -68,7 +67,7 @@ def show(lines: Iterable[str]) -> None:
     screen = sys.stdout is not None and sys.stdout.isatty()
     width = get_terminal_size().columns if screen else 0
     rest = (ct.render.fitted(line, width) for line in lines) if width else iter(lines)
-    while some := list(islice(rest, _LINES_AT_ONCE)):
+    for some in _batches(rest):
         shown = some if "".join(some).isprintable() else map(_plain, some)
         show_text("\n".join(shown) + "\n")
 
@@ -104,9 +103,21 @@ def bytes_shown() -> int:
 
 def show_text(text: str | Iterable[str]) -> None:
     """Write text, or parts of it as they are produced, to standard output unchanged."""
-    parts = iter([text] if isinstance(text, str) else text)
-    while some := "".join(islice(parts, _LINES_AT_ONCE)):
-        show_bytes(_encoded(some))
+    for some in _batches([text] if isinstance(text, str) else text):
+        show_bytes(_encoded("".join(some)))
+
+
+def _batches(parts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield parts in order, several at once unless they are long."""
+    batch, size = [], 0
+    for part in parts:
+        batch.append(part)
+        size += len(part)
+        if len(batch) == _PARTS_AT_ONCE or size > _CHARACTERS_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def show_bytes(data: bytes) -> None:
@@ -136,16 +147,13 @@ def show_json(document: dict[str, Any], file: str | None = None) -> None:
     they are consumed.
     """
     whole = ({} if file is None else {"file": file}) | document
-    whole |= {key: iter(value) for key, value in whole.items() if isinstance(value, list) and len(value) > _MANY}
+    whole |= {key: iter(value) for key, value in whole.items() if isinstance(value, list | tuple)}
     keep = captured.current()
     if keep is not None and keep.is_one_of_several:
         read = {key: list(value) if isinstance(value, Iterator) else value for key, value in whole.items()}
         show_text(json.dumps(read) + "\n")
-    elif any(isinstance(value, Iterator) for value in whole.values()):
-        for piece in _json_pieces(whole):
-            show_text(piece)
     else:
-        show_text(indented(whole) + "\n")
+        show_text(_json_pieces(whole))
 
 
 def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
@@ -155,10 +163,10 @@ def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
         if not isinstance(value, Iterator):
             yield indented(value, "\n  ")
             continue
-        before = "["
-        while some := list(islice(value, _VALUES_AT_ONCE)):
-            yield before + indented(some, "\n  ")[1:-4]
-            before = ","
+        before, count = "[", 1
+        while some := list(islice(value, count)):
+            yield before + (text := indented(some, "\n  ")[1:-4])
+            before, count = ",", min(2 * count, _PARTS_AT_ONCE) if len(text) < _CHARACTERS_AT_ONCE else 1
         yield "[]" if before == "[" else "\n  ]"
     yield "\n}\n"
 

@@ -52,10 +52,9 @@ _INTERPRETER = """
                 print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr, flush=True)
                 os.abort()
 
-        def get_input_details(self):
-            return [{"index": 0, "dtype": np.float32, "shape": (2,)}]
-
-        get_output_details = get_input_details
+        InputIndices = OutputIndices = lambda self: np.array([0])
+        TensorType, TensorSize = lambda self, *_: np.float32, lambda self, *_: np.array([2])
+        _interpreter = property(lambda self: self)
 
         def set_tensor(self, index, value):
             self.value = value
