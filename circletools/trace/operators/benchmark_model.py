@@ -58,10 +58,10 @@ _NEXT = re.compile(r"[Cc]reated|applied|Replacing|Initialized |(?<!s\): )count="
 _ALL = 99  # per cent; all shares of a table, allowing for rounding of its total
 _LONGEST = 1000  # the longest line with figures: searching takes time quadratic in the length
 _INIT, _FIRST, _MEAN = "initialization_ns", "first_ns", "mean_ns"
-_NUMERAL = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
+_REAL = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
 # The figures that benchmark_model and, in milliseconds, benchmark_litert_model log after all runs, and their units.
 _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
-    (re.compile(pattern.replace("#", _NUMERAL)), names, unit)
+    (re.compile(pattern.replace("#", _REAL)), names, unit)
     for pattern, names, unit in (
         (r"nference timings in us: .*\bInit: #", (_INIT,), 1000),
         (r"nference timings in us: .*First inference: #", (_FIRST,), 1000),
@@ -81,7 +81,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
     )
 )
 # Statistics of the warm-up and of the regular runs; tables have their own, after `Timings (microseconds): `.
-_RANGE = r"\bcount=(\d+) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# median=# p95=#)?)?".replace("#", _NUMERAL)
+_RANGE = r"\bcount=(\d{1,9}) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# median=# p95=#)?)?".replace("#", _REAL)
 _STATISTICS, _OF_TABLE = re.compile(rf"(?<!s\): ){_RANGE}"), re.compile(rf"seconds\): {_RANGE}")
 _MODEL = re.compile(r"(?:\bGraph: \[|Load(?:ing model from:|ed model) |[el] Filename )([^]]+)|--graph=([^]`'\" <]+)")
 _FILE, _NOT_OF_NAME = ".tflite", re.compile(r"[^\w.-]")
@@ -89,13 +89,13 @@ _LIKELY = re.compile(
     r": \[|=|elegate|nference|armup|nitiali|[Mm]odel |average|perator-wise|emory|footprint|ersion|hreads|takes|Fi|- M"
 )
 _PEAK, _RANGES = re.compile(r"eak memory(?: footprint|: )"), ("min", "max", "std", "p5", "median", "p95")
-_SPREAD = re.compile(rf"(?:Inference \(|- )({'|'.join(_RANGES)})\)? *: +{_NUMERAL}", re.IGNORECASE)
-_LOADING = re.compile(rf"(MODEL_LOAD|PREPARE) +takes {_NUMERAL} ms")
+_SPREAD = re.compile(rf"(?:Inference \(|- )({'|'.join(_RANGES)})\)? *: +{_REAL}", re.IGNORECASE)
+_LOADING = re.compile(rf"(MODEL_LOAD|PREPARE) +takes {_REAL} ms")
 _ENDED = re.compile(r"Benchmarking failed|Segmentation fault|\bAborted|\bKilled|Fatal signal")
 _ERROR = re.compile(r"(?:ERROR: |\bE[ /]tflite\b[^:]*: )(.*\S)|(?:Segmentation|Aborted|Killed|Fatal s|Failed to).*")
 _NODE = re.compile(r"Node number \d+ \((?!\w*Delegate)\S+\) failed")
 _VAGUE = re.compile(r"Benchmarking failed|Failed to a|Restored original|not supported|operations will run|:$")
-_WARM_UP = re.compile(rf"\bWarmup(?: \(avg\))?: +{_NUMERAL}( ms)?")
+_WARM_UP = re.compile(rf"\bWarmup(?: \(avg\))?: +{_REAL}( ms)?")
 _OPTION = re.compile(
     r"(?:--((?:\w+_)?(?:use|allow|require|accelerator|backend)_\w+)=|\b((?:Use|Allow|Enable running|Require"
     r"|CPU affinity|Tensorflow Version|NNAPI accelerator name|GPU backend)[^:[]*?) ?: (?:\[|(?<=Version : )))"
@@ -149,8 +149,6 @@ def parse(data: bytes) -> OperatorTrace:
     """Parse the last run that lists operators or, if none does, types or only results. Raises InvalidInputError."""
     if b" with stats: " in data or b"stat_summarizer.cc:" in data:
         raise nothing_found("the report is from TensorFlow's own benchmark_model, which runs other models")
-    if b" ticks (" in data:
-        raise nothing_found("the clock ticks of TFLite Micro's profiler have an unknown length")
     lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
     marks = [at for at, line in enumerate(lines) if len(line) <= _LONGEST and _WORTH.search(line)]
     sessions = _sessions(lines, marks) or [(0, len(lines), 0)]
@@ -273,9 +271,8 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
 
 
 def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Whole) -> OperatorTrace:
-    parts = (
-        tuple((row.kind, int(row.mean_ms * row.calls * 10**6)) for one in initial for row in one.rows) or whole.parts
-    )
+    rows = [row for section in initial for row in section.rows]
+    parts = tuple((row.kind, int(row.mean_ms * row.calls * 1_000_000)) for row in rows) or whole.parts
     executions = max([section.count for section in sections], default=0) or whole.runs or 1
     runs, inside, others = list[OperatorRun](), list[OperatorRun](), list[tuple[str, int, int]]()
     first_ns, types = 0, Counter[str]()
@@ -302,7 +299,7 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
         if whole.failure.startswith("failed"):
             raise InvalidInputError(f"benchmark_model {whole.failure}")
         told = f" ({whole.failure})" * bool(whole.failure)
-        raise nothing_found(f"the report has no table of operators and no results such as `count=9 first=5`{told}")
+        raise nothing_found(f"benchmark_model's report has neither tables nor results like `count=9 first=5`{told}")
     whole = replace(whole, parts=parts, others=tuple(others), types=tuple((+types).items()))
     whole = replace(whole, first_operators_ns=first_ns or whole.first_operators_ns)
     cut = sum(section.open for section in sections)
