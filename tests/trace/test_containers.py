@@ -150,8 +150,8 @@ def trace_of(most: int = 1 << 20) -> Trace:
     return Trace("name", "Perfetto", "byte", lambda _: iter(()), most)
 
 
-PACKETS = field_bytes(1, field_number(8, 300)) + field_bytes(1, b"") + field_bytes(1, field_bytes(9, b"y" * 200))
-FOUND = [(0, 8, 300), (7, 9, -1)]  # bytes are not a number
+PACKETS = field_bytes(1, field_number(10, 300)) + field_bytes(1, b"") + field_bytes(1, field_bytes(2, b"y" * 200))
+FOUND = [(0, 10, 300), (7, 2, -1)]  # bytes are not a number
 
 
 @pytest.mark.parametrize("size", [1, 2, 19, 20, 21, 1000])
@@ -164,7 +164,7 @@ def test_packets_in_pieces(size: int) -> None:
     packed = field_bytes(1, field_bytes(50, zlib.compress(PACKETS)))
     found = list(packet_fields(trace, in_pieces(PACKETS[:7] + packed + PACKETS, size)))
     assert [(one.where, one.number) for one in found] == [
-        (0, 8), (7, 8), (7, 9), (len(packed) + 7, 8), (len(packed) + 14, 9)
+        (0, 10), (7, 10), (7, 2), (len(packed) + 7, 10), (len(packed) + 14, 2)
     ]  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def test_no_more_of_a_trace_is_read_than_a_header_may_need() -> None:
             taken += 1
             yield data[at : at + 1]
 
-    packets = [field_bytes(1, field_bytes(9, b"y" * length)) for length in (0, 1, 30, 2, 200, 0, 40, 90)]
+    packets = [field_bytes(1, field_bytes(2, b"y" * length)) for length in (0, 1, 30, 2, 200, 0, 40, 90)]
     data = b"".join(packets)
     for found, packet in zip(packet_fields(trace_of(), pieces), packets, strict=True):
         end = found.where + len(packet)
@@ -199,13 +199,13 @@ def test_packets_that_are_cut_or_broken(size: int) -> None:
         list(packet_fields(trace_of(), in_pieces(PACKETS[:7] + b"\x12\x01x", size)))
     assert (caught.value.location, caught.value.hint) == ("name: byte 7", "copy it again")
     trace = trace_of()
-    broken = field_bytes(1, field_number(8, 1) + b"\x0b")
-    assert [one.number for one in packet_fields(trace, in_pieces(broken + PACKETS, size))] == [8, 8, 9]
+    broken = field_bytes(1, field_number(10, 1) + b"\x0b")
+    assert [one.number for one in packet_fields(trace, in_pieces(broken + PACKETS, size))] == [10, 10, 2]
     assert trace.faults == [Fault(FaultKind.MALFORMED, 0, "a corrupt or truncated packet")]
 
 
 def test_how_much_packets_may_unpack_to() -> None:
-    bodies = [field_bytes(9, b"y" * length) for length in (50, 60)]
+    bodies = [field_bytes(2, b"y" * length) for length in (50, 60)]
     packed = [field_bytes(1, field_bytes(50, zlib.compress(field_bytes(1, body)))) for body in bodies]
     together = sum(len(body) + 2 + 16 + 16 for body in bodies)  # 16 for each packet, outside and inside
     data = b"".join(packed)

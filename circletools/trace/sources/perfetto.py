@@ -37,6 +37,8 @@ _PACKET_BYTES = 16  # charged to the bytes that may be unpacked, since each pack
 _FTRACE_EVENTS, _PROCESS_TREE, _CHROME_EVENTS, _POWER_RAILS = 1, 2, 5, 40
 _SEQUENCE, _FTRACE_STATS, _TRACE_STATS, _PREVIOUS_DROPPED = 10, 34, 35, 42
 _NUMBERS = (_SEQUENCE, _PREVIOUS_DROPPED)
+_USED = {_FTRACE_EVENTS, _PROCESS_TREE, _CHROME_EVENTS, _POWER_RAILS, _COMPRESSED, _COMPRESSED_ZSTD}
+_USED |= {_SEQUENCE, _FTRACE_STATS, _TRACE_STATS, _PREVIOUS_DROPPED}
 _PHASE, _CPU_STATS, _BUFFER_STATS = 1, 2, 1
 _START, _END = 1, 2
 _EVENTS = {3: "overrun", 4: "commit overrun", 8: "dropped"}
@@ -58,7 +60,7 @@ class Field(NamedTuple):
 
 
 def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
-    """Yield the fields of all packets, including compressed ones. Raises InvalidInputError."""
+    """Yield the fields of all packets that are used here, including compressed packets. Raises InvalidInputError."""
     left = trace.most_unpacked
 
     def unpacked(content: memoryview, name: str) -> Iterator[memoryview | bytes]:
@@ -93,7 +95,8 @@ def _fields(trace: Trace, data: bytes, where: int) -> Iterator[Field]:
             trace.fault(FaultKind.OTHER_MACHINE, where, b"machine %d" % machine)
             return
         for number, value, start, end in fields(data, 0, len(data)):
-            yield Field(data, where, number, value, start, end)
+            if number in _USED:
+                yield Field(data, where, number, value, start, end)
     except BrokenMessage:
         trace.fault(FaultKind.MALFORMED, where, b"a corrupt or truncated packet")
 

@@ -48,7 +48,9 @@ def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, i
     while at < end:
         tag, content = (data[at], at + 1) if data[at] < 0x80 else varint(data, at, end)
         kind, value = tag & 7, FIXED
-        if kind == 0:
+        if kind == 0 and content < end and data[content] < 0x80:  # the usual case
+            value, stop = data[content], content + 1
+        elif kind == 0:
             value, stop = varint(data, content, end)
         elif kind == 2:
             size, content = varint(data, content, end)
