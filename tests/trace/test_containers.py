@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError
 from circletools.trace.sources import content, events, open_trace
-from circletools.trace.sources.batch import Fault, FaultKind, Trace
+from circletools.trace.sources.batch import Fault, Trace
 from circletools.trace.sources.content import inflated, lines, most_unpacked
 from circletools.trace.sources.perfetto import packet_fields
 from circletools.trace.sources.wire import field_bytes, field_number, number_bytes
@@ -194,14 +194,14 @@ def test_packets_that_are_cut_or_broken(size: int) -> None:
         trace = trace_of()
         found = list(packet_fields(trace, in_pieces(PACKETS[:stop], size)))
         assert [(one.where, one.number, one.value) for one in found] == FOUND[:count]
-        assert [fault for fault in trace.faults if fault.text == cut] == [Fault(FaultKind.MALFORMED, where, cut)]
+        assert [fault for fault in trace.faults if fault.text == cut] == [Fault("T004", where, cut)]
     with pytest.raises(InvalidInputError) as caught:
         list(packet_fields(trace_of(), in_pieces(PACKETS[:7] + b"\x12\x01x", size)))
     assert (caught.value.location, caught.value.hint) == ("name: byte 7", "copy it again")
     trace = trace_of()
     broken = field_bytes(1, field_number(10, 1) + b"\x0b")
     assert [one.number for one in packet_fields(trace, in_pieces(broken + PACKETS, size))] == [10, 10, 2]
-    assert trace.faults == [Fault(FaultKind.MALFORMED, 0, "a corrupt or truncated packet")]
+    assert trace.faults == [Fault("T004", 0, "a corrupt or truncated packet")]
 
 
 def test_how_much_packets_may_unpack_to() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from circletools.render.traces import trace_json, trace_text
 from circletools.trace.nnapi.analysis import analyse
-from circletools.trace.sources import FaultKind, open_trace
+from circletools.trace.sources import open_trace
 from circletools.trace.sources.wire import field_bytes, field_number
 
 MS = 1_000_000
@@ -50,4 +50,4 @@ def test_what_the_machine_did_in_executions() -> None:
 def test_broken_rails_are_a_fault() -> None:
     trace = open_trace(field_bytes(1, field_bytes(40, b"\x0a\x7f")) + bundle(printed(1, b"E|7")))
     analyse(trace)
-    assert [fault.kind for fault in trace.faults] == [FaultKind.MALFORMED]
+    assert [fault.code for fault in trace.faults] == ["T004"]

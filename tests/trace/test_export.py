@@ -41,7 +41,7 @@ def test_an_export_of_a_cut_trace_says_the_same(trace: list[Ev], target: str, cu
 
 
 @pytest.mark.parametrize(
-    "record", [b"[]", b'{"x": [1, ""]}', b'{"lost": 1}', b'{"lost": ["a", ""]}', b'{"lost": [1, 2]}']
+    "record", [b"[]", b'{"x": [1, ""]}', b'{"T003": 1}', b'{"T003": ["a", ""]}', b'{"T003": [1, 2]}']
 )
 def test_a_broken_record_of_faults(record: bytes) -> None:
     trace = open_trace(b'{"displayTimeUnit": "ns", "otherData": {"faults": %b}, "traceEvents": [\n]}' % record)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.export import export_trace
 from circletools.trace.sources import events, open_trace
-from circletools.trace.sources.batch import LATEST_NS, Batch, Fault, FaultKind, merged
+from circletools.trace.sources.batch import LATEST_NS, Batch, Fault, merged
 from circletools.trace.sources.names import distinct, read_names, sums
 from circletools.trace.sources.text import HEAD
 
@@ -41,8 +41,8 @@ def test_losses_are_told_with_their_line() -> None:
     lost = "CPU:2 [LOST 7 EVENTS]\n"
     data = line("B|7|a") + lost + line("E|7", "2.0") + line("B|7|b", "3.0") + lost
     assert faults(data) == [
-        Fault(FaultKind.LOST, 2, "CPU:2 [LOST 7 EVENTS]"),
-        Fault(FaultKind.LOST, 5, "CPU:2 [LOST 7 EVENTS]"),
+        Fault("T003", 2, "CPU:2 [LOST 7 EVENTS]"),
+        Fault("T003", 5, "CPU:2 [LOST 7 EVENTS]"),
     ]
     assert [fault.where for fault in faults(lost + data)] == [1, 3, 6]
 
@@ -51,7 +51,7 @@ def test_losses_are_told_with_their_line() -> None:
 def test_entries_that_the_kernel_wrote_over(kept: int, written: int, lost: bool) -> None:
     text = f"# entries-in-buffer/entries-written: {kept}/{written}"
     found = faults(f"# tracer: nop\n#\n{text}   #P:4\n{line('B|7|a')}")
-    assert [(fault.kind, fault.where) for fault in found] == [(FaultKind.LOST, 3)] * lost
+    assert [(fault.code, fault.where) for fault in found] == [("T003", 3)] * lost
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_entries_that_the_kernel_wrote_over(kept: int, written: int, lost: bool)
 )
 def test_lines_that_are_broken(text: str, fault: bool) -> None:
     found = faults(f"# tracer: nop\n{line('B|7|first')}{text}")
-    wanted = Fault(FaultKind.MALFORMED, 3, text.rstrip("\n")[:200])
+    wanted = Fault("T004", 3, text.rstrip("\n")[:200])
     assert found == [wanted] * fault
 
 

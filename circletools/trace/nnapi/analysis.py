@@ -18,7 +18,7 @@ from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, Role, classify
 from circletools.trace.nnapi.statistics import Stretches, Tables
 from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, wall_clocks
-from circletools.trace.sources import Batch, FaultKind, Trace, open_trace
+from circletools.trace.sources import Batch, Trace, open_trace
 from circletools.trace.sources.batch import NO_PROCESS, MachineUse, machine_in, merged
 from circletools.trace.sources.names import Numbers, distinct, sums
 from circletools.wording import Tabular, warn
@@ -253,11 +253,9 @@ class _Pass:
 
     def _judge(self) -> None:
         add, trace = self.collector.add, self.trace
-        for fault, code in zip(FaultKind, ("T003", "T004", "T005"), strict=True):
-            shown = next((one for one in trace.faults if one.kind is fault), None)
-            if shown:
-                message = f"{explain(code).meaning}: {shown.text.strip()}"
-                add(code, shown.where, message, count=trace.fault_counts[fault])
+        for code, count in trace.fault_counts.items():
+            shown = next(one for one in trace.faults if one.code == code)
+            add(code, shown.where, f"{explain(code).meaning}: {shown.text.strip()}", count=count)
         for where, message in self.runs.misplaced:
             add("T031", where, message)
         self._judge_processes()

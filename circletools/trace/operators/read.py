@@ -1,15 +1,7 @@
 """Read operator-level traces of any runtime.
 
-    onert            trace.chrome.json, Chrome's trace event format          `onert`
-    LiteRT           atrace marks NAME@<operator index>/<subgraph index>     `litert`
-    LiteRT           the events of its profiler as JSON                      `litert`
-    benchmark_model  its report: operator tables as CSV or text              `benchmark_model`
-    benchmark_app    OpenVINO's detailed counters                            `openvino`
-    ExecuTorch       an ETDump                                               `etdump`
-
-All except benchmark_model record every run of an operator; benchmark_model records only averages.
-
-The detailed counters (`-report_type detailed_counters`) are read here:
+All except benchmark_model record every run of an operator; benchmark_model records only averages. The detailed
+counters of OpenVINO's benchmark_app (`-report_type detailed_counters`) are read here:
 
     layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)
     MaxPool_21;Status.EXECUTED;MaxPool;jit_avx512_bf16;0.017;0.017

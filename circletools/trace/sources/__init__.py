@@ -8,7 +8,7 @@ Encodings are recognized by their first bytes: systrace HTML; ftrace text as wri
 `atrace` and `trace-cmd report`; Perfetto protobuf. Each may be gzipped; text may have the compression of `atrace -z`.
 """
 
-from circletools.trace.sources.batch import BEGIN, END, Batch, Event, Fault, FaultKind, Trace
+from circletools.trace.sources.batch import BEGIN, END, Batch, Event, Fault, Trace
 from circletools.trace.sources.open import events, open_trace
 
-__all__ = ["BEGIN", "END", "Batch", "Event", "Fault", "FaultKind", "Trace", "events", "open_trace"]
+__all__ = ["BEGIN", "END", "Batch", "Event", "Fault", "Trace", "events", "open_trace"]

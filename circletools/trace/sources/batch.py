@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from circletools.trace.sources.names import Numbers
 from circletools.trace.sources.wire import CONTENT, BrokenMessage, bytes_in, contents, fields, number_in
-from circletools.wording import Word
 
 BEGIN: Literal["B"] = "B"
 END: Literal["E"] = "E"
@@ -75,19 +74,16 @@ class Batch:
         return len(self.times)
 
 
-class FaultKind(Word):
-    """The kinds of faults in the trace itself, found before its marks are interpreted."""
-
-    LOST = "lost"
-    MALFORMED = "malformed"
-    OTHER_MACHINE = "other machine"
+LOST, MALFORMED = "T003", "T004"
+FAULT_CODES = (LOST, MALFORMED, "T005")
+"""The codes of faults in the trace itself, found before its marks are interpreted; the last is for other machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault in the trace itself, with its place and text."""
+    """A fault in the trace itself, with its code, place and text."""
 
-    kind: FaultKind
+    code: str
     where: int
     text: str
 
@@ -131,7 +127,7 @@ class Trace:
     """A trace that can be read several times.
 
     `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read;
-    `counters` holds samples of machine counters; `faults` holds the first thousand faults of each kind and
+    `counters` holds samples of machine counters; `faults` holds the first thousand faults of each code and
     `fault_counts` their numbers. Compressed packets may unpack to at most `most_unpacked` bytes in total.
     """
 
@@ -143,7 +139,7 @@ class Trace:
     processes: dict[int, int] = field(default_factory=dict)
     thread_names: dict[int, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-    fault_counts: Counter[FaultKind] = field(default_factory=Counter)
+    fault_counts: Counter[str] = field(default_factory=Counter)
     counters: Counters = field(default_factory=Counters)
 
     def batches(self) -> Iterator[Batch]:
@@ -171,16 +167,15 @@ class Trace:
                 name = bytes_in(found, 3 if number == 1 else 2)
                 self.thread_names[tid] = name.decode("utf-8", "backslashreplace")
 
-    def fault(self, kind: FaultKind, where: int, text: bytes) -> None:
+    def fault(self, code: str, where: int, text: bytes) -> None:
         """Record a fault."""
-        self.fault_counts[kind] += 1
-        if self.fault_counts[kind] <= _MOST_FAULTS:
-            self.faults.append(Fault(kind, where, text[:200].decode("utf-8", "backslashreplace")))
+        self.fault_counts[code] += 1
+        if self.fault_counts[code] <= _MOST_FAULTS:
+            self.faults.append(Fault(code, where, text[:200].decode("utf-8", "backslashreplace")))
 
     def faults_json(self) -> bytes:
-        """Return the number of faults of each kind, and the text of the first one, as a JSON object for an export."""
-        found = {one.kind.value: (self.fault_counts[one.kind], one.text) for one in reversed(self.faults)}
-        return json.dumps(found).encode()
+        """Return the number of faults of each code, and the text of the first one, as a JSON object for an export."""
+        return json.dumps({one.code: (self.fault_counts[one.code], one.text) for one in self.faults[::-1]}).encode()
 
     def add_faults(self, data: bytes, first: int, stop: int) -> None:
         """Add the faults of the original trace from metadata of a Perfetto trace. Raises BrokenMessage."""
@@ -192,11 +187,11 @@ class Trace:
     def add_faults_json(self, record: bytes) -> None:
         """Add the faults of the original trace (see `faults_json`)."""
         try:
-            for kind, (count, text) in json.loads(record).items():
-                self.fault(FaultKind(kind), -1, text.encode())
-                self.fault_counts[FaultKind(kind)] += max(0, int(count) - 1)
+            for code, (count, text) in json.loads(record).items():
+                self.fault(FAULT_CODES[FAULT_CODES.index(code)], -1, text.encode())
+                self.fault_counts[code] += max(0, int(count) - 1)
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-            self.fault(FaultKind.MALFORMED, -1, b"a broken record of faults")
+            self.fault(MALFORMED, -1, b"a broken record of faults")
 
 
 def merged(batches: Iterable[Batch]) -> Iterator[Batch]:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
-from circletools.trace.sources.batch import LATEST_NS, MOST_CPUS, Batch, FaultKind, Trace, merged, place_at
+from circletools.trace.sources.batch import LATEST_NS, LOST, MALFORMED, MOST_CPUS, Batch, Trace, merged, place_at
 from circletools.trace.sources.content import Pieces, inflated, pieces_of, too_large
 from circletools.trace.sources.names import Columns, Numbers, read_names
 from circletools.trace.sources.wire import CONTENT, FIXED, BrokenMessage, contents, fields, number_in, varint, varints
@@ -92,13 +92,13 @@ def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
 def _fields(trace: Trace, data: bytes, where: int) -> Iterator[Field]:
     try:
         if _MACHINE_TAG in data and (machine := number_in(contents(data, 0, len(data)), _MACHINE)):
-            trace.fault(FaultKind.OTHER_MACHINE, where, b"machine %d" % machine)
+            trace.fault("T005", where, b"machine %d" % machine)
             return
         for number, value, start, end in fields(data, 0, len(data)):
             if number in _USED:
                 yield Field(data, where, number, value, start, end)
     except BrokenMessage:
-        trace.fault(FaultKind.MALFORMED, where, b"a corrupt or truncated packet")
+        trace.fault(MALFORMED, where, b"a corrupt or truncated packet")
 
 
 def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
@@ -122,7 +122,7 @@ def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
             size, start = varint(held, content, len(held))
         except BrokenMessage:
             if ended:
-                trace.fault(FaultKind.MALFORMED, base + at, b"the trace ends within a packet")
+                trace.fault(MALFORMED, base + at, b"the trace ends within a packet")
                 return
             tag, size, start = 0, 0, at
         if tag != 0x0A:
@@ -131,7 +131,7 @@ def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
         if not ended and len(held) - at < needed:
             continue
         if start + size > len(held):
-            trace.fault(FaultKind.MALFORMED, base + at, b"the trace ends within a packet")
+            trace.fault(MALFORMED, base + at, b"the trace ends within a packet")
         if size:
             yield bytes(held[start : start + size]), base + at
         at, needed = start + size, _HEADER_BYTES
@@ -200,7 +200,7 @@ class _Notes:
                     self._note(field, f"{word}: {count}")
 
     def _note(self, field: Field, text: str) -> None:
-        self._trace.fault(FaultKind.LOST, field.where, text.encode())
+        self._trace.fault(LOST, field.where, text.encode())
 
 
 _BLOCK_BYTES = 2 << 20
@@ -229,7 +229,7 @@ def _blocks(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
             try:
                 note(field)
             except BrokenMessage:
-                trace.fault(FaultKind.MALFORMED, field.where, broken)
+                trace.fault(MALFORMED, field.where, broken)
     if block.parts:
         yield block.read(marked)
     for tid, process in marked.items():
@@ -262,10 +262,10 @@ class _Block:
                     self.starts.append(content + shift)
                     self.ends.append(end + shift)
                 elif number == 3 and value > 0:
-                    self.trace.fault(FaultKind.LOST, field.where, b"events were lost before this bundle")
+                    self.trace.fault(LOST, field.where, b"events were lost before this bundle")
                 at = end
         except BrokenMessage:
-            self.trace.fault(FaultKind.MALFORMED, field.where, b"a corrupt or truncated bundle of events")
+            self.trace.fault(MALFORMED, field.where, b"a corrupt or truncated bundle of events")
         self.parts.append(data[field.start : field.end])
         self.size += field.end - field.start
 
@@ -289,7 +289,7 @@ class _Block:
         places = place_at(prints.times)
         for at in np.flatnonzero(begins & (pids < 0)).tolist():
             text = data[int(prints.start[at]) : int(prints.stop[at])]
-            self.trace.fault(FaultKind.MALFORMED, int(places[at]), text)
+            self.trace.fault(MALFORMED, int(places[at]), text)
         known = np.flatnonzero(pids >= 0)[::-1]
         marked |= dict(zip(prints.threads[known].tolist(), pids[known].tolist(), strict=True)) | marked
         return Batch(prints.times, prints.threads, texts, places, names)

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
-from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
+from circletools.trace.sources.batch import LATEST_NS, LOST, MALFORMED, Batch, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces, lines
 from circletools.trace.sources.names import (
     Columns,
@@ -126,7 +126,7 @@ def _sections(whole: Iterable[tuple[int, bytes]], trace: Trace) -> Iterator[tupl
                 raise InvalidInputError(f"more than {_MOST_SECTIONS} scripts with a trace", location=trace.name)
         left_out += data.count(b"\n", start)
     if inside:
-        trace.fault(FaultKind.LOST, -1, b"the page ends inside the trace")
+        trace.fault(LOST, -1, b"the page ends inside the trace")
 
 
 def _note_losses(trace: Trace, data: bytes, line: int, count_lost: bool) -> None:
@@ -134,11 +134,11 @@ def _note_losses(trace: Trace, data: bytes, line: int, count_lost: bool) -> None
         at = number = 0
         for match in _LOST.finditer(data):
             at, number = match.start(), number + data.count(b"\n", at, match.start())
-            trace.fault(FaultKind.LOST, line + number, match[0].strip())
+            trace.fault(LOST, line + number, match[0].strip())
     if line == 1 or data.startswith(b"#"):  # the head of the trace, or of a section of a page
         for match in _WRITTEN.finditer(data, 0, _HEAD_BYTES):
             if int(match[2]) > int(match[1]) > 0:
-                trace.fault(FaultKind.LOST, line + data.count(b"\n", 0, match.start()), match[0])
+                trace.fault(LOST, line + data.count(b"\n", 0, match.start()), match[0])
 
 
 def _first_bars(text: bytes, ends: Numbers) -> tuple[Numbers, Numbers]:
@@ -273,7 +273,7 @@ class _Reader:
         return True
 
     def _malformed(self, index: int, start: int, end: int) -> None:
-        self.trace.fault(FaultKind.MALFORMED, self.line + index, self.data[start:end])
+        self.trace.fault(MALFORMED, self.line + index, self.data[start:end])
 
     def _note_processes(self, found: _Lines, threads: Numbers, pids: Numbers) -> None:
         """Record each new thread's process, from its first line's TGID or, without one, its first begin event."""
@@ -341,7 +341,7 @@ def _read_slices(trace: Trace, data: bytes, line: int) -> Batch:
     texts = np.full(len(index), -1)
     texts[good & begins] = found[codes]
     for at in np.flatnonzero(good & begins & (texts < 0)).tolist():
-        trace.fault(FaultKind.MALFORMED, line + int(index[at]), data[starts[index[at]] : ends[index[at]]])
+        trace.fault(MALFORMED, line + int(index[at]), data[starts[index[at]] : ends[index[at]]])
     good &= ~begins | (texts >= 0)
     for tid, process in dict(zip(threads[good][::-1].tolist(), processes[good][::-1].tolist(), strict=True)).items():
         trace.processes.setdefault(tid, process)
