@@ -61,9 +61,9 @@ class _Shapes:
         values = self.value(operators, slot, output=output)
         return np.where(values >= 0, self.counts[values], 0) if len(self.counts) else np.zeros(len(operators))
 
-    def size(self, operators: Indices, slot: int, axis: int | Indices, *, output: bool = False) -> Numbers:
+    def size(self, operators: Indices, slot: int, axis: int | Indices) -> Numbers:
         """Return a dimension of the value in a slot, counted from the end if `axis` is negative."""
-        values = self.value(operators, slot, output=output)
+        values = self.value(operators, slot)
         there = values >= 0
         ranks = np.zeros(len(operators), np.int64)
         ranks[there] = np.diff(self.splits)[values[there]]
@@ -89,11 +89,11 @@ def elements(values: Values) -> Numbers:
 Count = Callable[[_Shapes, Indices], Numbers]
 
 
-def _filtered(data: int, filter_: int, channels: int, *, output: bool) -> Count:
+def _filtered(data: int, channels: int, *, output: bool = False) -> Count:
     """Return the count of a convolution: the number of elements of `data` times the filter's elements per channel."""
 
     def count(shapes: _Shapes, operators: Indices) -> Numbers:
-        per_element = shapes.elements(operators, filter_) / shapes.size(operators, filter_, channels)
+        per_element = shapes.elements(operators, 1) / shapes.size(operators, 1, channels)
         return shapes.elements(operators, data, output=output) * per_element
 
     return count
@@ -122,18 +122,13 @@ def _recurrent(*weights: int) -> Count:
 
 _LSTM = tuple(range(1, 9))
 _COUNTS: Mapping[str, Count] = {
-    "CONV_2D": _filtered(0, 1, 0, output=True),
-    "DEPTHWISE_CONV_2D": _filtered(0, 1, -1, output=True),
-    "CONV_3D": _filtered(0, 1, -1, output=True),
-    "TRANSPOSE_CONV": _filtered(2, 1, -1, output=False),
-    "CONV_3D_TRANSPOSE": _filtered(2, 1, -1, output=False),
+    "CONV_2D": _filtered(0, 0, output=True),
+    **dict.fromkeys(("DEPTHWISE_CONV_2D", "CONV_3D"), _filtered(0, -1, output=True)),
+    **dict.fromkeys(("TRANSPOSE_CONV", "CONV_3D_TRANSPOSE"), _filtered(2, -1)),
     "FULLY_CONNECTED": _fully_connected,
     "BATCH_MATMUL": _batch_matmul,
-    "SVDF": _recurrent(1, 2),
-    "RNN": _recurrent(1, 2),
-    "UNIDIRECTIONAL_SEQUENCE_RNN": _recurrent(1, 2),
+    **dict.fromkeys(("SVDF", "RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"), _recurrent(1, 2)),
     "BIDIRECTIONAL_SEQUENCE_RNN": _recurrent(1, 2, 5, 6),
-    "LSTM": _recurrent(*_LSTM, 16),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": _recurrent(*_LSTM, 16),
+    **dict.fromkeys(("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"), _recurrent(*_LSTM, 16)),
     "BIDIRECTIONAL_SEQUENCE_LSTM": _recurrent(*_LSTM, 16, *range(18, 26), 33),
 }

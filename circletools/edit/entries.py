@@ -128,10 +128,8 @@ class BufferPool:
         alone = self._named[index : index + 1] == [1] and index > 0 and (alone or index >= self._original)
         if original is not None and original < self._original and self._before.buffers[original].data == data:
             if alone and index == original:
-                self._buffers[index], self._empty[index] = (
-                    int(self._before.buffers.tables.at[index]) + self._overlay.base,
-                    False,
-                )
+                self._buffers[index] = int(self._before.buffers.tables.at[index]) + self._overlay.base
+                self._empty[index] = False
                 self.put_back.add(index)
                 return index
             if self._data(original) == data:
@@ -170,12 +168,9 @@ class BufferPool:
     def trim(self) -> None:
         """Remove free buffers at the end."""
         # If only buffer 0 remains and an edit added it, it is not needed either.
-        while len(self._buffers) > self._original and (
-            self._is_free(len(self._buffers) - 1) or len(self._buffers) == 1
-        ):
-            self._buffers.pop()
-            self._named.pop()
-            self._empty.pop()
+        while (last := len(self._buffers) - 1) >= self._original and (self._is_free(last) or last == 0):
+            for column in (self._buffers, self._named, self._empty):
+                column.pop()
 
 
 _SHARING, _MANY = 16, 1 << 16  # entries may share a table, but if too many do, every change takes too long

@@ -181,11 +181,9 @@ def check_editable(model: Model) -> None:
     """
     broken = next(filter(is_dangling, check_model(model)), None)
     if broken is not None:
-        raise EditError(
-            f"{broken.message}; new objects could make this reference valid",
-            location=broken.location,
-            hint="`circletool check --structure-only` lists all such places",
-        )
+        message = f"{broken.message}; new objects could make this reference valid"
+        hint = "`circletool check --structure-only` lists all such places"
+        raise EditError(message, location=broken.location, hint=hint)
 
 
 def original_start(model: Model) -> int:

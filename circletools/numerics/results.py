@@ -225,15 +225,8 @@ class Comparison(Tabular):
         return [
             {
                 "program": column.program,
-                "subgraph": row.subgraph,
-                "operator_index": row.operator,
-                "code": row.code,
-                "output": row.output,
+                **{"operator_index" if name == "operator" else name: getattr(row, name) for name in _OF_OPERATOR},
                 "sources": list(row.sources),
-                "module": row.module,
-                "file": row.file,
-                "line": row.line,
-                "partner": row.partner,
                 "verdict": cell.verdict,
                 **_columns("own", cell.own),
                 **_columns("inherited", cell.inherited),
@@ -246,6 +239,7 @@ class Comparison(Tabular):
 
 
 _FIELDS = tuple(field.name for field in fields(Difference))
+_OF_OPERATOR = tuple(field.name for field in fields(OperatorCells) if field.name != "cells")
 
 
 def _columns(what: str, found: Difference | None) -> dict[str, Any]:

@@ -101,12 +101,12 @@ class Candidates:
         return b"".join(map(view, self.whole.bytes_of(excerpt)))
 
 
-def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: int = 0) -> Excerpt:
+def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt) -> Excerpt:
     """Return a part without names, with random weights of the same mean, standard deviation and range.
 
     Shapes, axes, paddings and options are kept: they determine what the operators do.
     """
-    rng, contents = np.random.default_rng(seed), candidates.whole.contents(excerpt)
+    rng, contents = np.random.default_rng(0), candidates.whole.contents(excerpt)
     model, data = candidates.whole.model, {}
     sections = [(choice.subgraph, list(contents.tensors[0]))]
     sections += [(index, list(range(len(model.subgraphs[index].tensors)))) for index in contents.called]

@@ -154,9 +154,9 @@ def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest)
             data = candidates.file(anonymous(candidates, choice, excerpt))
             still_fails = trials.fails(data)
         write(target, [data if still_fails is False else smaller(data, trials.fails)], source=model.source)
-    graph, outputs = candidates.graph(choice), len(excerpt.sections[0].outputs)
+    graph = candidates.graph(choice)
     codes = tuple(graph.operators.code_names[one] for one in choice.operators)
-    counts = len(graph), outputs, len(choice.zeros), trials.count
+    counts = len(graph), len(excerpt.sections[0].outputs), len(choice.zeros), trials.count
     return Reduction(graph.index, choice.operators, codes, *counts, tuple(sorted(trials.symptom)), still_fails)
 
 

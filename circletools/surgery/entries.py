@@ -195,10 +195,8 @@ def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, o
     next(one for one in units if kind.items() <= one.items())["options"] = {"mean": [*mean], "std": [*std]}
     shape = tensor.open_shape or ()
     if len(shape) == _IMAGE_RANK and shape[-1] in _COLORS and tensor.type in ("FLOAT32", "UINT8"):
-        image = {
-            "content_properties_type": "ImageProperties",
-            "content_properties": {"color_space": _COLORS[shape[-1]]},
-        }
+        colors = {"color_space": _COLORS[shape[-1]]}
+        image = {"content_properties_type": "ImageProperties", "content_properties": colors}
         described["content"] = {**image, **described.get("content", {})}
         pairs = list(zip(mean, std, strict=True)) if tensor.type == "FLOAT32" else [(0.0, 1.0)]
         bounds = {name: [(pixel - one) / by for one, by in pairs] for name, pixel in (("max", 255.0), ("min", 0.0))}
@@ -235,9 +233,8 @@ def labels(
     new["name"] = file
     files += [] if same else [{}]
     (same or files[-1:])[0].update({key: value for key, value in new.items() if value})
-    return set_document(
-        edit, found.document, {file: "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")}
-    )
+    text = "".join(f"{line}\n" for line in lines)
+    return set_document(edit, found.document, {file: text.encode("utf-8", "surrogateescape")})
 
 
 class _Described:
