@@ -19,6 +19,7 @@ BETWEEN = "\0"
 """Stands for the -- between the two sides of a command; it contains a NUL, which no argument can."""
 
 REQUIRED = inspect.Parameter.empty
+_DEFAULTS: Mapping[Any, Any] = {bool: False, tuple: ()}
 _OPTIONS = {
     "form": "format",
     "limits": "limit",
@@ -88,18 +89,13 @@ def _annotated(one: inspect.Parameter) -> inspect.Parameter:
     if get_origin(kind) is Annotated:
         kind, declared = get_args(kind)
     elif isinstance(declared, Declared):
-        default = _default_of(kind) if declared.default is ... else declared.default
+        absent = None if type(None) in get_args(kind) else _DEFAULTS.get(get_origin(kind) or kind, REQUIRED)
+        default = absent if declared.default is ... else declared.default
     if not isinstance(declared, Declared):
         return one
     if declared.names == ("--",):
         declared = replace(declared, names=(option_of(one.name),))
     return one.replace(annotation=Annotated[kind, declared], default=default)
-
-
-def _default_of(kind: Any) -> Any:
-    if type(None) in get_args(kind):
-        return None
-    return False if kind is bool else () if get_origin(kind) is tuple else REQUIRED
 
 
 def with_parameters(run: Command, command: Command, parameters: Sequence[inspect.Parameter]) -> Command:

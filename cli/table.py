@@ -17,10 +17,6 @@ from .signature import Command
 _lines = partial(many, heading="line")
 
 
-def _single(command: Command) -> Command:
-    return command
-
-
 class Row(NamedTuple):
     """A command: the function at `place` (MODULE or MODULE:FUNCTION). `spread` extends it to many files."""
 
@@ -28,7 +24,7 @@ class Row(NamedTuple):
     place: str
     summary: str
     example: str
-    spread: Callable[[Command], Command] = _single
+    spread: Callable[[Command], Command] | None = None
     sides: bool = False
     """Whether -- separates two lists of arguments; in other commands, -- ends the options."""
     allowance: int = 1
@@ -39,7 +35,8 @@ class Row(NamedTuple):
         """Import the module, and return the function of the command."""
         module, _, name = self.place.partition(":")
         found = import_module(f".commands.{module}", __package__)
-        return self.spread(getattr(found, name or self.name.replace("-", "_")))
+        command: Command = getattr(found, name or self.name.replace("-", "_"))
+        return self.spread(command) if self.spread else command
 
 
 # fmt: off

@@ -31,15 +31,13 @@ def affinity_json(found: AffinityInspection) -> dict[str, Any]:
 
 
 def _affinity_json(found: AffinityInspection, index: int) -> dict[str, Any]:
-    entry: dict[str, Any] = {
+    return {
         "index": index,
         "operators": list(found.operators(index)),
         "partitions": [dict(zip(_PARTITION, row, strict=True)) for row in found.partitions(index)],
         "transfers": fields_json(found.transfers[index]),
+        **({"estimate": estimate_json(found.estimates[index])} if index in found.estimates else {}),
     }
-    if index in found.estimates:
-        entry["estimate"] = estimate_json(found.estimates[index])
-    return entry
 
 
 def affinity_text(found: AffinityInspection, *, by_operator: bool = False) -> Iterator[str]:

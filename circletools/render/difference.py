@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import cached_property
 from itertools import groupby
@@ -45,14 +45,14 @@ def difference_json(found: ModelDifference, before: Model, after: Model) -> dict
         "after": {"file": after.source.name, "format": after.format, "file_bytes": after.wire.size},
         "identical_bytes": found.identical,
         "summary": asdict(summarize(found, before, after)),
-        "changes": [_change_json(section, one) for section, one in found.changes],
+        "changes": [
+            {"section": section, "kind": one.kind, "path": one.path}
+            | ({} if one.path_after == one.path else {"path_after": one.path_after})
+            | {"before": one.before, "after": one.after}
+            for section, one in found.changes
+        ],
         "notes": [note.message for note in found.notes],
     }
-
-
-def _change_json(section: str, one: Difference) -> dict[str, Any]:
-    place = {"path": one.path} | ({} if one.path_after == one.path else {"path_after": one.path_after})
-    return {"section": section, "kind": one.kind, **place, "before": one.before, "after": one.after}
 
 
 def difference_text(found: ModelDifference, before: Model, after: Model, *, full: bool = False) -> Iterator[str]:
@@ -65,7 +65,8 @@ def difference_text(found: ModelDifference, before: Model, after: Model, *, full
     yield from (*head, "") if head else ()
     sections = [(name, _groups(changes)) for name, changes in groupby(found.changes, lambda change: change.section)]
     room = _MOST_LINES - len(head) - bool(head) - 2 * len(sections) - 1
-    alike = max((most for most in range(_ALIKE, 0, -1) if _length(sections, most) <= room), default=1)
+    sizes = [len(group) for _, groups in sections for group in groups]
+    alike = next((most for most in range(_ALIKE, 0, -1) if sum(min(size, most) for size in sizes) <= room), 1)
     for section, groups in sections:
         left = len(groups) if full else max(1, room - sum(len(other) > 0 for _, other in sections) + 1)
         shown = groups if len(groups) <= left else groups[: left - 1]
@@ -99,10 +100,6 @@ def _groups(changes: Iterable[Change]) -> _Groups:
     for _, one in changes:
         groups.setdefault((one.kind, re.sub(r"\[\d+\]", "[]", one.path)), []).append(one)
     return list(groups.values())
-
-
-def _length(sections: Sequence[tuple[str, _Groups]], alike: int) -> int:
-    return sum(min(len(group), alike) for _, groups in sections for group in groups)
 
 
 def _section(groups: _Groups, labels: tuple[Labels, Labels], alike: int, full: bool) -> Iterator[str]:

@@ -187,10 +187,9 @@ def junit_suite(file: str, found: Judgement, error: str | None = None) -> str:
         cases.append((f"{one.code} {one.location}", inside))
     failures = sum(finding.severity in found.fails for finding in found.new)
     numbers = f'tests="{len(cases)}" failures="{failures}" errors="{int(error is not None)}"'
-    suite, name = [], _quoted(file)
-    for title, inside in cases:
-        suite.append(f"<testcase classname={name} name={_quoted(title)}>{inside}</testcase>")
-    return f"<testsuite name={name} {numbers}>{''.join(suite)}</testsuite>\n"
+    name = _quoted(file)
+    tests = (f"<testcase classname={name} name={_quoted(title)}>{inside}</testcase>" for title, inside in cases)
+    return f"<testsuite name={name} {numbers}>{''.join(tests)}</testsuite>\n"
 
 
 def _quoted(words: str) -> str:

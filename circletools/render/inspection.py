@@ -86,7 +86,10 @@ def _tables(what: str, rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -
 
 
 def _operator_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    options = " ".join(f"{name}={_said(value)}" for name, value in row["options"].items())
+    options = " ".join(
+        f"{name}={f'[{_listed(value)}]' if isinstance(value, list) else value}"
+        for name, value in row["options"].items()
+    )
     ends = (_listed(row["inputs"]), _listed(row["outputs"]))
     return (str(row["subgraph"]), str(row["index"]), row["code"], str(row["version"]), *ends, options)
 
@@ -110,10 +113,6 @@ def _quantization(quantization: Mapping[str, Any] | None) -> str:
     if scales:
         return f"{len(scales)} scales, axis {quantization['axis']}"
     return str(quantization.get("kind") or "range only")
-
-
-def _said(value: Any) -> str:
-    return f"[{_listed(value)}]" if isinstance(value, list) else str(value)
 
 
 def _listed(values: Sequence[Any]) -> str:

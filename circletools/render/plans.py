@@ -160,7 +160,12 @@ def _subgraph_text(plan: Plan, index: int) -> Iterator[str]:
     if not subgraph.numbers:
         return
     if plan.steps is not None:
-        yield from _explained(plan, index)
+        reasons = [
+            (str(operator), code, plan.device_of(index, operator), plan.reason(index, operator))
+            for operator, code in enumerate(plan.code_names[index])
+        ]
+        yield from table_text([("operator", "code", "device", "reason"), *reasons], right=(0,))
+        yield from (f"  {step.action} {step.operator}" for step in plan.steps[index])
     rows = [
         (str(number), plan.devices[partition.device], ranges(partition.operators))
         for number, partition in enumerate(subgraph.partitions)
@@ -168,13 +173,3 @@ def _subgraph_text(plan: Plan, index: int) -> Iterator[str]:
     yield from table_text([("partition", "device", "operators"), *rows], right=(0,))
     yield f"  {transfers_text(plan.evaluation[index].transfers)}"
     yield from (f"  {line}" for line in evaluation_text(plan.evaluation[index], plan.devices, plan.caps))
-
-
-def _explained(plan: Plan, index: int) -> Iterator[str]:
-    rows = [
-        (str(operator), code, plan.device_of(index, operator), plan.reason(index, operator))
-        for operator, code in enumerate(plan.code_names[index])
-    ]
-    yield from table_text([("operator", "code", "device", "reason"), *rows], right=(0,))
-    for step in plan.steps[index] if plan.steps else ():
-        yield f"  {step.action} {step.operator}"

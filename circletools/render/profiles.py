@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from circletools.origin.modules import module_paths, parts_of_path, split
-from circletools.origin.source import NOTHING, SourceDetails
+from circletools.origin.source import NOTHING
 from circletools.profile.attribution import Attribution
 from circletools.profile.recording import Profile
 from circletools.render.attribution import EVERY, TOP, attribution_json, attribution_text
@@ -51,8 +51,9 @@ def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
             yield (row.code, f"{label} {row.output}"), row.time.total_ns
             continue
         for source, part in zip(row.sources, split(row.time.total_ns, len(row.sources)), strict=True):
-            frames = _frames(attribution.source_names[source], details.get(source, NOTHING))
-            yield (*frames, label), part
+            name = attribution.source_names[source]
+            path = next(iter(module_paths(name, details.get(source, NOTHING))))
+            yield (*parts_of_path(path), *[name] * (path != name), label), part
     for kind in attribution.types if attribution.whole.types else ():
         yield (kind.name or "",), kind.share.time.total_ns
     for group in attribution.groups:
@@ -60,11 +61,6 @@ def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
     for added in attribution.added:
         if added.kind != "inside":
             yield (f"({added.kind})", added.name), added.time.total_ns
-
-
-def _frames(name: str, details: SourceDetails) -> Stack:
-    (path, *_) = module_paths(name, details)
-    return (*parts_of_path(path), *([name] if path != name else []))
 
 
 def collapsed_text(attribution: Attribution) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import asdict
 from functools import lru_cache
 from itertools import islice
@@ -36,6 +36,7 @@ def trace_json(
 
     With `stream`, long lists (models, runs, executions, functions) are single-use iterators.
     """
+    found: Callable[[Iterator[Document]], Iterable[Document]] = iter if stream else list
     document: Document = {
         "schema_version": SCHEMA_VERSION,
         "trace": {
@@ -50,34 +51,30 @@ def trace_json(
         whole = [run.index for run in analysis.runs if not run.partial or cut == len(analysis.runs)]
         counts = {"count": len(whole), "cut_short": cut, "processes": sorted({one.process for one in analysis.runs})}
         document["all_runs"] = counts | clock_json(analysis.run_clock.shares(whole))
-        document["models"] = _models_json(analysis) if stream else [*_models_json(analysis)]
+        document["models"] = found(_models_json(analysis))
         alike = len({one.name for one in analysis.runs}) < 2
         document["all_executions"] = {
             "by": sorted({one.kind for one in analysis.executions}),
             **executions_json(analysis.executions, alike=alike),
             "wall_clock": shares_json(analysis.wall_clock.shares()),
         }
-        runs = runs_json(analysis)
-        document["runs"] = runs if stream else list(runs)
+        document["runs"] = found(runs_json(analysis))
         document["driver_executions"] = [
             {"by": way, **times}
             for way, (starts, ends) in analysis.driver.of_driver().items()
             if (times := summary((ends - starts).tolist()))
         ]
         if per_execution:
-            each = enumerate(analysis.executions)
-            executions = (
+            document["executions"] = found(
                 dict(zip(("run", "app_phase"), run_of(one.segment), strict=True))
                 | {name: getattr(one, name) for name in ("process", "kind", "start_ns", "elapsed_ns")}
                 | {"wall_clock": shares_json(analysis.wall_clock.shares([place]))}
-                for place, one in each
+                for place, one in enumerate(analysis.executions)
             )
-            document["executions"] = executions if stream else list(executions)
         if analysis.machine:
             document["machine"] = [asdict(one) for one in analysis.machine]
     if by != "bucket":
-        functions = map(asdict, analysis.functions)
-        document["functions"] = functions if stream else [*functions]
+        document["functions"] = found(map(asdict, analysis.functions))
     document["diagnostics"] = [asdict(diagnostic) for diagnostic in analysis.diagnostics]
     return document
 

@@ -43,8 +43,9 @@ def many(
     """
 
     def tasks(sources: list[str], given: dict[str, Any]) -> Iterable[Task]:
-        if not directories:
-            refuse_directories(sources)
+        if not directories and (wrong := next(filter(os.path.isdir, sources), None)):
+            # traces cannot be recognized by their names
+            raise ct.UsageError("this is a directory", location=wrong, hint="name the files in it")
         if output is not None and given.get(output) is not None:
             if len(sources) > 1:
                 raise ct.UsageError(f"--{output} takes one model, or one directory of models")
@@ -158,13 +159,6 @@ def identities(name: str | os.PathLike[str]) -> set[str | tuple[int, int]]:
         status = os.stat(name)
         found.add((status.st_dev, status.st_ino))
     return found
-
-
-def refuse_directories(sources: Sequence[str]) -> None:
-    """Raise UsageError if a source is a directory, because traces cannot be recognized by their names."""
-    for source in sources:
-        if os.path.isdir(source):
-            raise ct.UsageError("this is a directory", location=source, hint="name the files in it")
 
 
 def _below(directory: str) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console import bounds
-from ..console.captured import Captured, begin, capturing
+from ..console.captured import Captured, capturing
 from ..console.terminal import fail, show
 from ..signature import Command
 
@@ -76,7 +76,9 @@ def apply(task: Task) -> Outcome:
         bounds.watch(task.words)
         try:
             if task.output is not None:
-                _make_parent(task.output)
+                captured.began = True  # an error concerns only this model: the outputs of others may be writable
+                ct.files.make_directory(Path(task.output).parent)
+                captured.began = False
             task.function(task.file, **task.options)
             status = 0
         except Exit as ended:
@@ -93,32 +95,15 @@ def apply(task: Task) -> Outcome:
         finally:
             bounds.stop()
     errors = [text for kind, text in captured.messages if kind == "error"]
-    return _finished(
-        task,
-        Outcome(
-            status,
-            b"".join(captured.out),
-            tuple(captured.messages),
-            captured.error or (errors[-1] if errors else None),
-            fatal,
-            captured.counts,
-            captured.unmatched,
-        ),
-    )
+    error_, out, messages = captured.error or next(iter(errors[-1:]), None), b"".join(captured.out), captured.messages
+    counts, unmatched = captured.counts, captured.unmatched
+    return _finished(task, Outcome(status, out, tuple(messages), error_, fatal, counts, unmatched))
 
 
 def lost(task: Task, reason: str) -> Outcome:
     """Return the outcome of a task whose process died. Its exit status is 3, although the file may be valid."""
     error = str(ct.InvalidInputError(reason, location=task.file, hint="try this file alone for details"))
     return _finished(task, Outcome(3, b"", (("error", error),), error=error))
-
-
-def _make_parent(output: str) -> None:
-    try:
-        ct.files.make_directory(Path(output).parent)
-    except ct.OutputError:
-        begin()  # this concerns only one model: the outputs of others may be writable
-        raise
 
 
 def _finished(task: Task, outcome: Outcome) -> Outcome:

@@ -15,7 +15,7 @@ from ..console.captured import reading
 from ..console.terminal import print_notes, show_as
 from ..signature import Command, option, parameters_of, with_parameters
 from .parameters import Form, InPlace, Input, Output, TableForm, listed, refuse_mixing
-from .rewriting import refuse_inputs, rewrite, write_or_show
+from .rewriting import check_output, rewrite, write_or_show
 
 Repeated = tuple[str, ...]
 
@@ -136,8 +136,7 @@ def export_affinity(
     """
     if form == "json" and to in ("part", "dot"):
         raise ct.UsageError(f"the target {to} has no JSON output")
-    if output is not None:
-        refuse_inputs(output, [source])
+    check_output(output, [source])
     with reading(source) as model:
         text = ct.render.export_text(ct.affinity.export(model, to), as_json=form == "json")
     write_or_show(output, text.encode("utf-8", "surrogateescape"))

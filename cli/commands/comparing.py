@@ -15,7 +15,7 @@ from ..console.captured import reading
 from ..console.terminal import print_message, print_notes, show, show_as, show_json
 from ..signature import argument, option
 from .parameters import Form, Input, OutputFile, TableForm, listed
-from .rewriting import refuse_inputs, target
+from .rewriting import check_output, target
 
 
 def diff(
@@ -45,9 +45,7 @@ def diff(
         raise ct.UsageError("--attest cannot be combined with --only, --ignore, --full, --html or --format markdown")
     if on and form != "markdown":
         raise ct.UsageError("--on requires --format markdown")
-    if html is not None:
-        refuse_inputs(html, [before, after])
-        ct.files.check_target(html)
+    check_output(html, [before, after])
     if attest:
         _attest(before, after, form)
         return
@@ -116,9 +114,7 @@ def compare(
     with ExitStack() as stack:
         first = stack.enter_context(reading(source))
         second = None if other is None else stack.enter_context(reading(other))
-        if html is not None:
-            refuse_inputs(html, [source, other, *inputs])
-            ct.files.check_target(html)
+        check_output(html, [source, other, *inputs])
         found = ct.compare(first, request, other=second)
         if html is not None:
             ct.numbers_html(second or first, found).save(html)
@@ -148,8 +144,7 @@ def reduce(
     does not always fail, or with 1, after writing OUT, if it no longer fails after --share-safe. See docs/reduce.md.
     """
     to = target(source, output, in_place=False)
-    refuse_inputs(to, [source])
-    ct.files.check_target(to)
+    check_output(to, [source])
     request = ct.ReduceRequest(while_, while_refused, listed(while_differs), share_safe, timeout, log)
     with reading(source) as model:
         found = ct.reduce(model, to, request)

@@ -14,7 +14,7 @@ from ..console.captured import reading
 from ..console.terminal import print_diagnostic, print_message, show_as
 from ..signature import option
 from .parameters import Form, InPlace, Input, TableForm, listed
-from .rewriting import refuse_inputs, rewrite
+from .rewriting import check_output, rewrite
 
 
 def inspect(
@@ -139,8 +139,7 @@ def report(
     inputs = [source, *traces]
     if inputs.count("-") > 1:
         raise ct.UsageError("only one of the inputs can come from standard input")
-    refuse_inputs(output, inputs)
-    ct.files.check_target(output)
+    check_output(output, inputs)
     with reading(source) as model:
         made = ct.report_html(model, traces, skip=skip, on=listed(on), source_url=source_url, source_root=source_root)
     made.save(output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from json import dumps
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from ..console.captured import read_bytes, read_text, reading
 from ..console.terminal import show_as
 from ..signature import REQUIRED, argument, option
 from .parameters import Erase, InPlace, Input, Output, TableForm
-from .rewriting import refuse_inputs, rewrite, write_or_show
+from .rewriting import check_output, rewrite, write_or_show
 
 _WORDS = "The name of the metadata entry."
 
@@ -30,8 +31,7 @@ def get_entry(
     as_json: bool = option("Write TFLITE_METADATA as JSON.", names="--json"),
 ) -> None:
     """Write the value of a metadata entry to standard output."""
-    if output is not None:
-        refuse_inputs(output, [source])
+    check_output(output, [source])
     if as_json and name != "TFLITE_METADATA":
         raise ct.UsageError("--json works only for TFLITE_METADATA")
     with reading(source) as model:
@@ -81,9 +81,7 @@ def remove_entries(
     if not (name or origins or affinity or files):
         raise ct.UsageError("nothing to remove", hint="use --name NAME, --origins, --affinity or --files")
 
-    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
-        return ct.metadata.remove(edit, name, origins=origins, affinity=affinity, files=files)
-
+    change = partial(ct.metadata.remove, names=name, origins=origins, affinity=affinity, files=files)
     rewrite(source, output, in_place, change, erase=erase)
 
 
@@ -117,10 +115,7 @@ def labels(
     tflite-support and MediaPipe find it. Labels name the entries of the output's last dimension.
     """
     lines = read_text(file).splitlines()
-
-    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
-        return ct.metadata.labels(edit, lines, output=of, file=name, locale=locale, values=values)
-
+    change = partial(ct.metadata.labels, names=lines, output=of, file=name, locale=locale, values=values)
     rewrite(source, output, in_place, change, inputs=[file])
 
 

@@ -111,16 +111,16 @@ def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
             path = str(directory / name)
             raise ct.UsageError("this would overwrite the input", location=path, hint="name another DIR")
     written = ((name, [value]) for name, value in files.items())
-    ct.files.write_directory(directory, written, _is_dump, model.source.check_unchanged)
+    ours = re.compile(r"origins\.json|(ONE|CIRCLETOOLS)_\w+\.bin")
+    ct.files.write_directory(
+        directory,
+        written,
+        lambda there: all(ours.fullmatch(path.name) for path in there.iterdir()),  # an earlier dump
+        model.source.check_unchanged,
+    )
     for name, value in files.items():
         print_message(f"{directory / name}: {len(value)} bytes")
     return table
-
-
-def _is_dump(directory: Path) -> bool:
-    """Return whether a directory contains only files from an earlier dump."""
-    names = [path.name for path in directory.iterdir()]
-    return all(re.fullmatch(r"origins\.json|(ONE|CIRCLETOOLS)_\w+\.bin", name) for name in names)
 
 
 def track_origins(

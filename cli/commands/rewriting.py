@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +14,7 @@ import circletools as ct
 
 from ..console.captured import reading
 from ..console.progress import of_bytes
-from ..console.terminal import print_message, print_notes, show_bytes, show_json
+from ..console.terminal import print_diagnostic, print_message, print_notes, show_bytes, show_json
 from ..signature import option
 from .parameters import DryRun, Form, InPlace, Input, OneSubgraph, Output, With, listed, refuse_mixing
 
@@ -45,11 +46,13 @@ def is_member(name: str) -> bool:
     return "!" in name and not Path(name).exists() and Path(name.partition("!")[0]).is_file()
 
 
-def refuse_inputs(output: str, inputs: Iterable[str | Path | None]) -> None:
-    """Raise UsageError if the output is one of the inputs."""
-    for name in inputs:
-        if name is not None and str(name) != "-" and ct.files.same_file(name, output):
+def check_output(output: str | None, inputs: Iterable[str | Path | None]) -> None:
+    """Raise UsageError if the output, if any, is one of the inputs, and the errors of `ct.files.check_target`."""
+    for name in inputs if output is not None else ():
+        if name is not None and str(name) != "-" and ct.files.same_file(name, str(output)):
             raise ct.UsageError("the output is also an input", location=output, hint="name another file")
+    if output is not None:
+        ct.files.check_target(output)
 
 
 def write_or_show(output: str | None, data: bytes) -> None:
@@ -80,8 +83,7 @@ def rewrite(
     output, but fails if writing would fail.
     """
     to = None if dry and output is None and not in_place else target(source, output, in_place)
-    if to is not None:
-        refuse_inputs(to, inputs)
+    check_output(to, inputs)
     with reading(source) as model:
         edit = ct.edit(model)
         result = change(edit)
@@ -93,6 +95,8 @@ def rewrite(
             edit.parts()  # raises an error if writing would
         remaining = edit.remaining() if erase is False else ()
         caused = new_findings(model, to) if rewires and not dry else ()
+        if to is not None and Path(to).suffix in {".tflite", ".circle"} - {f".{model.format}"}:
+            print_diagnostic("warning", f"{to}: this is a {model.format} model; circletools does not convert formats")
     print_result(result, source)
     print_notes(remaining, source)
     print_notes(caused, to or "")
@@ -188,17 +192,15 @@ def fix_outputs(
     if form == "json" and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")
 
-    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
-        return ct.outputs.fix(
-            edit,
-            subgraph,
-            copy_operator=copy_operator,
-            runtime=runtime,
-            keep_constants=keep_constants,
-            detach_taps=detach_taps,
-            with_=listed(with_),
-        )
-
+    change = partial(
+        ct.outputs.fix,
+        subgraphs=subgraph,
+        copy_operator=copy_operator,
+        runtime=runtime,
+        keep_constants=keep_constants,
+        detach_taps=detach_taps,
+        with_=listed(with_),
+    )
     result = rewrite(source, output, in_place, change, dry=dry_run, rewires=True)
     if form == "json":
         show_json(ct.render.rewrite_json(result), source)
@@ -217,14 +219,8 @@ def repair(
     By default, fixes findings that make programs refuse a model; with --only, those with the given codes instead.
     With --with, programs that accepted the model must also accept the result. docs/findings.md lists the codes.
     """
-    rewrite(
-        source,
-        output,
-        in_place,
-        lambda edit: ct.surgery.repair(edit, only, with_=listed(with_)),
-        dry=dry_run,
-        rewires=True,
-    )
+    change = partial(ct.surgery.repair, only=only, with_=listed(with_))
+    rewrite(source, output, in_place, change, dry=dry_run, rewires=True)
 
 
 def set_shape(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import circletools as ct
 
 from ..console.captured import reading
@@ -9,7 +11,7 @@ from ..console.progress import of_bytes
 from ..console.terminal import print_notes
 from ..signature import argument, option
 from .parameters import InPlace, Input, OneSubgraph, OutputFile
-from .rewriting import is_member, new_findings, print_result, refuse_inputs, rewrite, target
+from .rewriting import check_output, is_member, new_findings, print_result, rewrite, target
 
 Pairs = tuple[str, ...]
 
@@ -137,9 +139,7 @@ def expose(
     if not tensor and not every:
         raise ct.UsageError("nothing to expose", hint="use --tensor TENSOR or --every CODE")
 
-    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
-        return ct.surgery.expose(edit, tensor, every=every, subgraph=subgraph)
-
+    change = partial(ct.surgery.expose, tensors=tensor, every=every, subgraph=subgraph)
     rewrite(source, output, in_place, change, rewires=True)
 
 
@@ -153,6 +153,5 @@ def replace(
     Rewrites the bundle (.task, .litertlm) completely or not at all. All other bytes stay the same, and models keep
     their alignment. With OUT, writes a changed copy instead.
     """
-    if output is not None:
-        refuse_inputs(output, [member.partition("!")[0], model])
+    check_output(output, [member.partition("!")[0], model])
     print_result(ct.surgery.replace_member(member, model, output))

@@ -17,7 +17,7 @@ from ..console.captured import reading
 from ..console.terminal import print_diagnostic, print_message, print_notes, show_as, show_json
 from ..signature import BETWEEN, REQUIRED, argument, option
 from .parameters import TableForm, first_executions, listed, refuse_mixing
-from .rewriting import refuse_inputs
+from .rewriting import check_output
 
 _MOST_SHOWN = 20
 _TABLES = ("type", "operator", "source", "module")
@@ -154,7 +154,7 @@ def trace_export(
     The slices show layer and phase in chrome://tracing or ui.perfetto.dev; executions get a separate track. All trace
     commands can also read the result.
     """
-    refuse_inputs(output, [source])
+    check_output(output, [source])
     exported = ct.export_trace(source, to, strict=strict)
     ct.files.write(output, exported.pieces)
     if _show_diagnostics(exported.analysis):
@@ -237,24 +237,20 @@ def profile(
     `attribute` does. With --against, alternates between two models and compares their operators. Exits with status 1
     if origins are stale or an operator became slower, or 3 if a runtime does not run the model.
     """
-    programs = listed(on)
+    programs, record = listed(on), partial(ct.profile, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout)
     if form == "speedscope" and len(programs) > 1:
         raise ct.UsageError("--format speedscope takes only one runtime")
     if against is not None:
         if len(programs) != 1 or output is not None or by or form in ("collapsed", "speedscope"):
             raise ct.UsageError("--against takes one runtime, and cannot be combined with -o, --by or stack formats")
-        record = partial(ct.profile, on=programs[0], runs=runs, inputs=inputs, seed=seed, timeout_s=timeout)
-        _against(against, model, recordings, record, form)
+        _against(against, model, recordings, partial(record, on=programs[0]), form)
     if output is not None:
         if len(programs) > 1:
             raise ct.UsageError("-o writes the trace of only one runtime", hint="run the command once for each")
         ct.files.check_target(output)
         refuse_mixing("the tables", output, "name a file for the trace")
     with reading(model) as opened:
-        found = [
-            ct.profile(opened, program, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout, depth=depth)
-            for program in programs
-        ]
+        found = [record(opened, program, depth=depth) for program in programs]
     if output is not None:
         ct.files.write(output, [found[0].data])
     tables = _shown(form, by, all(one.attribution.named for one in found))

@@ -28,8 +28,7 @@ def test_there_is_one_source_of_names(pair: tuple[str, str], tmp_path: Path) -> 
 @pytest.mark.parametrize("name", sorted(SOURCES.keys() - {"--names"}))
 def test_one_alone_is_read(name: str, tmp_path: Path) -> None:
     ran = run("embed-origins", MLP, tmp_path / "out.circle", name, tmp_path / SOURCES[name])
-    assert "exclude" not in ran.err  # whether or not what reads it is installed
-    assert ran.status in (2, 3)
+    assert ran.status in (2, 3)  # whether or not what reads it is installed
     assert ran.status == 3 or "needs" in ran.err
 
 
@@ -52,13 +51,9 @@ def test_something_is_to_be_changed(command: str, needed: tuple[str, str], tmp_p
     assert (ran.status, "require --add" in ran.err) == (2, True)
 
 
-@pytest.mark.parametrize(("words", "number"), [("auto", "auto"), ("0", 0), ("123456789", 123456789)])
-def test_executions_to_skip(words: str, number: object) -> None:
-    assert first_executions(words) == number
-
-
 @pytest.mark.parametrize("words", ["", "x7", "-1", "\u0663", "\u00b2", "1234567890", "1.5", "Auto"])
-def test_what_is_no_number_of_executions(words: str) -> None:
+def test_executions_to_skip(words: str) -> None:
+    assert [*map(first_executions, ("auto", "0", "123456789"))] == ["auto", 0, 123456789]
     with pytest.raises(ct.UsageError, match="a number or `auto`"):
         first_executions(words)
 

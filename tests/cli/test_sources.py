@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from circletool_cli.batch.many import identities, jobs_of, mirror, named, refuse_directories
+from circletool_cli.batch.many import identities, jobs_of, mirror, named
 from circletool_cli.batch.task import apply
 from typer import BadParameter
 
@@ -100,13 +100,6 @@ def test_names_of_one_file(top: Path) -> None:
     link.symlink_to(file)
     assert identities(file) == identities(link) == {str(file), (file.stat().st_dev, file.stat().st_ino)}
     assert identities(top / "none") == {str(top / "none")}
-
-
-def test_directories_of_traces_are_refused(top: Path) -> None:
-    refuse_directories([str(top / "in" / "a.circle"), "missing"])
-    with pytest.raises(ct.UsageError) as caught:
-        refuse_directories(["missing", str(top)])
-    assert str(caught.value) == f"{top}: this is a directory (name the files in it)"
 
 
 def test_the_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
