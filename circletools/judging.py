@@ -161,10 +161,11 @@ def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
     File patterns are `fnmatch` patterns for paths relative to the folder of the settings, or for file names.
     """
     name, data = os.fspath(path), read_bytes(path)
+    parse = _toml(name)
     try:
         if len(data) > _MOST_BYTES or max(line.count(b".") for line in data.split(b"\n")) > _MOST_DOTS:
             raise ValueError(f"the file exceeds {_MOST_BYTES >> 20} MiB, or a line has more than {_MOST_DOTS:,} dots")
-        document = _toml(name)(data.decode())
+        document = parse(data.decode())
         whole = document.get("tool", {}).get("circletools", {}) if Path(name).name == NAMES[1] else document
         table = whole.get("check", {})
         unknown = sorted(({*table} - {*_KEYS}) | ({*whole} - {"check"}))
@@ -183,7 +184,7 @@ def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
             folder=folder,
         )
     except UsageError as error:
-        raise UsageError(error.message, location=name, hint=error.hint) from error
+        raise InvalidInputError(error.message, location=name, hint=error.hint) from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidInputError(f"invalid settings: {error}", location=name) from error
 

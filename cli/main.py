@@ -45,7 +45,10 @@ class _Grouped(AsGiven, TyperGroup):
         """Return a command. Raises UsageError with the new name if it has moved."""
         if cmd_name in moved.COMMANDS:
             raise ct.UsageError(f"'{cmd_name}' is now 'circletool {moved.COMMANDS[cmd_name]}'")
-        return super().get_command(ctx, cmd_name)
+        found = super().get_command(ctx, cmd_name)
+        if found is None and os.path.isfile(cmd_name):
+            raise ct.UsageError("no command is given", hint=f"write circletool check {cmd_name}")
+        return found
 
 
 class _Verb(AsGiven, TyperGroup):

@@ -21,3 +21,6 @@ OPTIONS = {
     "--sarif": "--format sarif",
     "--what-if": "--set SELECTOR=DEVICE",
 }
+
+ALIKE = ({"--for", "--on", "--runtime", "--target", "--with"}, {"--out", "--output", "-o"})
+"""Options that are often mistaken for one another."""

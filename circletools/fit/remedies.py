@@ -112,6 +112,9 @@ def _tensor(place: str, tensor: str, allowed: str) -> str:
     for other, make in (("constant", "make @ a constant"), ("computed", "compute @ at run time")):
         if other != kind and any(_covers(one, f"{traits} {other}") for one in wanted):
             return make + without
+    own, _, quantization = traits.partition(" ")
+    if quantization == "unquantized" and any(one.startswith(f"{own} per_") for one in wanted):
+        return "give @ quantization parameters" + without
     types = " or ".join(one.removesuffix(f" {kind}") for one in wanted)
     is_hybrid = kind == "constant" and " per_" in tensor and all(one.startswith("FLOAT") for one in wanted)
     return f"convert @ to {types}{without}" + ", or quantize the activations too" * is_hybrid

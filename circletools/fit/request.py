@@ -69,7 +69,9 @@ class FitInputs:
 def _tables(names: Sequence[str]) -> dict[str, Capability]:
     shipped = shipped_devices()
     if not names or not all(names):
-        raise UsageError("no target is named", hint=f"write `on={','.join(shipped[:2])}`")
+        example = ",".join([*dict.fromkeys(filter(None, (*names, *shipped)))][:2])
+        message = "the list of targets has an empty entry" if any(names) else "no target is named"
+        raise UsageError(message, hint=f"write `on={example}`{', without spaces' * any(names)}")
     tables: dict[str, Capability] = {}
     for name in dict.fromkeys(names):
         table = _shipped(name) if name in shipped else load_capability(name)
@@ -84,7 +86,7 @@ _shipped = cache(load_capability)
 
 def _targets(document: Mapping[str, Any]) -> dict[str, Known]:
     """Return the findings in a baseline document by target; a document about an unreadable model has none."""
-    targets = document.get("targets", []) if "error" in document else document["targets"]
+    targets = () if "exit_status" in document else document["targets"]
     return {target["target"]: _known(target) for target in targets}
 
 

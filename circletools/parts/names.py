@@ -58,8 +58,11 @@ class TensorNames:
         for index, name in enumerate(self.names):
             self.found.setdefault(name, []).append(index)
 
-    def find(self, words: str) -> int:
-        """Return the tensor with this name, or tensor N for `index:N`. Raises UsageError if none or several match."""
+    def find(self, words: str, offered: Iterable[str] | None = None) -> int:
+        """Return the tensor with this name, or tensor N for `index:N`.
+
+        Raises UsageError if none or several match; its hint suggests one of the names `offered` (by default, any).
+        """
         same = self.found.get(words, [])
         if len(same) > 1:
             hint = f"select one by {', '.join(f'{self._subgraph}/index:{index}' for index in same[:_LISTED])}"
@@ -68,7 +71,7 @@ class TensorNames:
             return same[0]
         index = INDEX.fullmatch(words)
         if index is None or index[1] not in (None, str(self._subgraph)):
-            hint = suggestion(words, self.found)
+            hint = suggestion(words, self.found if offered is None else offered)
             raise UsageError(f"no tensor is called {quoted(words)}", location=self.place, hint=hint)
         if int(index[2]) >= len(self.names):
             raise UsageError(f"tensor {index[2]} does not exist; the count is {len(self.names)}", location=self.place)

@@ -47,7 +47,7 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     yield "rows: " + ", ".join(f"{count} {verdict}" for verdict in get_args(Verdict) if (count := counts[verdict]))
     found = sorted(row.time.visible for row in comparison.rows if row.time.visible is not None)
     if found and found[len(found) // 2] >= _UNKNOWN:
-        yield "no change is detectable in half of the rows: compare more recordings"
+        yield "in half of the rows, no change is detectable: compare more recordings"
     elif found:
         most = f", of {_percent(found[-1])} in all" * (found[-1] < _UNKNOWN)
         yield f"changes of {_percent(found[len(found) // 2])} are detectable in half of the rows{most}"

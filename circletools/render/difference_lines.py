@@ -139,8 +139,9 @@ def difference_markdown(
     found: ModelDifference, before: Model, after: Model, verdicts: Sequence[ModelVerdicts]
 ) -> Iterator[str]:
     """Yield the summary of a difference, and a table of sizes, costs and `verdicts` before and after, as Markdown."""
-    names = " -> ".join(_cell(model.source.name) for model in (before, after))
-    yield f"**{names}**: {counted(len(found.changes), 'difference')}"
+    files = [_cell(model.source.name) for model in (before, after)]
+    named = files[1] if files[0].endswith(f"/{files[1]}") else " -> ".join(files)
+    yield f"**{named}**: {counted(len(found.changes), 'difference')}"
     yield ""
     yield from (f"* {_cell(line)}" for line in summary_lines(summarize(found, before, after)))
     yield ""

@@ -40,6 +40,7 @@ _DEVICES = {"": "", "TfLiteXNNPackDelegate": ""} | dict.fromkeys(
 )
 _REASONS = re.compile(r"Following operations are not supported by GPU delegate:\n((?:.+\n)*?)\S+ operations will run")
 _NO_GPU = re.compile(r"Couldn't load Vulkan.*|No adapters found|Failed to initialize WebGPU environment.*")
+_DYNAMIC = re.compile(r"WARNING: Attempting to use a delegate that only supports static-sized tensors.*")
 _NOISE = re.compile(r"^(?:INFO:|WARNING: \[|WARNING: Logging|Warning: max|[IW]\d{4} ).*\n?", re.MULTILINE)
 
 
@@ -130,6 +131,7 @@ def _call(library: Any, name: str, *arguments: object) -> None:
         words = _NOISE.sub("", printed(since)).strip()
         if missing := _NO_GPU.search(words):
             raise NoDeviceError(missing[0])
+        words = _DYNAMIC.sub("it takes no tensors of dynamic size; convert the model with fixed input shapes", words)
         raise RefusedError(words or f"{name} returned status {status}", nodes(words))
 
 

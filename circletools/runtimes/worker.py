@@ -134,10 +134,6 @@ class Worker:
         return " ".join(f"{words} {self._last_line()}".split()) if words else ""
 
     def _judge(self, question: Question, model: Path) -> Verdict:
-        if "circle" not in PROGRAMS[self.runtime].formats and model.is_file():
-            with model.open("rb") as file:
-                if file.read(8)[4:] == b"CIR0":
-                    return Verdict("refused", f"{self.runtime} cannot read Circle models")
         found = self._ask(Request(question, str(model), self.variant), model)
         assert isinstance(found, Verdict)
         if found.status in {"crash", "timeout", "memory"} and (words := self._last_line()) not in found.words:
@@ -146,6 +142,10 @@ class Worker:
 
     def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Recorded | Timed | Verdict:
         """Return the child's answer, or a verdict if it gives none."""
+        if isinstance(request, Request) and "circle" not in PROGRAMS[self.runtime].formats and model.is_file():
+            with model.open("rb") as file:
+                if file.read(8)[4:] == b"CIR0":
+                    return Verdict("refused", f"{self.runtime} cannot read Circle models")
         size = model.stat().st_size if model.is_file() else 0
         if 2 * size > self._room:  # restart the child with a higher limit
             self._stop()

@@ -183,7 +183,7 @@ class Inference:
         *,
         strict: bool = False,
     ) -> None:
-        self._model, self._base, self._batch, self._strict = model, base, batch, strict
+        self.model, self._base, self._batch, self._strict = model, base, batch, strict
         self._graphs = model_graph(model)
         self.refused: dict[Place, RefusedError] = {}
         self.subgraphs: dict[int, _Subgraph] = {} if known is None else known
@@ -193,7 +193,7 @@ class Inference:
     def run(self, index: int, inputs: Sequence[Shape | None], depth: int = 0) -> list[Shape | None]:
         """Infer a subgraph from its input shapes; return the shapes of its outputs. Raises ShapesRefusedError."""
         if index not in self.subgraphs:
-            self.subgraphs[index] = _Subgraph(self._model, self._graphs.graphs[index])
+            self.subgraphs[index] = _Subgraph(self.model, self._graphs.graphs[index])
         subgraph, now = self.subgraphs[index], self.found.shapes
         ends = [int(tensor) for tensor in subgraph.graph.inputs]
         if self._runs.get(index, tuple(inputs)) != tuple(inputs) or depth > _DEEPEST:

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from circletools.errors import InvalidInputError, OutputError, UsageError
 from circletools.storage.platform import write_at
 from circletools.storage.replacing import CHUNK_BYTES, copy_range, replace, start_writing
-from circletools.wording import did_you_mean
+from circletools.wording import did_you_mean, nearest
 
 Progress = Callable[[int, int], None]
 """Called with the number of bytes written so far, and the total number."""
@@ -108,8 +108,9 @@ def _near(name: str) -> str:
     try:
         if os.path.isdir(name):
             return f"name a file in it, such as {min(os.listdir(name), default='…')}"
-        names = islice(os.listdir(os.path.dirname(name) or "."), _MOST_NAMES)
-        return "" if os.path.lexists(name) else did_you_mean(os.path.basename(name), names)
+        stem, names = Path(name).stem, islice(os.listdir(os.path.dirname(name) or "."), _MOST_NAMES)
+        alike = (one for one in names if nearest(stem, [Path(one).stem]))  # a common suffix proves nothing
+        return "" if os.path.lexists(name) else did_you_mean(os.path.basename(name), alike)
     except OSError:
         return ""
 

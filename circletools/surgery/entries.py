@@ -35,6 +35,7 @@ from circletools.surgery.rename import Pair, rename_metadata, split_pair
 from circletools.surgery.setting import EndNames
 from circletools.wording import Attributes, EnumName, Tabular, counted, suggestion, warn
 
+_FILES = {"associated_files", "sentencePiece_model", "vocab_file"}
 _IMAGE_RANK, _COLORS = 4, {1: "GRAYSCALE", 3: "RGB"}
 
 
@@ -89,7 +90,7 @@ def remove_entries(
 ) -> RewriteResult:
     """Remove all metadata entries with these names; with `origins` or `affinity`, remove their tables and stamps too.
 
-    With `files`, the archive of associated files after the model is removed.
+    With `files`, the archive of associated files after the model is removed, and no longer named in TFLITE_METADATA.
 
     The data is removed too, unless another entry or a tensor shares it. To catch typos, raises UsageError if the
     model has no entry with a given name.
@@ -104,7 +105,17 @@ def remove_entries(
     if files and (there := archive_entries(edit.model)):
         edit.drop_associated()
         changes += [f"{entry.filename}: removed" for entry in there]
+        old = edit.metadata_value(TFLITE_METADATA)
+        if old is not None and (wanted := _without_files(was := decoded(bytes(old)))) != was:
+            changes += write_entries(edit, {TFLITE_METADATA: encoded(from_document(wanted)[0])}).changes
     return RewriteResult(tuple(changes))
+
+
+def _without_files(described: Any) -> Any:
+    """Return a part of a description without its lists of associated files."""
+    if isinstance(described, dict):
+        return {name: _without_files(value) for name, value in described.items() if name not in _FILES}
+    return [_without_files(one) for one in described] if isinstance(described, list) else described
 
 
 def rename_entries(edit: ModelEdit, names: Mapping[str, str] | Iterable[Pair]) -> RewriteResult:

@@ -60,7 +60,8 @@ class EndNames:
         """Return the position of an input or output. Raises UsageError if there is none with that name."""
         if words.isdecimal() and len(words) < 6 and int(words) < len(self._ends):
             return int(words)
-        tensor = self._signed[words] if words in self._signed else self._tensors.find(words)
+        known = [*self._signed, *self.names]
+        tensor = self._signed[words] if words in self._signed else self._tensors.find(words, known)
         if tensor not in self._ends:
             hint = f"the {self._side} are {', '.join(self._tensors.shown(one) for one in self._ends[:8])}"
             raise UsageError(f"{quoted(words)} is not an {self._side[:-1]}", location=self._tensors.place, hint=hint)
@@ -96,7 +97,7 @@ def wanted_shapes(
             raise UsageError(f"input {quoted(name)} is given twice")
         if before[position] and len(shape) != len(before[position]):
             count = counted(len(before[position]), "dimension")
-            raise UsageError(f"input {quoted(name)} has {count}, not {len(shape)}")
+            raise UsageError(f"input {quoted(name)} has {count}, not {len(shape)}", location=graph.place())
         given.add(position)
         wanted[position] = shape
     grown = {(shape[0], after[0]) for shape, after in zip(before, wanted, strict=True) if shape and after}
@@ -192,16 +193,36 @@ def _infer(
             shares = "it shares a constant that contains the batch size with an operator that needs the new size"
             raise ShapesRefusedError((key[0], operator), after.subgraphs[key[0]].codes[operator], shares, key[1])
     except ShapesRefusedError as error:
-        raise _refusal(graph.model, error, hint) from error
+        raise _refusal(error, (base, after), hint) from error
     except RefusedError as error:
         raise EditError(error.reason, location=f"subgraphs[{graph.index}]") from error
     return base.found, after.found
 
 
-def _refusal(model: Model, error: ShapesRefusedError, hint: str | None) -> EditError:
-    """Return an error that names an operator, its constant and its sources."""
-    place, words = error.place, f"{error.code}: {error.reason}"
-    if error.constant is not None and error.constant >= 0:
+_SIZES = {"BROADCAST_TO": 1, "RESHAPE": 1, "RESIZE_BILINEAR": 1, "RESIZE_NEAREST_NEIGHBOR": 1, "TRANSPOSE_CONV": 0}
+"""The position of the input that sets the output's shape."""
+
+
+def _fixed(place: Place, runs: tuple[Inference, Inference]) -> tuple[int, int] | None:
+    """Return the last earlier operator with a constant output shape although inputs grow, and its constant."""
+    subgraph, (was, now) = runs[1].subgraphs[place[0]], (run.found.shapes for run in runs)
+    grows = {tensor for index, tensor in now if index == place[0] and was.get((index, tensor)) != now[index, tensor]}
+    for operator in reversed(range(place[1])):
+        slots = subgraph.operands[operator]
+        slot = _SIZES.get(subgraph.codes[operator], len(slots))
+        if slot < len(slots) and grows.intersection(slots) and not grows.intersection(subgraph.results[operator]):
+            return (operator, slots[slot]) if subgraph.constant(slots[slot]) is not None else None
+    return None
+
+
+def _refusal(error: ShapesRefusedError, runs: tuple[Inference, Inference], hint: str | None) -> EditError:
+    """Return an error that names an operator, its constant or that of an operator before it, and its sources."""
+    model, place, words = runs[1].model, error.place, f"{error.code}: {error.reason}"
+    if (fixed := _fixed(place, runs)) is not None:
+        code, name = runs[1].subgraphs[place[0]].codes[fixed[0]], model.subgraphs[place[0]].tensors[fixed[1]].name
+        words += f"; operator {fixed[0]}, {code}, keeps its old size, which the constant {quoted(name)} sets"
+        hint = hint or "convert the model again, at the new size"
+    elif error.constant is not None and error.constant >= 0:
         words += f"; see its input {quoted(model.subgraphs[place[0]].tensors[error.constant].name)}"
     origins = current_origins(model_graph(model))
     names = [] if origins is None else [origins.sources[one] for one in origins.of(*place)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from typer import Exit
@@ -35,6 +36,8 @@ def fit(
     answer is unknown. With --baseline, only new ones count; with --with, the status is also 1 if a program
     disagrees with the table. See docs/fit.md.
     """
+    if source in ct.affinity.shipped() and not Path(source).exists():
+        raise ct.UsageError(f"{source} is a target, not a model", hint="separate targets by commas, without spaces")
     request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds).read()
     with reading(source) as model:
         found = ct.fit(model, request)

@@ -13,6 +13,7 @@ from ..console.captured import reading
 from ..console.terminal import print_message, print_notes, show, show_as, show_json
 from ..signature import argument, option
 from .parameters import Form, Input, OneSubgraph
+from .rewriting import check_output
 
 
 def split(
@@ -41,7 +42,7 @@ def split(
 def verify_split(
     directory: Path = argument("DIR", "The directory that `split` wrote."),
     source: Path | None = option("The model that was split; by default the one in or next to DIR.", "MODEL"),
-    runtime: Literal["litert", "onert", "none"] | None = option(
+    on: Literal["litert", "onert", "none"] | None = option(
         "The runtime; by default litert for .tflite, onert for .circle."
     ),
     subgraph: OneSubgraph = 0,
@@ -58,9 +59,7 @@ def verify_split(
     runs the parts and the whole model on random inputs and compares the results bit by bit. Exits with status 1 if
     there is an error or a warning; docs/split.md lists all codes.
     """
-    found = ct.verify_split(
-        directory, source=source, runtime=runtime, subgraph=subgraph, seed=seed, timeout_s=seconds
-    )
+    found = ct.verify_split(directory, source=source, runtime=on, subgraph=subgraph, seed=seed, timeout_s=seconds)
     if form == "json":
         show_json(ct.render.split_verification_json(found), str(directory))
     else:
@@ -87,8 +86,7 @@ def measure(
     """
     if output == "-" and form == "json":
         raise ct.UsageError("--json and the output file would both go to standard output")
-    if output is not None:
-        ct.files.check_target(output)
+    check_output(output, ())
     request = ct.planning.MeasureRequest(on=on, seconds=seconds, seed=seed, timeout_s=timeout)
     found = ct.planning.measure(directory, request, source=source)
     if output is not None:

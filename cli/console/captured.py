@@ -108,9 +108,9 @@ def naming(source: str) -> Iterator[None]:
     """Put the file's name in front of the locations of errors about its contents, unless they name another file."""
     try:
         yield
-    except ct.UsageError:
-        raise
     except ct.CircleToolsError as error:
+        if isinstance(error, ct.UsageError) and not (error.location or "").startswith("subgraphs["):
+            raise
         if not isinstance(error, ct.OutputError):
             error.name_file(source)
         error.names_file = True

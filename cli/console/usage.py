@@ -25,6 +25,7 @@ from .progress import working
 
 HELP = {"help_option_names": ["--help", "-h"]}
 _TEXTS = (str, str | None, list[str])
+_UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 def typer_of(**settings: Any) -> typer.Typer:
@@ -117,8 +118,10 @@ class Command(AsGiven, TyperCommand):
                 raise ct.UsageError(f"{name} is now {moved.OPTIONS[name]}")
         try:
             rest = super().parse_args(ctx, args)
-        except typer.BadParameter as error:
+        except _UsageError as error:
             error.message = error.message.removeprefix("Value error, ")
+            if hasattr(error, "possibilities"):
+                self._suggest(error, names, ctx)
             raise
         if ctx.params.pop("json_", False):
             form, source = ctx.params["form"], ctx.get_parameter_source("form")
@@ -126,6 +129,14 @@ class Command(AsGiven, TyperCommand):
                 raise ct.UsageError(f"--json and --format {form} cannot be combined")
             ctx.params["form"] = "json"
         return rest
+
+    def _suggest(self, error: Any, names: set[str], ctx: Any) -> None:
+        """Name the option that was probably meant; typer would also name options that begin with another letter."""
+        wrong, near = error.option_name, error.possibilities or ()
+        alike = [one for group in moved.ALIKE if wrong in group for one in sorted(group & names)]
+        error.possibilities = alike or [one for one in near if one.lstrip("-")[0] == wrong.lstrip("-")[0]]
+        if wrong in moved.ALIKE[1] and any(one.metavar == "OUT" for one in self._only("argument", ctx)):
+            error.message, error.possibilities = f"{error.message}; write OUT after IN, without an option", ()
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command with a progress line."""

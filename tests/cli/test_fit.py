@@ -59,7 +59,8 @@ def test_usage() -> None:
     ran = run("fit", CNN)
     assert (ran.returncode, "Missing option '--on'" in ran.stderr) == (2, True)
     ran = run("fit", CNN, "--on", "xnnpack,")
-    assert (ran.returncode, ran.stderr.startswith("error: no target is named")) == (2, True)
+    assert (ran.returncode, ran.stderr.startswith("error: the list of targets has an empty entry")) == (2, True)
+    assert "tflm is a target, not a model (separate" in run("fit", CNN, "tflm", "--on", "xnnpack").stderr
 
 
 def test_programs_that_are_asked() -> None:

@@ -81,4 +81,4 @@ def test_a_runner_for_openvino_is_written(parts: Path, tmp_path: Path) -> None:
     assert (tmp_path / "with" / "run_openvino.py").exists()
     assert not (parts / "run_openvino.py").exists()
     assert run("split", source, tmp_path / "with", "--runner", "openvino", "--force").returncode == 0
-    assert run("verify-split", tmp_path / "with", "--runtime", "none").returncode == 0
+    assert run("verify-split", tmp_path / "with", "--on", "none").returncode == 0

@@ -47,7 +47,7 @@ ALONE = {
     "diff": ["MODEL ANNOTATED", "MODEL MODEL"],
     "diff --attest": ["MODEL ANNOTATED"],
     "split": ["ANNOTATED SPLIT --force"],
-    "verify-split": ["PARTS --runtime none"],
+    "verify-split": ["PARTS --on none"],
     "attribute": ["TIMES --model IF_COND"],
     "profile": ["TWICE --on litert --runs 2"],
     "trace-compare": ["TRACE TRACE", "TIMES TIMES --operators"],

@@ -30,7 +30,7 @@ WORDS = {
     "partition": ["devices.circle", "devices.circle --by partition", f"in.circle {PLAN} --by operator"],
     "export-affinity": ["devices.circle --to part -o model.part"],
     "split": ["devices.circle parts/"],
-    "verify-split": ["parts/ --runtime none"],
+    "verify-split": ["parts/ --on none"],
     "measure": ["parts/ --on cpu=nothing"],  # its table needs a runtime: tests/render/test_measuring.py
     "extract": ["in.circle part.circle --operators 0"],
     "rename": ["in.circle named.circle --input 0=image"],

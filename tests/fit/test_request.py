@@ -18,7 +18,7 @@ from tests.kit.support import bytes_of
 MODEL = row("NEG", "TANH", "COS").to_bytes()
 
 
-@pytest.mark.parametrize("on", [(), ("",), ("xnnpack", "")])
+@pytest.mark.parametrize("on", [(), ("",)])
 def test_no_target(on: tuple[str, ...]) -> None:
     with ct.open(MODEL) as model, pytest.raises(ct.UsageError) as raised:
         ct.fit(model, ct.FitRequest(on=on))

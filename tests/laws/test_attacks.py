@@ -220,7 +220,7 @@ def test_hostile_connections_of_a_split(name: str, runner: Runner) -> None:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_bytes(held)
     source.write_bytes(annotated())
-    options = {"verify-split": "--runtime none", "measure": "--on npu=onert --on cpu=onert"}
+    options = {"verify-split": "--on none", "measure": "--on npu=onert --on cpu=onert"}
     commands = [f"{name} {folder} --source {source} {words}" for name, words in options.items()]
     done = [runner.run(command.split()) for command in commands]
     remove(folder)

@@ -57,6 +57,8 @@ def test_labels_are_named_and_in_the_archive(name: str) -> None:
     assert set(files(labelled(named, LABELS[::-1]))) == {"x.txt"}
     bare = edited(named, lambda edit: ct.metadata.remove(edit, ["TFLITE_METADATA"], files=True))
     assert bare == bytes_of(name)
+    bare = edited(named, lambda edit: ct.metadata.remove(edit, files=True))
+    assert texts(bare, "AssociatedFile", "name") == []
 
 
 def test_what_is_in_the_archive_stays(tmp_path: Path) -> None:

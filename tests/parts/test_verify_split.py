@@ -162,7 +162,7 @@ def test_a_manifest_that_is_gone_or_wrong_is_seen(annotated: Path, tmp_path: Pat
     assert located(files) == [("error", "MANIFEST_DIFFERS", MANIFEST)]
     manifest.unlink()
     assert located(files) == [("warning", "MANIFEST_MISSING", MANIFEST)]
-    ran = run("verify-split", tmp_path / "parts", "--runtime", "none")
+    ran = run("verify-split", tmp_path / "parts", "--on", "none")
     assert (ran.returncode, "warning MANIFEST_MISSING" in ran.stdout) == (1, True)
 
 

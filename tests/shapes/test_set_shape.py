@@ -210,6 +210,18 @@ def joined() -> Build:
     return build
 
 
+def test_the_operator_that_keeps_a_constant_size_is_named() -> None:
+    build = Build()
+    graph = build.graph()
+    x, size = graph.tensor("x", [1, 4, 4, 2]), graph.constant("size", np.array([4, 4], np.int32))
+    resized, y = graph.tensor("resized", [1, 4, 4, 2]), graph.tensor("y", [1, 4, 4, 4])
+    graph.operator("RESIZE_NEAREST_NEIGHBOR", [x, size], [resized])
+    graph.operator("CONCATENATION", [resized, x], [y], axis=3)
+    graph.ends([x], [y])
+    with pytest.raises(ct.EditError, match=r"; operator 0, \w+, keeps its old size, which the constant 'size' sets"):
+        shaped(build.to_bytes(), inputs=("x=1,8,8,2",))
+
+
 def test_a_constant_beside_the_batch_is_repeated() -> None:
     data = joined().to_bytes()
     with pytest.raises(ct.EditError, match="CONCATENATION"):
@@ -232,7 +244,7 @@ def test_a_constant_is_repeated_up_to_a_size(monkeypatch: pytest.MonkeyPatch) ->
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({}, ct.UsageError, "no shape to set"),
     ({"batch": 2, "dynamic_batch": True}, ct.UsageError, "cannot be combined"),
-    ({"inputs": ("nothing=1,2",)}, ct.UsageError, "no tensor is called 'nothing'"),
+    ({"inputs": ("nothing=1,2",)}, ct.UsageError, "no tensor is called 'nothing' (available: x)"),
     ({"inputs": ("y=1,2,3",)}, ct.UsageError, "'y' is not an input"),
     ({"inputs": ("x=1,2",)}, ct.UsageError, "input 'x' has 3 dimensions, not 2"),
     ({"inputs": ("x=1,0,2",)}, ct.UsageError, "a size below 1"),

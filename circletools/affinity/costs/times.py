@@ -184,11 +184,15 @@ def with_times(problems: Sequence[CostTable], devices: Sequence[str], refusals: 
     """Return the refusals of capability tables, plus a refusal of each operator whose time is unknown."""
     joined = {}
     for number, device in enumerate(devices):
-        rows = []
+        rows, none = (
+            [],
+            Refusal(f"no time on {device} is known for any operator", remedy="add its times to the costs"),
+        )
+        unknown = NO_TIME if any(np.isfinite(one.times_us[:, number]).any() for one in problems) else none
         for subgraph, problem in enumerate(problems):
             refused = refusals[device][subgraph] if device in refusals else [None] * len(problem.times_us)
             timed = np.isfinite(problem.times_us[:, number]).tolist()
-            rows.append([said or (None if has else NO_TIME) for said, has in zip(refused, timed, strict=True)])
+            rows.append([said or (None if has else unknown) for said, has in zip(refused, timed, strict=True)])
         joined[device] = rows
     return joined
 
