@@ -39,16 +39,6 @@ class Alignment:
     moved: NDArray[np.bool_]
     counts: tuple[int, int]
 
-    @property
-    def removed(self) -> Indices:
-        """The elements that only the first list has."""
-        return np.setdiff1d(np.arange(self.counts[0]), self.before, assume_unique=True)
-
-    @property
-    def added(self) -> Indices:
-        """The elements that only the second list has."""
-        return np.setdiff1d(np.arange(self.counts[1]), self.after, assume_unique=True)
-
 
 def align(levels: Levels, blunt: Levels = (), *, by_place: bool = False) -> Alignment:
     """Align two lists by their keys; each of `levels` holds the keys of both lists, the most specific level first.

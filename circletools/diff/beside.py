@@ -195,8 +195,6 @@ def _devices(affinity: Affinity) -> list[str]:
 def _subgraph(
     comparison: ModelComparison, old: Affinity, new: Affinity, row: int, pair: tuple[int, int]
 ) -> Iterator[Difference]:
-    if pair[0] not in old.subgraphs and pair[1] not in new.subgraphs:
-        return
     operators = comparison.operators
     first, end = np.searchsorted(operators.rows, [row, row + 1]).tolist()
     before, after = operators.before[first:end], operators.after[first:end]
@@ -261,15 +259,11 @@ def origin_differences(comparison: ModelComparison, notes: list[Finding]) -> Ite
     states = [freshness_of(origins_freshness, model, one) for model, one in zip(models, (old, new), strict=True)]
     if states[0] != states[1]:
         yield between("origins.freshness", *states)
-    yield from _sources(old, new)
-    yield from _operators(comparison, old, new)
-
-
-def _sources(old: Origins, new: Origins) -> Iterator[Difference]:
     for source in sorted(old.sources.keys() | new.sources.keys()):
         names = old.sources.get(source), new.sources.get(source)
         if names[0] != names[1]:
             yield between(f"origins.sources[{source}]", *names)
+    yield from _operators(comparison, old, new)
 
 
 def _operators(comparison: ModelComparison, old: Origins, new: Origins) -> Iterator[Difference]:

@@ -18,16 +18,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.diff.alignment import Alignment, Indices, Keys, align
-from circletools.diff.correspondence import Matched, contents, custom_options, instance_keys, matched, neighbours
+from circletools.diff.alignment import Alignment, Indices, Keys, Levels, align
+from circletools.diff.correspondence import (
+    Matched,
+    contents,
+    custom_options,
+    instance_keys,
+    matched,
+    neighbours,
+    tensor_rows,
+)
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
 from circletools.flatbuf.schema import RoleKind, Schema, load_roles
 from circletools.model.indices import model_indices
 from circletools.model.keys import Interning, mixed, row_keys, sample_keys
 from circletools.model.model import Model
 
-_ROOT = np.zeros(1, np.int64)
 _OLD_LIST = ("Model", "metadata_buffer")
+_PASSES = 4
 
 
 class ModelComparison:
@@ -41,16 +49,22 @@ class ModelComparison:
         """Check the structure of both models and align them."""
         self.before: Model = before
         self.after: Model = after
+        self._models = before, after
         self._names, self._tensor_names = Interning(), Interning()
         self.codes: Matched = matched([self._align_codes()])
         self._blank = _blank(before), _blank(after)
+        self._contents = self._both(lambda model: sample_keys(model.wire.data, *_ranges(model)))
         self.buffers: Matched = matched([self._align_buffers()])
         self.subgraphs: Matched = matched([self._align_subgraphs()])
         self._instances = instance_keys(before, after)
-        splits = before.tensor_columns.splits, after.tensor_columns.splits
-        self.tensors: Matched = self._matched(splits, self._tensor_levels())
-        splits = before.operator_columns.splits, after.operator_columns.splits
-        self.operators: Matched = self._matched(splits, self._operator_levels())
+        self._tensors = list(self._tensor_keys())
+        self.tensors: Matched = self._matched("tensor_columns", self._tensor_levels())
+        self.operators: Matched = self._matched("operator_columns", *self._operator_levels(self._instances))
+        known = -1  # matched operators tell places of tensors, and matched tensors lead to further operators
+        for _ in range(_PASSES):
+            if self.tensors.removed[0].size and self.tensors.added[0].size and len(self.operators.rows) > known:
+                known = len(self.operators.rows)
+                self._match_by_place()
         self._engine = Comparison(before.schema, after.schema, Rules(self._field_rules(), self._number_rules()))
 
     @property
@@ -71,12 +85,9 @@ class ModelComparison:
         codes = self.before.operator_codes, self.after.operator_codes
         whole = [self._names.keys((code.code, code.custom_code, code.version) for code in side) for side in codes]
         names = [self._names.keys(code.name for code in side) for side in codes]
-        return align([(whole[0], whole[1])], [(names[0], names[1])], by_place=True)
+        return align([(whole[0], whole[1]), (names[0], names[1])], by_place=True)
 
     def _align_buffers(self) -> Alignment:
-        def content(model: Model) -> Keys:
-            return sample_keys(model.wire.data, *_ranges(model))
-
         def readers(model: Model) -> Keys:
             """Key a buffer by the set of tensors that use it."""
             columns, keys = model.tensor_columns, np.zeros(len(model.buffers), np.uint64)
@@ -84,29 +95,23 @@ class ModelComparison:
             np.add.at(keys, columns.buffers[inside], mixed(self._tensor_names.keys(columns.names))[inside])
             return keys
 
-        def whole(model: Model) -> Keys:
-            return mixed(content(model), readers(model))
-
-        models = self.before, self.after
+        names, models = self._both(readers), self._models
         own = [~_of_metadata(model) for model in models]
         kept = [np.flatnonzero(each & ~blank) for each, blank in zip(own, self._blank, strict=True)]
-        levels, blunt = (
-            [(old[kept[0]], new[kept[1]]) for old, new in map(self._both, makers)]
-            for makers in ((whole, content, readers), (lambda model: _ranges(model)[1],))
-        )
-        found = align(levels, blunt, by_place=True)
+        whole = [mixed(*keys) for keys in zip(self._contents, names, strict=True)]
+        sizes = [_ranges(model)[1] for model in models]
+        *levels, blunt = ((keys[0][kept[0]], keys[1][kept[1]]) for keys in (whole, self._contents, names, sizes))
+        found = align(levels, [blunt], by_place=True)
         pairs = [kept[0][found.before], kept[1][found.after]]
         # Buffers without data have no order; two of them match if the same tensors use both.
         rest = [np.setdiff1d(np.flatnonzero(each)[1:], side) for each, side in zip(own, pairs, strict=True)]
-        names = self._both(readers)
         others = align([(names[0][rest[0]], names[1][rest[1]])])
-        sentinel = [_ROOT] if len(self.before.buffers) and len(self.after.buffers) else []
-        before = np.concatenate([*sentinel, pairs[0], rest[0][others.before]])
-        after = np.concatenate([*sentinel, pairs[1], rest[1][others.after]])
-        moved = np.zeros(len(before), np.bool_)
-        moved[len(sentinel) : len(sentinel) + len(found.moved)] = found.moved
-        order = np.argsort(before)
         counts = len(self.before.buffers), len(self.after.buffers)
+        sentinel = np.zeros(min(1, *counts), np.int64)
+        before = np.concatenate([sentinel, pairs[0], rest[0][others.before]])
+        after = np.concatenate([sentinel, pairs[1], rest[1][others.after]])
+        moved = np.concatenate([sentinel, found.moved, 0 * others.before]).astype(np.bool_)
+        order = np.argsort(before)
         return Alignment(before[order], after[order], moved[order], counts)
 
     def _align_subgraphs(self) -> Alignment:
@@ -132,93 +137,101 @@ class ModelComparison:
         found: Keys = codes[np.minimum(model.operator_columns.code_indices, len(codes) - 1)]
         return found
 
-    def _matched(
-        self, splits: tuple[Indices, Indices], levels: tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]
-    ) -> Matched:
+    def _matched(self, kind: str, levels: Levels, blunt: Levels = ()) -> Matched:
         """Align the tables of matched subgraphs."""
         found, lists = [], (self.subgraphs.before, self.subgraphs.after)
+        splits = self._both(lambda model: getattr(model, kind).splits)
         for pair in zip(*(side.tolist() for side in lists), strict=True):
             ours, theirs = (slice(own[at], own[at + 1]) for own, at in zip(splits, pair, strict=True))
-            sharp, blunt = ([(keys[0][ours], keys[1][theirs]) for keys in some] for some in levels)
-            found.append(align(sharp, blunt))
+            sharp, vague = ([(old[ours], new[theirs]) for old, new in some] for some in (levels, blunt))
+            found.append(align(sharp, vague))
         return matched(found, lists, splits)
 
-    def _tensor_levels(self) -> tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]:
+    def _tensor_keys(self) -> Iterator[tuple[Keys, Keys, Keys, Keys]]:
+        """Yield which tensors of each model are constants, and keys of their names, shapes and contents."""
         columns = self.before.tensor_columns, self.after.tensor_columns
-        names = [self._tensor_names.keys(one.names) for one in columns]
         types = _type_numbers(self.before.schema, self.after.schema, columns[0].types, columns[1].types)
-        given = zip(self._blank, (one.buffers for one in columns), strict=True)
-        filled = [np.where(_marked_at(blank, one), 0, one) for blank, one in given]
-        buffers = [self.buffers.numbers(side, one, least=1) for side, one in enumerate(filled)]
-        shapes = [row_keys(one.shapes.flat(), one.shapes.count) for one in columns]
-        kinds = [mixed(*parts) for parts in zip(types, shapes, buffers, strict=True)]
-        whole = [mixed(*parts) for parts in zip(names, kinds, strict=True)]
-        held = [one > 0 for one in filled]
-        models = self.before, self.after
-        around = [neighbours(one, name, self._code_keys(one)) for one, name in zip(models, names, strict=True)]
-        parts = zip(whole, held, names, types, shapes, around, strict=True)
-        sides = [  # converters number generic names, so equal names prove little without an equal place in the graph
-            (
-                full,
-                np.where(own, mixed(name, shape, read), full),
-                np.where(own, mixed(known, shape), mixed(name, made)),
-                np.where(own, mixed(name, kind, read), mixed(name, made)),
-                mixed(name, shape),
-                np.where(own, mixed(read, shape), full),
-            )
-            for full, own, name, kind, shape, (made, read, known) in parts
-        ]
-        levels = list(zip(*sides, strict=True))
-        if self._instances is not None:
-            around = [neighbours(*some) for some in zip(models, names, self._instances, strict=True)]
-            calls = [np.where(one, read, made) for one, (made, read, _) in zip(held, around, strict=True)]
-            old, new = (np.where(one == 0, other, one) for one, other in zip(calls, whole, strict=True))
-            levels.insert(0, (old, new))
-        return levels, [(kinds[0], kinds[1])]
+        for side, one in enumerate(columns):
+            filled = np.where(_marked_at(self._blank[side], one.buffers), 0, one.buffers)
+            held = np.append(self._contents[side], np.uint64(0))[np.minimum(filled, len(self._contents[side]))]
+            shapes = row_keys(one.shapes.flat(), one.shapes.count)
+            content = mixed(types[side], shapes, held)
+            yield filled > 0, self._tensor_names.keys(one.names), shapes, content
 
-    def _operator_levels(self) -> tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]:
+    def _tensor_levels(self) -> Levels:
+        # Converters number generic names, so equal names prove little without an equal place in the graph.
+        sides: list[list[Keys]] = []
+        for side, (own, name, shape, content) in enumerate(self._tensors):
+            model, new = self._models[side], ~np.isin(name, self._tensors[1 - side][1])
+            made, read, known = neighbours(model, name, self._code_keys(model))
+            whole = mixed(name, content)
+            levels = [
+                whole,
+                *(np.where(own & (new | (side == other)), content, whole) for other in (0, 1)),
+                np.where(own, mixed(name, shape, read), whole),
+                np.where(own, mixed(known, shape), mixed(name, made)),
+                np.where(own, content, whole),
+                mixed(name, shape),
+            ]
+            if self._instances is not None:
+                made, read, _ = neighbours(model, name, self._instances[side])
+                called = np.where(own, read, made)
+                levels.insert(0, np.where(called == 0, whole, called))
+            sides.append(levels)
+        return list(zip(*sides, strict=True))
+
+    def _match_by_place(self) -> None:
+        """Match the tensors left by their places in matched operators, then the operators left by those tensors."""
         sides = []
-        for side, model in enumerate((self.before, self.after)):
+        for side, (own, name, shape, content) in enumerate(self._tensors):
+            made, read, _ = neighbours(self._models[side], name, self.operators.joint[side])
+            made = np.where(made == 0, mixed(read, 1), made)  # an input of the subgraph
+            sides.append((np.where(own, mixed(read, shape), made), mixed(read, name), content))
+        places, names, contents = zip(*sides, strict=True)
+        self.tensors = self._matched("tensor_columns", [self.tensors.joint, places, names], [contents])
+        if self.operators.removed[0].size and self.operators.added[0].size:
+            self.operators = self._matched("operator_columns", *self._operator_levels(self.operators.joint))
+
+    def _operator_levels(self, known: tuple[Keys, Keys] | None) -> tuple[Levels, Levels]:
+        sides = []
+        for side, model in enumerate(self._models):
             columns, tensors = model.operator_columns, partial(self.tensors.numbers, side)
             owner = np.repeat(np.arange(len(columns.splits) - 1), np.diff(columns.splits))
-            code = self.codes.numbers(side, columns.code_indices)
+            code, shapes = self._code_keys(model), np.append(self._tensors[side][2], np.uint64(0))
             inputs, outputs = (
                 row_keys(tensors(each.flat(), np.repeat(owner, each.count)), each.count)
                 for each in (columns.inputs, columns.outputs)
             )
-            first = tensors(columns.first_outputs, owner)
-            whole, second = mixed(code, inputs, outputs), np.nan_to_num(columns.inputs.element(1), nan=-1)
-            by_second = np.where(second < 0, whole, mixed(tensors(second, owner), code))
-            sides.append((whole, mixed(first, code), by_second, code, first))
-        *levels, codes_alone, firsts = zip(*sides, strict=True)
-        if self._instances is not None:
-            levels.insert(0, self._instances)
-        return levels, [codes_alone, firsts]
+            whole, first = mixed(code, inputs, outputs), tensors(columns.first_outputs, owner)
+            given = [np.nan_to_num(columns.inputs.element(slot), nan=-1) for slot in (1, 0)]
+            by_input = [np.where(one < 0, whole, mixed(tensors(one, owner), code)) for one in given]
+            sized = mixed(code, shapes[tensor_rows(model, columns.first_outputs)])
+            by_input.append(np.where(given[0] < 0, whole, sized))
+            sides.append((whole, mixed(first, code), *by_input, sized, code, first))
+        levels = list(zip(*sides, strict=True))
+        return ([*levels[:4]] if known is None else [known, *levels[:5]]), levels[5:]
 
     # ------------------------------------------------------------------ rules
 
     def _field_rules(self) -> Mapping[tuple[str, str], Callable[[Pairs], Iterator[Difference]]]:
-        def nothing(_: Pairs) -> Iterator[Difference]:
-            return iter(())
-
         return {
             ("Model", "operator_codes"): self._listed("operator_codes", self.codes),
             ("Model", "buffers"): self._listed("buffers", self.buffers),
             ("Model", "subgraphs"): self._listed("subgraphs", self.subgraphs),
             ("SubGraph", "tensors"): self._listed("tensors", self.tensors),
             ("SubGraph", "operators"): self._listed("operators", self.operators),
-            ("Model", "metadata"): nothing,
+            ("Model", "metadata"): lambda _: iter(()),
             ("Model", "signature_defs"): self._signatures,
             ("SignatureDef", "inputs"): lambda pairs: self._signature_entries(pairs, "inputs"),
             ("SignatureDef", "outputs"): lambda pairs: self._signature_entries(pairs, "outputs"),
             ("Buffer", "data"): lambda pairs: contents(self._engine, pairs, "data", ("offset", "size")),
-            ("Buffer", "offset"): nothing,
-            ("Buffer", "size"): nothing,
+            ("Buffer", "offset"): lambda _: iter(()),
+            ("Buffer", "size"): lambda _: iter(()),
             ("Operator", "custom_options"): lambda pairs: custom_options(
                 self._engine, pairs, self.before, self.after
             ),
-            ("Operator", "large_custom_options_offset"): nothing,
-            ("Operator", "large_custom_options_size"): nothing,
+            ("Operator", "large_custom_options_offset"): lambda _: iter(()),
+            ("Operator", "large_custom_options_size"): lambda _: iter(()),
         }
 
     def _listed(self, name: str, found: Matched) -> Callable[[Pairs], Iterator[Difference]]:
@@ -279,9 +292,6 @@ class ModelComparison:
                 known[own] = -1 - self._names.keys(names[index] for index in indices[own].tolist()).astype(np.int64)
             return numbers
 
-        def types(_pairs: Pairs, _rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
-            return _type_numbers(self.before.schema, self.after.schema, old, new)
-
         def tensors(pairs: Pairs, rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
             """Number the tensors of matched subgraphs; indices in other subgraphs are compared unchanged."""
             assert pairs.owners is not None
@@ -293,12 +303,13 @@ class ModelComparison:
                 found[side][known] = self.tensors.numbers(side, found[side][known], own[known])
             return found
 
+        schemas = self.before.schema, self.after.schema
         rules: dict[RoleKind, Any] = {
             "buffer": buffers,
             "operator_code": by(self.codes),
             "subgraph": by(self.subgraphs),
             "tensor": tensors,
-            "tensor_type": types,
+            "tensor_type": lambda _pairs, _rows, old, new: _type_numbers(*schemas, old, new),
         }
         known = {key: rules[role.kind] for key, role in load_roles().items() if role.kind in rules}
         return known | {_OLD_LIST: of_metadata}

@@ -132,29 +132,32 @@ def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> K
     return names.keys(operators)
 
 
+def tensor_rows(model: Model, values: NDArray[Any], operators: Indices | slice = slice(None)) -> Indices:
+    """Return the rows of tensors, given their indices in the subgraphs of `operators`; -1 if there is none."""
+    splits, ends = model.tensor_columns.splits, model.operator_columns.splits
+    owners = np.repeat(np.arange(len(ends) - 1), np.diff(ends))[operators]
+    inside = (values >= 0) & (values < np.diff(splits)[owners])
+    return np.where(inside, splits[owners] + np.nan_to_num(values).astype(np.int64), -1)
+
+
 def neighbours(model: Model, names: Keys, operators: Keys) -> Keys:
-    """Key each tensor by its producer, by its first reader and the slot, and by these and that reader's output.
+    """Key each tensor by its producer, by its last reader and the slot, and by these and that reader's output.
 
     `names` and `operators` are keys; 0 means none. A reader of a DEQUANTIZE's output counts as a reader of its input,
-    since exporters put a DEQUANTIZE after each float16 weight.
+    since exporters put a DEQUANTIZE after each float16 weight. If a quantizer copies a constant for some readers, the
+    last reader keeps the original.
     """
-    splits, columns = model.tensor_columns.splits, model.operator_columns
+    columns = model.operator_columns
     titles = np.array([*(code.name for code in model.operator_codes), ""])
     unpacks = titles[np.minimum(columns.code_indices, len(titles) - 1)] == "DEQUANTIZE"
-    owner = np.repeat(np.arange(len(columns.splits) - 1), np.diff(columns.splits))
-
-    def rows_of(values: NDArray[Any], owners: Indices) -> Indices:
-        inside = (values >= 0) & (values < np.diff(splits)[owners])
-        return np.where(inside, splits[owners] + np.nan_to_num(values).astype(np.int64), -1)
-
-    found = np.zeros((3, int(splits[-1]) + 1), np.uint64)  # the last column stands for no tensor
-    firsts = rows_of(columns.first_outputs, owner)
+    found = np.zeros((3, len(model.tensor_columns.types) + 1), np.uint64)  # the last column stands for no tensor
+    firsts = tensor_rows(model, columns.first_outputs)
     for vectors, keys in ((columns.inputs, found[1:]), (columns.outputs, found[:1])):
-        rows, slots = np.repeat(np.arange(len(owner)), vectors.count), places_in_rows(vectors.count)
-        at = rows_of(vectors.flat(), owner[rows])[::-1]  # the first reader is written last
+        rows, slots = np.repeat(np.arange(len(vectors.count)), vectors.count), places_in_rows(vectors.count)
+        at = tensor_rows(model, vectors.flat(), rows)
         for key, ends in zip(keys, (0 * rows, np.append(names, 0)[firsts[rows]]), strict=False):
-            key[at] = mixed(operators[rows], slots, ends)[::-1]
-    sources = rows_of(columns.inputs.element(0), owner)[unpacks]
+            key[at] = mixed(operators[rows], slots, ends)
+    sources = tensor_rows(model, columns.inputs.element(0))[unpacks]
     found[1:, sources] = found[1:, firsts[unpacks]]
     return found[:, :-1]
 
@@ -183,11 +186,12 @@ class Matched:
         return old + self.before, new + self.after
 
     @cached_property
-    def _partner(self) -> Indices:
-        old, new = self.pairs
-        partner = int(self.splits[0][-1]) + np.arange(int(self.splits[1][-1]))
+    def joint(self) -> tuple[Indices, Indices]:
+        """A number for each element of both models; matched elements have the same."""
+        (old, new), (first, second) = self.pairs, (int(splits[-1]) for splits in self.splits)
+        partner = first + np.arange(second)
         partner[new] = old
-        return partner
+        return np.arange(first), partner
 
     def numbers(self, side: int, values: NDArray[Any], owners: Indices | int = 0, *, least: int = 0) -> Indices:
         """Number elements of both models jointly, given their indices in the lists `owners` of one model.
@@ -200,7 +204,7 @@ class Matched:
         beyond = np.where(values < least, values, values - count + total)
         numbers = np.where(inside, splits[owners] + values, beyond)
         if side:
-            numbers[inside] = self._partner[numbers[inside]]
+            numbers[inside] = self.joint[1][numbers[inside]]
         return numbers
 
 
@@ -220,13 +224,17 @@ def matched(
     every = np.arange(len(alignments))
     counts = ([one.counts[side] for one in alignments] for side in (0, 1))
     whole = [np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))) for sizes in counts]
-    before, removed, added = ([getattr(one, name) for one in alignments] for name in ("before", "removed", "added"))
+    before, after = ([getattr(one, name) for one in alignments] for name in ("before", "after"))
+    removed, added = (
+        [np.delete(np.arange(one.counts[side]), own) for one, own in zip(alignments, some, strict=True)]
+        for side, some in enumerate((before, after))
+    )
     return Matched(
         lists or (every, every),
         splits or (whole[0], whole[1]),
         rows(before),
         joined(before),
-        joined([one.after for one in alignments]),
+        joined(after),
         joined([one.moved for one in alignments]).astype(np.bool_),
         (rows(removed), joined(removed)),
         (rows(added), joined(added)),

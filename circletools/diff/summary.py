@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from circletools.diff.alignment import Indices
+from circletools.diff.correspondence import tensor_rows
 from circletools.diff.difference import ModelDifference
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import same_bytes
@@ -36,7 +37,7 @@ class Summary:
     or names. `added` and `removed` count operators by code; an operator whose code changed counts as both. `tensors`
     counts tensors that are `added` or `removed`, and others by the field that differs (`values`: constants of the
     same type and shape but with different bytes; `buffer`: equal bytes in another buffer; `type`: those not in
-    `retyped`). `others` counts all other changes by section or table.
+    `retyped`). `others` counts all other changes by section or table; `empty shapes` are [] in one model only.
     """
 
     file_bytes: tuple[int, int]
@@ -102,7 +103,9 @@ def _changed_rows(found: ModelDifference, before: Model, after: Model) -> tuple[
         elif at is not None:
             row = int(columns[second][at[2]][int(at[1])]) + int(at[3])
             aspect = at[2] if at[2] == "operators" else _ASPECTS.get(at[4], at[4])
-            if at[4] is not None:
+            if aspect == "shape" and not one.before and not one.after:  # [] and no vector both mean a scalar
+                others["empty shapes"] += 1
+            elif at[4] is not None:
                 rows.setdefault(aspect, set()).add(partners[at[2]][row] if second else row)
         elif data is not None and int(data[1]) in readers[second]:
             buffers |= set() if second else {int(data[1])}  # tensors with an added buffer differ in `buffer`
@@ -123,11 +126,6 @@ def _data(model: Model, tensor: int) -> memoryview:
     return model.buffers[index].data if index < len(model.buffers) else memoryview(b"")
 
 
-def _types(model: Model) -> list[str]:
-    names = model.schema.enums["TensorType"]
-    return [names.get(number, str(number)) for number in model.tensor_columns.types.tolist()]
-
-
 def _constant(model: Model) -> list[bool]:
     filled = np.append(model.buffers.filled, False)
     filled[:1] = False
@@ -137,10 +135,14 @@ def _constant(model: Model) -> list[bool]:
 
 def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, str]:
     """Return the role and the types of each tensor whose type differs, by its row in the first model."""
-    types, constant = (_types(before), _types(after)), (_constant(before), _constant(after))
+    names, constant = (
+        [one.schema.enums["TensorType"] for one in (before, after)],
+        (_constant(before), _constant(after)),
+    )
+    numbers = before.tensor_columns.types[tensors[:, 0]].tolist(), after.tensor_columns.types[tensors[:, 1]].tolist()
     found = {}
-    for old, new in tensors.tolist():
-        kinds = types[0][old], types[1][new]
+    for (old, new), *types in zip(tensors.tolist(), *numbers, strict=True):
+        kinds = [known.get(number, str(number)) for known, number in zip(names, types, strict=True)]
         held = constant[0][old]
         if kinds[0] != kinds[1] and held == constant[1][new]:  # otherwise, different tensors have the same name
             floating = any("FLOAT" in kind for kind in kinds)
@@ -152,15 +154,10 @@ def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, str]:
 def _operands(same: list[list[int]], before: Model, after: Model) -> Counter[str]:
     """Count the constants of matched operators whose shape differs, regardless of their names."""
     found: Counter[str] = Counter()
-    constant = _constant(before), _constant(after)
+    constant, rows = (_constant(before), _constant(after)), np.array(same, np.int64).reshape(-1, 2).T
     for slot in range(_MOST_OPERANDS):
-        sides = []
-        for side, model in enumerate((before, after)):
-            rows = np.array([pair[side] for pair in same], np.int64)
-            owner = np.searchsorted(model.operator_columns.splits, rows, "right") - 1
-            given = np.nan_to_num(model.operator_columns.inputs.element(slot), nan=-1).astype(np.int64)[rows]
-            inside = (given >= 0) & (given < np.diff(model.tensor_columns.splits)[owner])
-            sides.append(np.where(inside, model.tensor_columns.splits[owner] + given, -1).tolist())
+        slots = [tensor_rows(model, model.operator_columns.inputs.element(slot)) for model in (before, after)]
+        sides = (tensors[own].tolist() for tensors, own in zip(slots, rows, strict=True))
         for old, new in zip(*sides, strict=True):
             if min(old, new) >= 0 and constant[0][old] and constant[1][new]:
                 first, second = before.tensor_columns.shapes.row(old), after.tensor_columns.shapes.row(new)

@@ -21,8 +21,7 @@ from tests.kit.difference_support import compared, differences, paths
 
 def test_what_is_alone_in_its_place_belongs_together() -> None:
     def model(code: str, version: int, key: str, entry: str) -> bytes:
-        build = Build()
-        graph = build.graph()
+        graph = (build := Build()).graph()
         graph.ends([0], [graph.tensor("x")])
         build.code(Code("CUSTOM", version, code))
         build.signature(key, [(entry, 0)], [])
@@ -75,8 +74,7 @@ def test_subgraphs_of_one_name_are_told_by_their_tensors() -> None:
 
 def test_a_buffer_that_only_metadata_names_is_compared_as_metadata() -> None:
     def model(entry: bytes, constant: bytes, *, first: bool) -> bytes:
-        build = Build()
-        graph = build.graph()
+        graph = (build := Build()).graph()
         if first:
             build.metadata("note", entry)
         graph.tensor("c", data=constant)
@@ -116,8 +114,7 @@ def test_buffer_0_belongs_to_the_model_although_metadata_names_it() -> None:
 
 def test_a_buffer_that_is_left_over_belongs_to_the_one_in_its_place() -> None:
     def model(*constants: tuple[str, bytes]) -> bytes:
-        build = Build()
-        graph = build.graph()
+        graph = (build := Build()).graph()
         for name, data in constants:
             graph.tensor(name, data=data)
         return build.to_bytes("circle")

@@ -46,29 +46,33 @@ def test_the_summary_is_true(pair: tuple[str, str]) -> None:
     assert pair[1] != "cnn_float16" or (summary.added, summary.removed) == ({"DEQUANTIZE": 5}, {})
 
 
-def net(*calls: str) -> bytes:
-    """Return a net of calls `path::code` in a row, with a constant each; tensors are numbered like a converter's."""
+def net(calls: list[str], names: str, size: int, known: bool) -> bytes:
+    """Return a net of calls `path::code` in a row, with a constant each; `known` adds origins."""
     graph = (build := Build()).graph("main")
     value = start = graph.tensor("x")
     for number, call in enumerate(calls):
-        weights = graph.constant(f"c;{number}", floats(*range(number + 1)))
-        value = graph.compute(call.rpartition(":")[2], [value, weights], f"t;{number}")
+        name = names.format(number, call)
+        weights = graph.constant(f"c;{name}", floats(size, seed=len(call)))
+        value = graph.compute(call.rpartition(":")[2], [value, weights], f"t;{name}")
     graph.ends([start], [value])
     found = origins(dict(enumerate(calls)), {at: {at} for at in range(len(calls))})
     details = {at: SourceDetails(call=call) for at, call in enumerate(calls)}
-    return embedded(build.to_bytes("circle"), replace(found, details=details))
+    return embedded(build.to_bytes("circle"), replace(found, details=details)) if known else build.to_bytes("circle")
 
 
 @pytest.mark.parametrize("inserted", range(4))
-def test_two_exports_are_paired_by_calls_before_numbered_names(inserted: int) -> None:
-    calls = ["up::ADD", "up::SUB", "down.conv::MUL"]
-    new = [*calls[:inserted], "up.new::DIV", *calls[inserted:]]
-    with ct.open(net(*calls)) as before, ct.open(net(*new)) as after:
+@pytest.mark.parametrize("names", ["{0} {0} 3 known", "{0} r{0} 3", "{1} {1} 4"], ids=["calls", "renamed", "resized"])
+def test_two_exports_are_paired_by_calls_before_numbered_names_and_by_places(names: str, inserted: int) -> None:
+    calls, (old, new, size, *known) = ["up::ADD", "up.b::SUB", "down.conv::MUL"], names.split()
+    later = [*calls[:inserted], "up.a.new::DIV", *calls[inserted:]]
+    first, second = net(calls, old, 3, bool(known)), net(later, new, int(size), bool(known))
+    with ct.open(first) as before, ct.open(second) as after:
         found = ct.diff(before, after, ["structure"])
         summary = summarize(found, before, after)
     assert found.pairing is not None
     assert found.pairing.operators.tolist() == [[at, at + (at >= inserted)] for at in range(3)]
     assert (summary.added, summary.removed, summary.retyped) == ({"DIV": 1}, {}, {})
+    assert (summary.tensors["added"], summary.tensors.get("removed", 0)) == (2, 0)
 
 
 def test_the_comment_for_a_pull_request() -> None:
@@ -86,8 +90,7 @@ def test_the_comment_for_a_pull_request() -> None:
 
 def test_equal_bytes_in_another_buffer_are_no_other_values() -> None:
     def named(*buffers: int) -> bytes:
-        build = Build()
-        graph = build.graph()
+        graph = (build := Build()).graph()
         held = [build.buffer(data) for data in (b"same", b"same", b"rest")]
         for number, buffer in enumerate(buffers):
             graph.tensor(f"t{number}", buffer=held[buffer])
