@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from circletools.affinity.capability.table import Capability, Refusal, why_not
+from circletools.affinity.capability.traits import QUANTIZABLE
 from circletools.errors import CircleToolsError
 from circletools.fit.naming import COMPOSITE
 from circletools.graph.build import model_graph
@@ -14,12 +18,16 @@ from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model, open_model
 from circletools.shapes.call import RefusedError
 from circletools.shapes.infer import Inference, Place, ShapesRefusedError
+from circletools.soundness.whole import Whole, is_rewritten
 
 Refusals = Sequence[Refusal | None]
 Shaped = tuple[Model, set[Place]]
 _INFERRING = {"litert-cpu": True, "onert-cpu": False, "openvino-cpu": True}
 """The targets that compute all shapes except those of inputs, and whether they also fold values made from shapes."""
 _INFERABLE = r"has rank 0|is INT\d\d unquantized computed"  # reasons that a missing shape or value may explain
+_SETTING = "litert-cpu"
+"""The target that sets the types and shapes of outputs, whatever the file states."""
+_STATED = r"puts?( \d+ (is|has)|\d*\.)"  # reasons about what the file states of a tensor
 
 
 def refused_operators(
@@ -33,15 +41,35 @@ def refused_operators(
     If `returned`, operators whose output the graph returns in a wrong shape are refused too.
     """
     refused = [why_not(table, one, returned=returned) for one in model.graphs]
-    unknown = (one for some in refused for one in set(some) if one and not one.measured)
-    if table.device in _INFERRING and any(re.search(_INFERABLE, one.reason) for one in unknown):
+    found = {one for some in refused for one in some if one}
+    setting = table.device == _SETTING and any(re.search(_STATED, one.reason) for one in found)
+    missing = any(re.search(_INFERABLE, one.reason) for one in found if not one.measured)
+    if setting or (missing and table.device in _INFERRING):
         complete, folded = shaped()
         for one in model_graph(complete).graphs:
             here = [tensor for index, tensor in folded if index == one.index] if _INFERRING[table.device] else []
             plain = why_not(table, one, returned=returned)
             others = why_not(table, one, here, returned) if here else plain
             refused[one.index] = [first and other for first, other in zip(plain, others, strict=True)]
+        if setting:
+            _doubt(refused, complete, table)
     return refused
+
+
+def _doubt(refused: list[list[Refusal | None]], model: Model, table: Capability) -> None:
+    """Count refusals as not measured if they may be due to types that the program replaces or does not check.
+
+    Kernels often read an integer constant, such as a shape, without checking its type.
+    """
+    whole = Whole(model)
+    changed = is_rewritten(whole, np.arange(len(whole.graph.values)), kept=True)
+    for one in model_graph(model).graphs:
+        here = changed[one.values.rows] | (one.values.is_constant & one.values.is_type(*QUANTIZABLE))
+        if here.any() and any(refused[one.index]):
+            others = why_not(table, one, unknown=here)
+            for row, first in enumerate(refused[one.index]):
+                if first and not others[row]:
+                    refused[one.index][row] = replace(first, measured=False)
 
 
 def needed_subgraphs(model: ModelGraph, refused: Sequence[Refusals], table: Capability) -> list[int]:
@@ -70,9 +98,9 @@ def needed_subgraphs(model: ModelGraph, refused: Sequence[Refusals], table: Capa
 
 
 def with_shapes(model: Model) -> Shaped:
-    """Return the model with inferred shapes for tensors without one, and the tensors whose values were inferred.
+    """Return the model with the inferred shapes, and the tensors whose values were inferred.
 
-    A shape that cannot be inferred stays empty.
+    A shape that cannot be inferred stays.
     """
     from circletools.edit.edit import ModelEdit  # noqa: PLC0415 - most models have all shapes
 
@@ -85,7 +113,7 @@ def with_shapes(model: Model) -> Shaped:
                 inference.run(graph.index, [tuple(max(size, 1) for size in shape) for shape in inputs])
         edit = ModelEdit(model)
         for (index, tensor), shape in inference.found.shapes.items():
-            if shape and tensor >= 0 and not model.subgraphs[index].tensors[tensor].shape:
+            if shape and tensor >= 0 and tuple(model.subgraphs[index].tensors[tensor].shape) != shape:
                 edit.set_shape(index, tensor, shape, None)
         return open_model(edit.to_bytes()), set(inference.found.values)
     except (CircleToolsError, ShapesRefusedError, RefusedError):

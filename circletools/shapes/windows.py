@@ -44,7 +44,15 @@ def conv_2d(call: Call) -> Sequence[Shape]:
     whole, part = (weights[3], shape[3]) if depthwise else (shape[3], weights[3])
     fits = min(weights) > 0 < part and not whole % part
     refuse_unless(fits, f"the channel count, {shape[3]}, does not fit weights {shown(weights)}")
+    _check_bias(call, weights[3 if depthwise else 0])
     return [(shape[0], *_places(call, shape[1:3], weights[1:3]), weights[3 if depthwise else 0])]
+
+
+def _check_bias(call: Call, channels: int) -> None:
+    """Refuse a bias of another size; XNNPACK may accept one of rank 1."""
+    bias = (call.shapes[2] if len(call) > 2 else None) or (channels,)
+    fits = len(bias) == 1 or element_count(bias) == channels
+    refuse_unless(fits, f"the bias {shown(bias)} does not have one value for each of {channels} channels", 2)
 
 
 def pool_2d(call: Call) -> Sequence[Shape]:
@@ -84,6 +92,7 @@ def fully_connected(call: Call) -> Sequence[Shape]:
     shape, weights = call.shape(), call.shape(1, 2)
     outputs = {"DEFAULT": 1, "SHUFFLED4x16INT8": 2}.get(call.options.get("weights_format", "DEFAULT"))
     refuse_unless(call.results == outputs, f"{call.results} outputs do not match the format of the weights")
+    _check_bias(call, weights[0])
     if call.options.get("keep_num_dims"):
         refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)} does not fit {shown(weights)}", 1)
         return [(*shape[:-1], weights[0])]

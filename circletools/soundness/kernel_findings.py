@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from circletools.findings import Finding
 from circletools.graph.algorithms import Indices
 from circletools.model.model import Model
+from circletools.model.sizes import element_counts
 from circletools.model.verify import findings_at
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
@@ -170,9 +171,11 @@ def _wrong_slots(whole: Whole, name: str, slots: Indices, needs: Mapping[str, An
     if "channels" in needs:
         shapes, (second, third) = whole.tensors.shapes, slots.T[1:3]
         known = (slots[:, 1:3] >= 0) & (whole.is_input | whole.has_data)[slots[:, 1:3]]
-        length = np.where(shapes.count, shapes.element(0), 1)[third]
-        wrong = known.all(axis=1) & (shapes.count[third] <= 1) & (length != shapes.element(needs["channels"])[second])
+        biases = shapes.take(third.clip(0))
+        length = element_counts(biases, biases.flat())
+        wrong = known.all(axis=1) & (length != shapes.element(needs["channels"])[second])
         delegated = _is(whole, slots[:, 0], _DELEGATED) & (length > 0) & (name != "FULLY_CONNECTED")
+        delegated &= biases.count <= 1
         message = f"the bias of {name} must have one value for each channel; {_REFUSED}"
         yield "OPERATOR_SLOTS", wrong & ~delegated, message
         yield "OPERATOR_SLOTS", wrong & delegated, f"{message}, unless its XNNPACK delegate runs it"
@@ -198,12 +201,13 @@ def _wrong_scales(
     source, made = slots[:, 0], slots[:, -1]
     for kind, needed in needs.get("scales", {}).items():
         bare = [(slots[:, slot] >= 0) & np.isnan(given.first[slots[:, slot]]) for slot in needed]
-        lacking = _is(whole, source, (kind,)) & np.logical_or.reduce(bare)
+        lacking = _is(whole, source, (kind,)) & ~is_rewritten(whole, source) & np.logical_or.reduce(bare)
         message = f"a tensor of {name} has no scale; LiteRT's kernel for {kind} needs one"
         yield "INVALID_QUANTIZATION", lacking, message
     if name == "ADD":
         positive = (given.first[slots[:, [0, 1, -1]]] > 0).all(axis=1)
-        wrong = _is(whole, made, ("INT8", "UINT8")) & (slots[:, 1] >= 0) & ~positive
+        wrong = _is(whole, slots[:, [0, 1]], ("INT8", "UINT8")).all(axis=1) & (slots[:, 1] >= 0) & ~positive
+        wrong &= ~is_rewritten(whole, slots[:, [0, 1]]).any(axis=1)
         message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel aborts the process"
         yield "INVALID_QUANTIZATION", wrong, message
     for kind, zeros in needs.get("zeros", {}).items():

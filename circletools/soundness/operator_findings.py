@@ -32,7 +32,8 @@ _PLACEHOLDER = 127
 _STEPS = re.compile(r"(stride|dilation)_[dhw](_factor)?")
 _LONGEST_STEP = 1 << 16
 _LONGEST = 100
-_UNCOUNTED = ("SLICE", "STRIDED_SLICE", "BATCH_MATMUL")  # LiteRT's XNNPACK delegate ignores surplus inputs
+_UNCOUNTED = ("SLICE", "STRIDED_SLICE", "BATCH_MATMUL", "ASSIGN_VARIABLE", "READ_VARIABLE")
+"""The operators of which LiteRT's XNNPACK delegate ignores surplus inputs and outputs."""
 _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
@@ -132,7 +133,7 @@ def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
 def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
     """Compare the numbers of inputs and outputs with those of LiteRT's kernels."""
     codes = whole.operators.code_indices
-    delegated = [model.schema.enum_value("TensorType", name) for name in ("FLOAT32", "INT8", "UINT8")]
+    delegated = [model.schema.enum_value("TensorType", name) for name in ("FLOAT32", "INT8", "UINT8", "RESOURCE")]
     for side in ("inputs", "outputs"):
         spans = np.tile(np.array([0, _MANY]), (len(model.operator_codes), 1))
         for index in used:

@@ -8,12 +8,18 @@ from functools import cached_property
 import numpy as np
 
 from circletools.graph.algorithms import Indices
-from circletools.graph.build import joined_graph
+from circletools.graph.build import joined_graph, model_graph
 from circletools.graph.columns import Mask, Slots
 from circletools.graph.graph import Graph
 from circletools.model.columns import OperatorColumns, TensorColumns
 from circletools.model.model import Model
 from circletools.model.verify import place_of
+
+_KEEPING = (
+    "EMBEDDING_LOOKUP", "MEAN", "MUL", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD",
+    "RESHAPE", "SOFTMAX", "SUM",
+)  # fmt: skip
+"""The kernels of LiteRT that run with an output of any type, and do not set it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +57,21 @@ class Whole:
         is_input = np.zeros(len(self.graph.values), np.bool_)
         is_input[self.graph.inputs] = True
         return is_input
+
+    @cached_property
+    def is_kept(self) -> Mask:
+        """For each operator, whether its kernel keeps the type in the file of its output; for -1, false."""
+        keeps = np.array([code.name in _KEEPING for code in self.model.operator_codes], np.bool_)
+        return np.append(keeps[self.operators.code_indices], False)
+
+    @cached_property
+    def is_passed(self) -> Mask:
+        """For each tensor, whether it is an input of a subgraph that an operator calls."""
+        found, splits = np.zeros(len(self.graph.values), np.bool_), self.tensors.splits
+        callees = model_graph(self.model).callees.values() if len(self.model.subgraphs) > 1 else ()
+        for index in set().union(*callees):
+            found[splits[index] : splits[index + 1]] = True
+        return found & self.is_input
 
     @cached_property
     def has_data(self) -> Mask:
@@ -97,12 +118,15 @@ def first_slots(graph: Graph, operators: Indices, count: int) -> Indices:
     return found
 
 
-def is_rewritten(whole: Whole, tensors: Indices) -> Mask:
+def is_rewritten(whole: Whole, tensors: Indices, kept: bool = False) -> Mask:
     """Return the tensors whose type LiteRT may change, since many kernels set the type of their output.
 
-    These are the outputs of operators whose first input has another type.
+    These are the outputs of operators whose first input has another type, and the inputs of subgraphs that operators
+    call, which get the types of the operator's inputs. With `kept`, the outputs of the kernels that keep the type in
+    the file are included.
     """
     types, makers = whole.tensors.types, whole.first_producer[tensors]
     sources = first_slots(whole.graph, makers.reshape(-1).clip(0), 1)[:, 0].reshape(tensors.shape)
-    found: Mask = (tensors >= 0) & (makers >= 0) & ((sources < 0) | (types[sources] != types[tensors]))
-    return found
+    found: Mask = (makers >= 0) & ((sources < 0) | (types[sources] != types[tensors]))
+    found &= kept | ~whole.is_kept[makers]
+    return (tensors >= 0) & (found | whole.is_passed[tensors])

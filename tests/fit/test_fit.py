@@ -330,15 +330,29 @@ def test_a_verdict_agrees_with_the_table(device: str, own_model: Path) -> None:
     assert all(one.remedy and GENERAL not in one.remedy for one in found.misfits)
 
 
-def test_programs_compute_the_shapes_that_a_file_lacks() -> None:
+POOL = {"table": "Pool2DOptions", "filter_width": 1, "filter_height": 1, "stride_w": 1, "stride_h": 1}
+UNKNOWN = {"table": "L2NormOptions", "fused_activation_function": 99}
+
+
+@pytest.mark.parametrize(
+    ("made", "end", "verdicts"),
+    [
+        (("TANH", (), "FLOAT32"), ("MAX_POOL_2D", POOL), [*["resident"] * 3, "not_known"]),
+        (("TANH", (1, 4, 4), "FLOAT32"), ("MAX_POOL_2D", POOL), ["resident"]),
+        (("CEIL", (1, 4, 4, 2), "INT32"), ("MAX_POOL_2D", POOL), ["not_known"]),
+        (("TANH", (1, 4, 4, 2), "FLOAT32"), ("L2_NORMALIZATION", UNKNOWN), ["not_known"]),
+    ],
+)
+def test_programs_set_types_and_shapes(made: Any, end: tuple[str, Any], verdicts: list[str]) -> None:
     build = Build()
     graph = build.graph()
-    x, y, z = (graph.tensor(name, shape) for name, shape in (("x", (1, 4, 4, 2)), ("y", ()), ("z", (1, 4, 4, 2))))
-    graph.operator("TANH", [x], [y])
-    graph.operator(
-        "MAX_POOL_2D", [y], [z], table="Pool2DOptions", filter_width=1, filter_height=1, stride_w=1, stride_h=1
-    )
+    x, z = (graph.tensor(name, (1, 4, 4, 2)) for name in "xz")
+    y = graph.tensor("y", *made[1:])
+    graph.operator(made[0], [x], [y])
+    graph.operator(end[0], [y], [z], **end[1])
     graph.ends([x], [z])
     with ct.open(build.to_bytes()) as model:
-        found = ct.fit(model, ct.FitRequest(on=("litert-cpu", "onert-cpu", "openvino-cpu", "tflm"))).targets
-    assert [one.verdict for one in found] == [*["resident"] * 3, "not_known"]
+        targets = ("litert-cpu", "onert-cpu", "openvino-cpu", "tflm")[: len(verdicts)]
+        found = ct.fit(model, ct.FitRequest(on=targets)).targets
+        assert not [one for one in ct.check(model, for_=["litert"]) if one.severity == "error"]
+    assert [one.verdict for one in found] == verdicts

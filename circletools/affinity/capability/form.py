@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.affinity.capability.comparison import Comparison, Term
-from circletools.affinity.capability.traits import TensorTraits
+from circletools.affinity.capability.traits import OperatorTraits, TensorTraits
 from circletools.graph.graph import Graph
 
 _LARGEST_SHOWN = 1 << 31
@@ -33,7 +33,9 @@ class TensorPattern:
         """Return whether the pattern matches a tensor or, for None, an omitted input."""
         if tensor is None or self.none:
             return tensor is None and self.none
-        if self.type not in {"*", tensor.type} or self.quantization not in {"", tensor.quantization or "unquantized"}:
+        if tensor.type and (
+            self.type not in {"*", tensor.type} or self.quantization not in {"", tensor.quantization or "unquantized"}
+        ):
             return False
         return not self.kind or tensor.constant == (self.kind == "constant")
 
@@ -65,6 +67,10 @@ class OptionValues:
     def show(self, value: float) -> str:
         """Return a value in the syntax of tables."""
         return self.names.get(int(value), "another" if abs(value) > _LARGEST_SHOWN else f"{value:g}")
+
+    def is_foreign(self, value: float) -> bool:
+        """Return whether a value is no member of the enum."""
+        return bool(self.names) and abs(value) < _LARGEST_SHOWN and value not in self.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,14 @@ class Form:
     def terms(self) -> frozenset[Term]:
         """The properties of an operator, other than its tensors, that are needed to match this form."""
         return frozenset(self.options).union(*(comparison.terms for comparison in self.where))
+
+    def is_unlike(self, operator: OperatorTraits) -> bool:
+        """Return whether an operator has more outputs than were ever tried, or an option that no enum has."""
+        most = len(self.outputs.allowed) if self.outputs and not self.outputs.more else inf
+        settings = operator.settings
+        return len(operator.outputs) > most or any(
+            allowed.is_foreign(settings.get(name, 0)) for name, allowed in self.options.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,8 @@ class Capability(Attributes):
             return True
         if any(not mismatches(form, operator, any_empty=True) for form in self.forms(operator.code)):
             return False  # everything matches except the rank, which the file does not state
+        if any(form.is_unlike(operator) for form in self.forms(operator.code)):
+            return False
         forms = (*self.measured.get(operator.code, ()), *self.measured.get(ANY, ()))
         return any(not mismatches(form, operator) for form in forms)
 
@@ -159,14 +161,21 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
 
 
 def why_not(
-    capability: Capability, facts: Graph, constants: Sequence[int] = (), returned: bool = False
+    capability: Capability,
+    facts: Graph,
+    constants: Sequence[int] = (),
+    returned: bool = False,
+    unknown: NDArray[np.bool_] | None = None,
 ) -> list[Refusal | None]:
     """Return the refusals for a graph, like `refusals` for a model. Tensors in `constants` count as constants.
 
-    With `returned`, operators whose output the graph returns in a wrong shape are refused too.
+    With `returned`, operators whose output the graph returns in a wrong shape are refused too. Tensors in the mask
+    `unknown` match any type, quantization and rank.
     """
     traits = SubgraphTraits(facts, capability.terms)
     traits.make_constant(constants)
+    if unknown is not None:
+        traits.forget(unknown)
     kinds, examples = traits.kinds()
     unpacking = _unpack(capability, traits, kinds)
     if unpacking:
@@ -246,6 +255,8 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
     """Return why a rule refuses an operator, or None if it does not."""
     if not rule.concerns(operator.code) or (rule.when is not None and mismatches(rule.when, operator)):
         return None
+    if rule.when and any(tensor and not tensor.type for tensor in (*operator.inputs, *operator.outputs)):
+        return None  # it may be about other tensors
     broken = _nearest(rule.needs, operator)
     if broken == []:
         return None
@@ -340,7 +351,7 @@ def _each_tensor(form: Form, operator: OperatorTraits, any_empty: bool) -> Itera
                 continue
             if form.types is not None and not any(pattern.holds(tensor) for pattern in form.types):
                 yield f"{what} {index} is {tensor}, not {_either(form.types)}"
-            if not form.rank.holds(tensor.rank) and (tensor.rank or not any_empty):
+            if tensor.type and not form.rank.holds(tensor.rank) and (tensor.rank or not any_empty):
                 yield f"{what} {index} has rank {tensor.rank}, not {form.rank}"
             if tensor.dynamic > form.open:
                 yield f"{what} {index} has an unknown dimension" + " besides the first" * form.open

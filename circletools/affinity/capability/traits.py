@@ -29,6 +29,7 @@ Key = tuple[int, int, bytes, bytes]
 class TensorTraits:
     """A tensor's properties, as tables describe them. `quantization` is empty for types without quantization.
 
+    An empty `type` stands for any type, quantization and rank.
     A constant has data in the file, or is unpacked from another constant. `dynamic` states which dimensions are
     unknown: none (0), only the first one (1), or others (2).
     """
@@ -130,12 +131,19 @@ class SubgraphTraits:
         if tensor < 0:
             return None
         key = int(self._classes[tensor]), bool(self._constant[tensor])
+        if key[0] == len(self._once.kinds):
+            return TensorTraits("", "", 0, 0, key[1])
         if key not in self._traits:
             kind, quantization, rank, dynamic = self._once.kinds[key[0]]
             name = self._facts.values.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
             word = QUANTIZATIONS[quantization] if name in QUANTIZABLE else ""
             self._traits[key] = TensorTraits(name, word, rank, dynamic, key[1])
         return self._traits[key]
+
+    def forget(self, tensors: NDArray[np.bool_]) -> None:
+        """Take the types, quantization and ranks of some tensors as unknown from now on."""
+        self._unpacks |= bool(tensors.any())
+        self._classes[:-1][tensors] = len(self._once.kinds)
 
     def make_constant(self, tensors: Sequence[int]) -> None:
         """Treat tensors as constants from now on."""
