@@ -226,10 +226,10 @@ def _cuts(subgraphs: Sequence[tuple[Graph, Refusals]]) -> Cuts:
     """Return the tensors that pass between other operators and delegated groups, which are formed as in LiteRT."""
     partitions, tensors, size_bytes = 0, 0, 0
     for facts, refused in subgraphs:
-        elsewhere = np.array([refusal is not None for refusal in refused], np.bool_)
-        if not elsewhere.any():
+        if not any(refused):
             partitions += len(facts) > 0
             continue
+        elsewhere = np.array([refusal is not None for refusal in refused], np.bool_)
         if elsewhere.all():
             continue
         operators, work = working(facts.dag)

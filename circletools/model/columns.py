@@ -145,7 +145,9 @@ class ModelColumns(Attributes):
         end = np.uint64(self.wire.size)
         behind = (far > 1) & (far <= end) & (sizes <= end - np.minimum(far, end))
         places = np.hstack(([inside.start, inside.count], [far[behind], sizes[behind]]))
-        return int(np.unique(places, axis=1)[1].sum())
+        ordered = places[:, np.lexsort(places)]
+        is_new = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
+        return int(ordered[1, :1].sum() + ordered[1, 1:][is_new].sum())
 
     @property
     def format(self) -> Literal["circle", "tflite"]:

@@ -88,7 +88,9 @@ class SubgraphTraits:
         """Return the operators with one of these code names; for None, all operators."""
         if codes is None:
             return list(range(len(self._codes)))
-        return [index for index, name in enumerate(self._names) if name in codes]
+        wanted = np.array([code.name in codes for code in self._facts.operators.codes], np.bool_)
+        found: list[int] = np.flatnonzero(wanted[self._facts.operators.code_indices]).tolist() if wanted.any() else []
+        return found
 
     def kinds(self) -> tuple[NDArray[np.int64], list[int]]:
         """Return the current kind of each operator, and the first operator of each kind.
