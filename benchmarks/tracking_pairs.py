@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from circletools.model.model import open_model
-from circletools.origin.tracking.evidence import Evidence
+from circletools.origin.tracking.ends import Evidence
 from circletools.origin.tracking.tracker import track
 from tests.kit.support import generated, packed
 

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from circletools import affinity, runtimes
-from circletools.affinity.findings import affinity_findings
+from circletools.affinity.tables import affinity_findings
 from circletools.asking import as_file, operators_of
 from circletools.findings import Finding, Findings, against
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.model.verify import breaks_graph, check_model, findings_at, is_dangling, is_index
-from circletools.origin.findings import origin_findings
-from circletools.origin.read import Origins, origins_in
+from circletools.origin.read import Origins, origin_findings, origins_in
 from circletools.outputs.analysis import output_findings
 from circletools.requires.minimum import minimum_findings
 from circletools.soundness.operator_findings import unresolved_findings

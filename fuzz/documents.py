@@ -8,12 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zlib import crc32
 
-from circletools.affinity.assign.assign import Constraints, assign
-from circletools.affinity.assign.documents import PartFile, format_part, parse_part
-from circletools.affinity.assign.rules import RuleSet, make_default, parse_rules, parse_setting
+from circletools.affinity.assign import Constraints, RuleSet, assign, make_default, parse_rules, parse_setting
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
 from circletools.affinity.costs.times import Costs, Defaults, cost_tables, parse_costs
+from circletools.affinity.documents import PartFile, format_part, parse_part
 from circletools.affinity.partitioning import assign_by_cost, make_partitioning
 from circletools.affinity.problem import Sizing
 from circletools.edit.edit import ModelEdit

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from circletools import entries
-from circletools.affinity.assign.documents import format_part
+from circletools.affinity.documents import format_part
 from circletools.affinity.exports.export import onert_environment, openvino_affinity, part_file
 from circletools.affinity.exports.pictures import current_affinity, dot_graph, model_explorer_data
 from circletools.affinity.solvers.partitions import Mode

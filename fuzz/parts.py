@@ -16,8 +16,7 @@ from circletools.affinity.store import annotate
 from circletools.edit.edit import ModelEdit
 from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split
-from circletools.parts.package import MANIFEST
-from circletools.parts.split import split
+from circletools.parts.split import MANIFEST, split
 from circletools.planning.measuring import plan_of_parts
 from fuzz.models import plan_of
 from fuzz.seeds import model_seed

@@ -17,12 +17,11 @@ from circletools.metadata.codec import decode_names, encode_names
 from circletools.metadata.stamp import STAMP, decode_stamp, encode_stamp
 from circletools.model.debug_metadata import DEBUG_METADATA
 from circletools.model.model import open_model
-from circletools.origin.details import DETAILS_TABLE, decode_details, encode_details
 from circletools.origin.embed import embed
 from circletools.origin.locations import operator_locations
 from circletools.origin.names import collect_sources
 from circletools.origin.read import EXACT_TABLE, decode_exact, encode_exact
-from circletools.origin.source import SourceDetails
+from circletools.origin.source import DETAILS_TABLE, SourceDetails, decode_details, encode_details
 from circletools.origin.tables import (
     EXECUTION_PLAN_TABLE,
     OP_TABLE,

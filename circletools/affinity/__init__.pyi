@@ -6,15 +6,14 @@ from circletools.affinity.capability.table import refusals as refusals
 from circletools.affinity.exports.export import Export as Export
 from circletools.affinity.exports.export import Target as Target
 from circletools.affinity.exports.export import export as export
-from circletools.affinity.findings import affinity_findings
 from circletools.affinity.solvers.groups import Partition as Partition
 from circletools.affinity.store import annotate as annotate
 from circletools.affinity.store import follow as follow
 from circletools.affinity.store import strip as strip
 from circletools.affinity.tables import Affinity as Affinity
 from circletools.affinity.tables import SubgraphAffinity as SubgraphAffinity
+from circletools.affinity.tables import affinity_findings, read_affinity
 from circletools.affinity.tables import check_freshness as check_freshness
-from circletools.affinity.tables import read_affinity
 
 check = affinity_findings
 read = read_affinity

@@ -10,30 +10,19 @@ from time import process_time
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.assign.assign import Assignment, Constraints, assign
-from circletools.affinity.assign.rules import Decision, Rule, by_precedence
+from circletools.affinity.assign import Assignment, Constraints, Decision, Rule, assign, by_precedence
 from circletools.affinity.costs.table import CostTable, Floats, Links, make_cost_table
 from circletools.affinity.costs.times import with_times
 from circletools.affinity.problem import Placed, Sizing, make_subgraph
-from circletools.affinity.solvers.groups import DeviceIndex, Partition, devices_of, group_of
+from circletools.affinity.solvers.groups import DeviceIndex, Partition, Units, devices_of, group_of, of_operators
 from circletools.affinity.solvers.partitions import Mode, make_partitions
 from circletools.affinity.solvers.seed import Step
 from circletools.affinity.solvers.solve import demoted, solve
 from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity
-from circletools.affinity.units import Units, of_operators
 from circletools.errors import EditError
 from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser
 from circletools.wording import counted
-
-
-def assign_by_cost(chooser: Chooser, given: Constraints, tables: Sequence[CostTable], sizing: Sizing) -> Assignment:
-    """Assign devices to the operators without a rule so that the total time is minimal.
-
-    Rules and earlier devices take precedence; devices that refuse an operator, or whose time for it is unknown, are
-    excluded. Operators that no device can run go to the default. Raises the errors of `assign` and `solve`.
-    """
-    return _assign(chooser, given, tables, sizing, "least total time")
 
 
 def assign_by_memory(chooser: Chooser, given: Constraints, sizing: Sizing) -> Assignment:
@@ -44,7 +33,7 @@ def assign_by_memory(chooser: Chooser, given: Constraints, sizing: Sizing) -> As
     # The later a device comes in the order, the more an operator costs there.
     order, free = np.arange(float(len(given.devices))), _links(len(given.devices), 0.0)
     tables = [make_cost_table(facts, np.tile(order, (len(facts), 1)), free) for facts in chooser.model.graphs]
-    return replace(_assign(chooser, given, tables, sizing, "the first device with enough memory"), least_us=())
+    return replace(assign_by_cost(chooser, given, tables, sizing, "the first device with enough memory"), least_us=())
 
 
 def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fallback: int) -> Placed:
@@ -75,9 +64,14 @@ def _links(devices: int, launch_us: float) -> Links:
     return Links(np.zeros((devices, devices)), np.zeros((devices, devices)), np.full(devices, launch_us))
 
 
-def _assign(
-    chooser: Chooser, given: Constraints, tables: Sequence[CostTable], sizing: Sizing, words: str
+def assign_by_cost(
+    chooser: Chooser, given: Constraints, tables: Sequence[CostTable], sizing: Sizing, words: str = "least total time"
 ) -> Assignment:
+    """Assign devices to the operators without a rule so that the total time is minimal; `words` give the reason.
+
+    Rules and earlier devices take precedence; devices that refuse an operator, or whose time for it is unknown, are
+    excluded. Operators that no device can run go to the default. Raises the errors of `assign` and `solve`.
+    """
     given = replace(given, refusals=with_times(tables, given.devices, given.refusals))
     chosen: list[dict[int, Decision]] = []
     least: list[float | None] = []

@@ -19,16 +19,24 @@ from circletools.affinity.costs.table import (
     Contents,
     CostTable,
     Floats,
-    constants_us,
     contents,
     contracted,
     cost_table,
-    evaluate,
+    estimate,
     footprints,
 )
-from circletools.affinity.solvers.groups import Partition, connected, devices_of, gathered, group_of, working
+from circletools.affinity.solvers.groups import (
+    Partition,
+    Units,
+    connected,
+    devices_of,
+    gathered,
+    group_of,
+    make_units,
+    of_operators,
+    working,
+)
 from circletools.affinity.solvers.partitions import Mode, with_constants
-from circletools.affinity.units import Units, make_units, of_operators
 from circletools.errors import EditError, UsageError
 from circletools.graph.algorithms import Dag
 from circletools.graph.graph import Graph
@@ -312,9 +320,7 @@ def _over_memory(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
 def total_us(problem: Problem, candidate: Candidate) -> float:
     """Return the objective in microseconds: the times of operators, copies, launches and the loading of constants."""
     devices = devices_of(len(problem), candidate)
-    total = evaluate(problem.table, devices, [partition.device for partition in candidate]).total_us
-    home = group_of(len(problem), [partition.operators for partition in candidate])
-    return total + constants_us(problem.contents, problem.table, home, devices)
+    return estimate(problem.table, devices, candidate, lambda: problem.contents).total_us
 
 
 def better(problem: Problem, candidates: Sequence[Candidate]) -> Candidate | None:

@@ -12,7 +12,6 @@ from circletools.affinity.tables import (
     DEVICE_TABLE,
     NONE,
     Affinity,
-    Ids,
     SubgraphAffinity,
     decode_affinity_tables,
     encode_affinity,
@@ -66,7 +65,8 @@ def remap(affinity: Affinity, index_map: IndexMap) -> Affinity:
             more = max(0, count - len(subgraph.devices))
             ids = np.stack([subgraph.devices, subgraph.partitions])
             devices, partitions = np.pad(ids, ((0, 0), (0, more)), constant_values=NONE)
-            most = _most_used(subgraph.devices)
+            known, counts = np.unique(subgraph.devices[subgraph.devices != NONE], return_counts=True)
+            most = int(known[counts.argmax()]) if known.size else NONE
             for operator in added:
                 # No other partition reads a copy's result, so the copy closes no cycle in its source's partition.
                 if operator.inherits:
@@ -78,12 +78,6 @@ def remap(affinity: Affinity, index_map: IndexMap) -> Affinity:
                     partitions[operator.index] = last.max() + 1 if last.size else 0
             subgraphs[index] = SubgraphAffinity(devices, partitions)
     return Affinity(affinity.devices, subgraphs)
-
-
-def _most_used(devices: Ids) -> int:
-    """Return the most common device, or NONE if no operator has a device."""
-    found, counts = np.unique(devices[devices != NONE], return_counts=True)
-    return int(found[counts.argmax()]) if found.size else NONE
 
 
 class _Follower:

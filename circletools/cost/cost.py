@@ -115,7 +115,7 @@ class _Part(NamedTuple):
 
 def _parts(graph: Graph, by: By, origins: Origins | None, tree: ModuleTree | None) -> Iterator[_Part]:
     """Yield the parts of each operator, in operator order; a key is a name, or the index of a module."""
-    charge = graph.operators.budget.tally("the names of costs")
+    charge = graph.operators.model.wire.budget.tally("the names of costs")
     before, whole = f"{graph.index}:" if graph.index else "", dict[str, _Part]()
     for operator, code in enumerate(graph.operators.code_names):
         sources = () if origins is None else sorted(origins.of(graph.index, operator))
@@ -187,8 +187,8 @@ def _integers(numbers: NDArray[Any]) -> Indices:
 
 
 def _is_weight(values: Values) -> Mask:
-    tables, owners = values.tables.child("quantization", values.schema)
+    tables, owners = values.tables.child("quantization", values.model.schema)
     scaled: Mask = np.zeros(len(values), np.bool_)
     scaled[owners] = (tables.vectors("scale").count > 0) | (tables.scalars("details_type") > 0)
-    kinds = [number for number, name in values.schema.enums["TensorType"].items() if "FLOAT" in name]
+    kinds = [number for number, name in values.model.schema.enums["TensorType"].items() if "FLOAT" in name]
     return scaled | np.isin(values.type_numbers, kinds)

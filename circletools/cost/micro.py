@@ -216,7 +216,7 @@ class Slots:
     def scales(self, slot: int) -> int:
         value = self.value(slot)
         rows = self._values.tables.take(np.array([value] if value >= 0 else [], np.int64))
-        return int(rows.child("quantization", self._values.schema)[0].vectors("scale").count.sum())
+        return int(rows.child("quantization", self._values.model.schema)[0].vectors("scale").count.sum())
 
     def count(self) -> int:
         return len(self._slots[0])
@@ -287,7 +287,7 @@ def ends_bytes(graph: Graph) -> int:
 
 def _tensor_bytes(values: Values) -> Indices:
     """Return the bytes of the TfLiteTensor of each tensor, including its quantization (4 bytes per channel)."""
-    quantization, owners = values.tables.child("quantization", values.schema)
+    quantization, owners = values.tables.child("quantization", values.model.schema)
     channels = np.zeros(len(values), np.int64)
     channels[owners] = np.where(quantization.vectors("zero_point").count, quantization.vectors("scale").count, 0)
     table = packaged(__package__, "micro.json")

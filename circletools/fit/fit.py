@@ -148,7 +148,9 @@ def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str
 
 def _floats(graph: Graph) -> int:
     """Return the number of operators with floating-point outputs."""
-    kinds = [number for number, name in graph.values.schema.enums["TensorType"].items() if name.startswith("FLOAT")]
+    kinds = [
+        number for number, name in graph.values.model.schema.enums["TensorType"].items() if name.startswith("FLOAT")
+    ]
     results = graph.first_results
     return int(np.isin(graph.values.type_numbers[results[results >= 0]], kinds).sum())
 
@@ -254,7 +256,7 @@ def refused_bodies(model: ModelGraph, refused: Sequence[Refusals]) -> frozenset[
 
     The body of a composite is not included: without the composite, its operators remain.
     """
-    bodies = model.patterns if len(model) > 1 else frozenset[int]()
+    bodies = model.source.patterns if len(model) > 1 else frozenset[int]()
     kept: set[int] = set()
     for one in model.graphs if bodies else ():
         for operator in one.callees:

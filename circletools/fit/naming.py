@@ -14,8 +14,7 @@ from circletools.findings import Finding
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.options import named_options
 from circletools.model.views import text
-from circletools.origin.findings import origin_findings
-from circletools.origin.read import NO_NAME, Origins, origins_freshness, origins_in
+from circletools.origin.read import NO_NAME, Origins, origin_findings, origins_freshness, origins_in
 from circletools.origin.source import NOTHING, Origin, SourceDetails
 
 COMPOSITE = "STABLEHLO_COMPOSITE"
@@ -27,7 +26,7 @@ def composite_names(facts: Graph, operators: Iterable[int]) -> dict[int, str]:
     """Return the names of the composites among these operators, since composites all have the same operator code."""
     codes = facts.operators.code_names
     rows = [operator for operator in operators if codes[operator] == COMPOSITE] if COMPOSITE in codes else []
-    options = named_options(facts.operators.tables.take(np.array(rows, np.int64)), facts.operators.schema)
+    options = named_options(facts.operators.tables.take(np.array(rows, np.int64)), facts.operators.model.schema)
     return {row: found["name"] for row, found in zip(rows, options, strict=True) if found.get("name")}
 
 

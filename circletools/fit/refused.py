@@ -80,7 +80,7 @@ def needed_subgraphs(model: ModelGraph, refused: Sequence[Refusals], table: Capa
     """
     facts = model.graphs
     has_kernels = all("name" in form.options for form in table.forms(COMPOSITE))
-    if not has_kernels or not any(code.name == COMPOSITE for code in model.operator_codes):
+    if not has_kernels or not any(code.name == COMPOSITE for code in model.source.operator_codes):
         return list(range(len(facts)))
     callers: dict[int, list[tuple[int, int]]] = defaultdict(list)  # the callers of each subgraph
     calls = ((called, (one.index, at)) for one in facts for at in one.callees for called in one.called([at]))

@@ -12,7 +12,7 @@ Positions are byte offsets from the start of the file (int64); 0, the position o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from struct import Struct, unpack_from
@@ -110,12 +110,6 @@ def row_numbers(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.int
         found[rows] = used + number
         used += len(first)
     return found
-
-
-def number_together(columns: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
-    """Number the rows of integer columns: equal rows get equal numbers."""
-    table = np.column_stack(columns)
-    return row_numbers(table.ravel(), np.full(len(table), table.shape[1]))
 
 
 def grouped(size: int, keys: NDArray[np.int64], items: list[T]) -> list[list[T]]:

@@ -55,17 +55,13 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class TableType:
-    """A table type: its fields by ascending slot. `slots` is the number of slots in the schema.
-
-    `widest_first` holds the fields in the order that needs the least padding.
-    """
+    """A table type: its fields by ascending slot. `slots` is the number of slots in the schema."""
 
     name: str
     slots: int
     fields: tuple[Field, ...]
     by_name: Mapping[str, Field]
     by_slot: Mapping[int, Field]
-    widest_first: tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,14 +111,8 @@ def _field(description: Mapping[str, Any]) -> Field:
 
 def table_type(name: str, slots: int, fields: Sequence[Field]) -> TableType:
     """Return a table type with these fields, which must be in ascending slot order."""
-    return TableType(
-        name,
-        slots,
-        tuple(fields),
-        {field.name: field for field in fields},
-        {field.slot: field for field in fields},
-        tuple(sorted(fields, key=lambda field: -field.width)),
-    )
+    by_name, by_slot = {field.name: field for field in fields}, {field.slot: field for field in fields}
+    return TableType(name, slots, tuple(fields), by_name, by_slot)
 
 
 def _order(schema: Schema) -> tuple[str, ...]:

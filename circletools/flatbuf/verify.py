@@ -114,7 +114,8 @@ class _Walk:
         self.places[table_type.name] = float(visits.sum())
         self.visits += self.places[table_type.name]
         tables = self.start(table_type, at)
-        inline = self.inline_bytes(tables)
+        says = np.where(tables.vtable_bytes >= 4, tables.vtable + 2, 0)  # a shorter vtable gives no size
+        inline = self.wire.gather_present(says, _U2).astype(np.int64)
         self.described[table_type.name] = float((tables.vtable_bytes + inline) @ visits)
         self.reach(np.minimum(at + inline, self.wire.limit))
         self.tables[table_type.name] = tables
@@ -136,11 +137,6 @@ class _Walk:
         self.reach(at + 4)
         self.reach(vtable + np.maximum(size, 2))
         return Tables(self.wire, table_type, at)
-
-    def inline_bytes(self, tables: Tables) -> NDArray[np.int64]:
-        """Return the size of each table according to its vtable; 0 if the vtable is too short."""
-        says = np.where(tables.vtable_bytes >= 4, tables.vtable + 2, 0)
-        return self.wire.gather_present(says, _U2).astype(np.int64)
 
     def check_field(self, tables: Tables, field: Field, visits: NDArray[np.float64]) -> None:
         positions = tables.slot_positions(field.slot)

@@ -12,15 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Budget, Tables, Vectors, number_together, row_numbers
-from circletools.flatbuf.schema import Schema
+from circletools.flatbuf.columns import Tables, Vectors, row_numbers
 from circletools.graph.algorithms import Indices
-from circletools.model.columns import TensorColumns
 from circletools.model.model import Model
 from circletools.model.options import options_of
-from circletools.model.rows import Buffers
 from circletools.model.sizes import least_bytes, size_bytes
-from circletools.model.views import OperatorCode, text
+from circletools.model.views import text
 
 Mask = NDArray[np.bool_]
 _LONG_NAME = 200
@@ -63,7 +60,8 @@ class Slots:
 
 def alike(heads: Sequence[Indices], slots: Sequence[tuple[Slots, Indices]]) -> Indices:
     """Number operators; two get the same number if all columns of `heads` and the values in all slots agree."""
-    return number_together([*heads, *(row_numbers(words, each.counts) for each, words in slots)])
+    table = np.column_stack([*heads, *(row_numbers(words, each.counts) for each, words in slots)])
+    return row_numbers(table.ravel(), np.full(len(table), table.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,25 +75,10 @@ class Operators:
     def __len__(self) -> int:
         return int(self.rows.stop - self.rows.start)
 
-    @property
-    def schema(self) -> Schema:
-        """The schema of the file."""
-        return self.model.schema
-
     @cached_property
     def tables(self) -> Tables:
         """The operator tables in the file."""
         return self.model.operator_columns.tables.take(self.rows)
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of the file."""
-        return self.model.wire.budget
-
-    @property
-    def codes(self) -> Sequence[OperatorCode]:
-        """The operator codes of the model, to which `code_indices` refer."""
-        return self.model.operator_codes
 
     @cached_property
     def code_indices(self) -> Indices:
@@ -128,7 +111,7 @@ class Operators:
 
     def option(self, name: str, chosen: Indices | slice = slice(None)) -> NDArray[np.float64]:
         """Return an option of each operator, or 0 if the operator lacks it; strings are returned as numbers."""
-        return options_of(self.tables.take(chosen), name, self.schema)
+        return options_of(self.tables.take(chosen), name, self.model.schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,25 +125,15 @@ class Values:
     def __len__(self) -> int:
         return int(self.rows.stop - self.rows.start)
 
-    @property
-    def schema(self) -> Schema:
-        """The schema of the file."""
-        return self.model.schema
-
-    @property
-    def columns(self) -> TensorColumns:
-        """The tensor columns of the model."""
-        return self.model.tensor_columns
-
     @cached_property
     def tables(self) -> Tables:
         """The tensor tables in the file."""
-        return self.columns.tables.take(self.rows)
+        return self.model.tensor_columns.tables.take(self.rows)
 
     @cached_property
     def names(self) -> list[bytes]:
         """The name of each value, as the bytes in the file."""
-        return self.columns.names[self.rows]
+        return self.model.tensor_columns.names[self.rows]
 
     def name(self, value: int) -> str:
         """Return the name of one value, as text."""
@@ -169,55 +142,49 @@ class Values:
     @cached_property
     def type_numbers(self) -> Indices:
         """The type number of each value."""
-        return self.columns.types[self.rows].astype(np.int64)
+        return self.model.tensor_columns.types[self.rows].astype(np.int64)
 
     @cached_property
     def types(self) -> list[str]:
         """The type name of each value."""
-        names = self.schema.enums["TensorType"]
+        names = self.model.schema.enums["TensorType"]
         return [names.get(number, f"UNKNOWN:{number}") for number in self.type_numbers.tolist()]
 
     def is_type(self, *names: str) -> Mask:
         """Return a mask of the values that have one of these types."""
-        numbers = [number for number, name in self.schema.enums["TensorType"].items() if name in names]
-        return np.isin(self.columns.types[self.rows], numbers)
+        numbers = [number for number, name in self.model.schema.enums["TensorType"].items() if name in names]
+        return np.isin(self.model.tensor_columns.types[self.rows], numbers)
 
     @cached_property
     def shapes(self) -> Vectors:
         """The shape of each value."""
-        return self.columns.shapes.take(self.rows)
+        return self.model.tensor_columns.shapes.take(self.rows)
 
     @cached_property
     def shape_signatures(self) -> Vectors:
         """The shape signature of each value, or an empty one if the tensor has none."""
-        return self.columns.shape_signatures.take(self.rows)
+        return self.model.tensor_columns.shape_signatures.take(self.rows)
 
     @cached_property
     def bytes(self) -> NDArray[np.float64]:
         """The size of each value in bytes; a dynamic dimension counts as 1, a type of unknown size as 0 bytes."""
-        return least_bytes(
-            self.shapes, self.shape_signatures, self.columns.types[self.rows], self.schema.enums["TensorType"]
-        )
+        types, names = self.model.tensor_columns.types[self.rows], self.model.schema.enums["TensorType"]
+        return least_bytes(self.shapes, self.shape_signatures, types, names)
 
     def size_bytes(self, value: int) -> int | None:
         """Return the size of one value in bytes, or None if its shape or element size is unknown."""
-        kind = self.schema.enums["TensorType"].get(int(self.type_numbers[value]), "")
+        kind = self.model.schema.enums["TensorType"].get(int(self.type_numbers[value]), "")
         return size_bytes(kind, self.shapes.row(value).tolist(), self.shape_signatures.row(value).tolist())
 
     @cached_property
     def buffers(self) -> Indices:
         """The buffer index of each value."""
-        return self.columns.buffers[self.rows].astype(np.int64)
-
-    @property
-    def model_buffers(self) -> Buffers:
-        """The buffers of the model."""
-        return self.model.buffers
+        return self.model.tensor_columns.buffers[self.rows].astype(np.int64)
 
     @cached_property
     def is_variable(self) -> Mask:
         """Whether each value is kept between runs."""
-        variable: Mask = self.columns.variable[self.rows] != 0
+        variable: Mask = self.model.tensor_columns.variable[self.rows] != 0
         return variable
 
     @cached_property

@@ -14,19 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Tables, Vectors, grouped
-from circletools.flatbuf.schema import Schema
+from circletools.flatbuf.columns import Vectors, grouped
 from circletools.graph.algorithms import Dag, Indices, dag_from_edges, distinct_edges, reachable
 from circletools.graph.columns import Mask, Operators, Slots, Uses, Values
 from circletools.model.model import Model
-from circletools.model.rows import Buffers
-from circletools.model.views import OperatorCode, Signature, text
+from circletools.model.views import text
 
 _CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
 NAMING = {"VAR_HANDLE": "VarHandleOptions", "HASHTABLE": "HashtableOptions"}
@@ -54,14 +51,12 @@ class Graph:
     @cached_property
     def operators(self) -> Operators:
         """The operators of the graph."""
-        own = self.model.operator_columns.rows_of(self.index)
-        return Operators(self.model, slice(own.start, own.stop), (self.index,))
+        return Operators(self.model, self.model.operator_columns.slice_of(self.index), (self.index,))
 
     @cached_property
     def values(self) -> Values:
         """The values of the graph."""
-        own = self.model.tensor_columns.rows_of(self.index)
-        return Values(self.model, slice(own.start, own.stop), self.place())
+        return Values(self.model, self.model.tensor_columns.slice_of(self.index), self.place())
 
     @cached_property
     def inputs(self) -> Indices:
@@ -88,16 +83,7 @@ class Graph:
     @property
     def name(self) -> str:
         """The name of the subgraph, often empty."""
-        return text(self._table.strings("name")[0])
-
-    @property
-    def debug_metadata_index(self) -> int:
-        """The index of the subgraph in the debug metadata."""
-        return int(self._table.scalars("debug_metadata_index")[0])
-
-    @property
-    def _table(self) -> Tables:
-        return self.model.subgraph_tables.take(slice(self.index, self.index + 1))
+        return text(self.model.subgraph_tables.take(slice(self.index, self.index + 1)).strings("name")[0])
 
     @cached_property
     def operands(self) -> Slots:
@@ -283,31 +269,6 @@ class ModelGraph:
         """The graphs; the first is the main one. Raises ModelFormatError."""
         return tuple(Graph(self.source, index) for index in range(len(self)))
 
-    @property
-    def format(self) -> Literal["circle", "tflite"]:
-        """The format of the file."""
-        return self.source.format
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the format."""
-        return self.source.schema
-
-    @property
-    def operator_codes(self) -> Sequence[OperatorCode]:
-        """The operator codes."""
-        return self.source.operator_codes
-
-    @property
-    def signatures(self) -> Sequence[Signature]:
-        """The signatures."""
-        return self.source.signatures
-
-    @property
-    def buffers(self) -> Buffers:
-        """The buffers."""
-        return self.source.buffers
-
     def metadata_value(self, name: str) -> memoryview | None:
         """Return the value of a metadata entry, or None. Raises ModelFormatError."""
         return self.source.metadata_value(name)
@@ -315,16 +276,8 @@ class ModelGraph:
     @property
     def entries(self) -> list[int]:
         """The graphs that users of the model call: the main graph, and the graphs of signatures."""
-        named = {signature.subgraph for signature in self.signatures}
+        named = {signature.subgraph for signature in self.source.signatures}
         return [index for index in range(len(self)) if index == 0 or index in named]
-
-    @property
-    def patterns(self) -> frozenset[int]:
-        """The graphs that runtimes recognize by their operators, such as the bodies of reductions and composites.
-
-        Raises ModelFormatError for a broken structure.
-        """
-        return self.source.patterns
 
     @cached_property
     def callees(self) -> dict[int, set[int]]:

@@ -235,7 +235,7 @@ def _variables(graph: Graph) -> Iterator[tuple[int, Resource]]:
 
 def _naming(graph: Graph) -> Iterator[tuple[int, Resource]]:
     """Yield each operator that names a resource, with that resource."""
-    schema, tables = graph.operators.schema, graph.operators.tables
+    schema, tables = graph.operators.model.schema, graph.operators.tables
     members = {name: number for number, name in schema.unions["BuiltinOptions"].items()}
     for operator, code in enumerate(graph.operators.code_names):
         if code in NAMING:

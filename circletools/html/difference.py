@@ -78,7 +78,7 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> Repo
     _lay_out(subgraphs, wholes, _pairs(found.pairing, models), module_groups(graphs, origins, modules))
     names = [short(title_of(model)) for model in models]
     facts = [inspection_json(inspect_model(model)) for model in models]
-    codes = (*wholes[0].operator_codes, *wholes[1].operator_codes)
+    codes = (*wholes[0].source.operator_codes, *wholes[1].source.operator_codes)
     document = whole_document(" → ".join(names), codes, first, subgraphs, parts) | {
         "model": {"subgraphs": [one for fact in facts for one in fact["subgraphs"]]},
         "diff": {

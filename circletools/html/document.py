@@ -92,7 +92,7 @@ def page_document(
     subgraphs = [_graph(graph, columns, affinity, origins, modules) for graph in whole.graphs]
     parts = origin_columns(subgraphs, origins, modules, links)
     parts["origins"] |= origins_state
-    return whole_document(name, whole.operator_codes, columns, subgraphs, parts) | {
+    return whole_document(name, whole.source.operator_codes, columns, subgraphs, parts) | {
         "model": shortened(inspection_json(inspect_model(model))),
         "findings": [shortened(asdict(finding)) for finding in findings],
         "affinity": affinity_state,

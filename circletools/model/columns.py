@@ -48,6 +48,9 @@ class _Columns:
     def rows_of(self, subgraph: int) -> range:
         return range(*self.splits[subgraph : subgraph + 2].tolist())
 
+    def slice_of(self, subgraph: int) -> slice:
+        return slice(*self.splits[subgraph : subgraph + 2].tolist())
+
 
 class TensorColumns(_Columns):
     """The tensors of all subgraphs, one subgraph after the other; `splits[i]:splits[i + 1]` is subgraph i.
@@ -250,11 +253,11 @@ class ModelColumns(Attributes):
 
         Raises ModelFormatError if a code does not exist.
         """
-        rows = self.operator_columns.rows_of(subgraph)
-        indices = self.operator_columns.code_indices[rows.start : rows.stop]
+        rows = self.operator_columns.slice_of(subgraph)
+        indices = self.operator_columns.code_indices[rows]
         if indices.size and int(indices.max()) >= len(self.operator_codes):
             raise ModelFormatError(f"operator code {indices.max()} does not exist", location=f"subgraphs[{subgraph}]")
-        return self._code_names[rows.start : rows.stop]
+        return self._code_names[rows]
 
     @cached_property
     def _code_names(self) -> list[str]:
@@ -268,11 +271,10 @@ class ModelColumns(Attributes):
 
         Raises ModelFormatError if a tensor does not exist.
         """
-        operators, rows = self.operator_columns.rows_of(subgraph), self.tensor_columns.rows_of(subgraph)
-        names = [*self.tensor_columns.names[rows.start : rows.stop], b""]
-        outputs = self.operator_columns.outputs.take(slice(operators.start, operators.stop))
+        names = [*self.tensor_columns.names[self.tensor_columns.slice_of(subgraph)], b""]
+        outputs = self.operator_columns.outputs.take(self.operator_columns.slice_of(subgraph))
         tensors = outputs.flat()
-        if tensors.size and (tensors.min() < -1 or tensors.max() >= len(rows)):
+        if tensors.size and (tensors.min() < -1 or tensors.max() >= len(names) - 1):
             raise ModelFormatError("an operator's output tensor does not exist", location=f"subgraphs[{subgraph}]")
         values = [names[tensor] for tensor in tensors.tolist()]
         if (outputs.count == 1).all():

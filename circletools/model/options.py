@@ -96,12 +96,8 @@ class Options(Named):
 
 def named_fields(tables: Tables, schema: Schema) -> list[dict[str, Any]]:
     """Return the plain fields of each table by name: numbers, bools, strings, lists of numbers, and enum members."""
-    columns = {field.name: _column(tables, field, schema) for field in tables.type.fields if _is_plain(field)}
+    columns = {field.name: _column(tables, field, schema) for field in tables.type.fields if field.target is None}
     return [{name: column[row] for name, column in columns.items()} for row in range(len(tables))]
-
-
-def _is_plain(field: Field) -> bool:
-    return field.kind in {"scalar", "string"} or (field.kind == "vector" and field.target is None)
 
 
 def _column(tables: Tables, field: Field, schema: Schema) -> list[Any]:

@@ -117,8 +117,7 @@ class Subgraph(Attributes):
     def code_indices(self) -> list[int]:
         """Return each operator's index into the operator code list."""
         columns = self.columns.operator_columns
-        rows = columns.rows_of(self.index)
-        return list(columns.code_indices[rows.start : rows.stop].tolist())
+        return list(columns.code_indices[columns.slice_of(self.index)].tolist())
 
     @cached_property
     def tensors(self) -> Rows[Tensor]:
@@ -227,26 +226,22 @@ class Subgraph(Attributes):
     @cached_property
     def _options(self) -> list[dict[str, Any]]:
         columns = self.columns.operator_columns
-        rows = columns.rows_of(self.index)
-        return named_options(columns.tables.take(slice(rows.start, rows.stop)), self.columns.schema)
+        return named_options(columns.tables.take(columns.slice_of(self.index)), self.columns.schema)
 
     @cached_property
     def _quantizations(self) -> dict[int, Quantization]:
         columns = self.columns.tensor_columns
-        rows = columns.rows_of(self.index)
-        return quantizations(columns.tables.take(slice(rows.start, rows.stop)), self.columns.schema)
+        return quantizations(columns.tables.take(columns.slice_of(self.index)), self.columns.schema)
 
     @cached_property
     def _users(self) -> tuple[Items[list[int]], ...]:
         """The operators that read each tensor, and those that produce it, without duplicates."""
-        columns, count = self.columns.operator_columns, len(self.tensors)
-        rows = columns.rows_of(self.index)
-        found = []
+        columns, found = self.columns.operator_columns, []
         for vectors in (columns.inputs, columns.outputs):
-            slots = vectors.take(slice(rows.start, rows.stop))
-            pairs = np.stack([slots.flat().astype(np.int64), np.repeat(np.arange(len(rows)), slots.count)], axis=1)
-            pairs = np.unique(pairs, axis=0)
-            found.append(Items(grouped(count, pairs[:, 0], pairs[:, 1].tolist())))
+            slots = vectors.take(columns.slice_of(self.index))
+            users = np.repeat(np.arange(len(slots.count)), slots.count)
+            pairs = np.unique(np.stack([slots.flat().astype(np.int64), users], axis=1), axis=0)
+            found.append(Items(grouped(len(self.tensors), pairs[:, 0], pairs[:, 1].tolist())))
         return tuple(found)
 
 

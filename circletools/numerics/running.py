@@ -16,8 +16,7 @@ from circletools.errors import CircleToolsError
 from circletools.graph.graph import Graph
 from circletools.numerics.subject import NO_REGION, Region, Subject
 from circletools.origin.tags import tags_of
-from circletools.origin.tracking.models import track_models
-from circletools.origin.tracking.tracker import is_same_network
+from circletools.origin.tracking.tracker import is_same_network, track_models
 from circletools.runtimes.protocol import Array, same
 from circletools.runtimes.worker import Worker
 from circletools.storage.files import Part, view

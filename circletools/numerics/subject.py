@@ -67,7 +67,7 @@ class Subject:
     @cached_property
     def quantizations(self) -> dict[int, Quantization]:
         """The quantization of each quantized tensor."""
-        return quantizations(self.graph.values.tables, self.graph.values.schema)
+        return quantizations(self.graph.values.tables, self.graph.values.model.schema)
 
     def form(self, tensor: int) -> Form:
         """Return the form that dequantizes a tensor; values of per-channel tensors stay as stored."""
@@ -123,7 +123,7 @@ def subject_of(model: Model, subgraph: int = 0) -> Iterator[Subject]:
         return
     inputs, outputs = graph.inputs.tolist(), graph.outputs.tolist()
     section = Section(subgraph, range(len(graph)), inputs, outputs, further=range(len(graph.values)))
-    signature = new_signature(whole.graph.signatures, graph, inputs, outputs)
+    signature = new_signature(whole.graph.source.signatures, graph, inputs, outputs)
     parts = whole.bytes_of(Excerpt([section], {}, [signature]))
     with open_model(b"".join(map(view, parts))) as main:
         yield Subject(main, read_whole(main), whole.graph, subgraph)

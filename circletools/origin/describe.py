@@ -14,8 +14,7 @@ from circletools.graph.graph import ModelGraph
 from circletools.graph.selectors import Ranges, parse_ranges
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
-from circletools.origin.findings import table_findings
-from circletools.origin.read import Origins, origins_freshness, origins_in
+from circletools.origin.read import Origins, origins_freshness, origins_in, table_findings
 from circletools.origin.source import UNKNOWN, Origin
 from circletools.wording import Attributes, Tabular
 
@@ -101,7 +100,7 @@ def describe(model: Model, selection: Selection | None = None) -> OriginTable:
     rows = operator_rows(graph, origins, selection)
     by_source = _by_source(origins, rows, selection)
     notes = _notes(graph, origins, freshness)
-    return OriginTable(graph.format, len(graph), origins, freshness, tuple(rows), by_source, notes)
+    return OriginTable(graph.source.format, len(graph), origins, freshness, tuple(rows), by_source, notes)
 
 
 def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> list[OperatorRow]:

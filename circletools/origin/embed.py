@@ -17,11 +17,10 @@ from circletools.metadata.codec import encode_ascending
 from circletools.metadata.entries import remove_entries, write_entries
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
 from circletools.model.model import Model
-from circletools.origin.details import DETAILS_TABLE, encode_details
 from circletools.origin.names import NameSource, name_operators
 from circletools.origin.numbering import OriginColumns
 from circletools.origin.read import EXACT_TABLE, Origins, pack_exact
-from circletools.origin.source import NOTHING
+from circletools.origin.source import DETAILS_TABLE, NOTHING, encode_details
 from circletools.origin.tables import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE, encode_operator_keys
 
 ORIGIN_ENTRIES = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, DETAILS_TABLE, STAMP)

@@ -35,7 +35,7 @@ def operator_locations(model: ModelGraph, subgraph: int = 0) -> list[list[AnySou
     data = model.metadata_value(DEBUG_METADATA)
     if data is None or not len(data):
         return [[] for _ in indices]
-    described = model.graphs[subgraph].debug_metadata_index
+    described = int(model.source.subgraph_tables.scalars("debug_metadata_index")[subgraph])
     try:
         return _Locations(DebugMetadata(data)).of_operators(described, indices)
     except ModelFormatError as error:

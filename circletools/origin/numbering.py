@@ -53,11 +53,6 @@ class OriginColumns:
         return Origins(sources, tuple(operators), details=self.details)
 
 
-def number_sources(subgraph_count: int, named: SourcesByOperator) -> Origins:
-    """Return origins of a model with this many subgraphs; equal sources get the same number."""
-    return numbered(named).origins(subgraph_count)
-
-
 def numbered(named: SourcesByOperator) -> OriginColumns:
     """Return origins as columns; equal sources get the same number."""
     flat = {subgraph: list(chain.from_iterable(found)) for subgraph, found in named.items()}

@@ -113,7 +113,7 @@ def _of_graph(graph: Graph, constants: bool, copies: bool) -> list[AliasedOutput
         return []
     inputs = {tensor: slot for slot, tensor in reversed(list(enumerate(graph.inputs.tolist())))}
     producers, readers = (_last_operator(uses, len(graph.values)) for uses in (graph.definitions, graph.uses))
-    values, filled, variable = graph.values, graph.values.model_buffers.filled, graph.values.is_variable
+    values, filled, variable = graph.values, graph.values.model.buffers.filled, graph.values.is_variable
     times = Counter(outputs)
     found, seen, names = [], dict[int, int](), dict[int, str]()
     for slot, tensor in enumerate(outputs):
@@ -153,13 +153,13 @@ def output_findings(model: ModelGraph) -> list[Finding]:
     In the bodies of WHILE and IF, all kinds except UNPRODUCED_OUTPUT are normal, and a tap is harmless in most
     runtimes; these are infos. In Circle, onert's format, an OUTPUT_TAP whose memory may be reused is a warning.
     """
-    entries, patterns = set(model.entries), model.patterns
+    entries, patterns = set(model.entries), model.source.patterns
     findings = []
     reused = reused_outputs(model.graphs[0]) if len(model) else frozenset[int]()
     for output in aliased_outputs(model, "all"):
         entry, tap = output.subgraph in entries, output.kind is AliasKind.TAP
         again = tap and output.subgraph == 0 and output.tensor in reused
-        is_info = not entry or (tap and not (again and model.format == "circle"))
+        is_info = not entry or (tap and not (again and model.source.format == "circle"))
         severity: Severity = "info" if is_info and output.kind is not AliasKind.UNPRODUCED else "warning"
         remedy = LEFT_ALONE if output.subgraph in patterns else _remedy(output, entry)
         findings.append(output.finding(severity, f"{_REUSED}: {remedy}" if again else remedy))

@@ -75,7 +75,7 @@ def choose_copy_operator(
     """
     traits = _traits(model, output)
     candidates, place = _candidates(model, output, traits, runtime)
-    able, asked = _able(traits), _ASKED[_RUNTIME_OF[model.format] if runtime == "auto" else runtime]
+    able, asked = _able(traits), _ASKED[_RUNTIME_OF[model.source.format] if runtime == "auto" else runtime]
     judges = tuple(one for one in able if one in asked) or able
     legal = [code for code in candidates if all(_outcome(code, judge, traits) == "exact" for judge in judges)]
     wanted = [code for code in legal if choice in ("auto", code.lower())]
@@ -97,10 +97,10 @@ def _candidates(
         return (), " in a model with IF"
     if traits.rank_unknown:
         return ("RESHAPE",), ""
-    if model.format == "tflite" and _is_stored(output) and output.subgraph in _branches(model):
+    if model.source.format == "tflite" and _is_stored(output) and output.subgraph in _branches(model):
         # LiteRT corrupts its heap when the output of a branch is a constant that another operator copied.
         return ("TRANSPOSE",), " in a branch of IF"
-    if model.format == "tflite" and _is_stored(output) and _is_weight(model, output, traits):
+    if model.source.format == "tflite" and _is_stored(output) and _is_weight(model, output, traits):
         # XNNPACK treats the weights as quantized per channel, and then fails to prepare their copy.
         return ("CONCATENATION",), " that an operator reads as weights"
     return ("TRANSPOSE", "RESHAPE", "CONCATENATION") if runtime == "litert" and traits.rank else _ORDER, ""
@@ -137,7 +137,7 @@ def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal
 
 def _dynamic_shapes_crash(model: ModelGraph, output: AliasedOutput) -> bool:
     """Return whether onert may crash on a dynamic shape, as in a model with IF when it allocates the outputs."""
-    return model.format == "circle" and output.subgraph not in model.entries and bool(_branches(model))
+    return model.source.format == "circle" and output.subgraph not in model.entries and bool(_branches(model))
 
 
 def _is_stored(output: AliasedOutput) -> bool:
@@ -172,7 +172,7 @@ def _rank_is_unknown(tensor: Tables, model: ModelGraph, output: AliasedOutput) -
     """
     if tensor.scalars("has_rank")[0] or _is_stored(output):
         return False
-    if model.format == "tflite" or output.kind is not AliasKind.INPUT:
+    if model.source.format == "tflite" or output.kind is not AliasKind.INPUT:
         return True
     return output.subgraph not in model.entries
 
@@ -234,7 +234,7 @@ def _traits(model: ModelGraph, output: AliasedOutput) -> _Traits:
         kind = "fan_out" if output.kind is AliasKind.DUPLICATE else "static"
     unknown_rank = not shape and _rank_is_unknown(table, model, output)
     rank = 1 if unknown_rank else len(shape)
-    return _Traits(values.types[at], rank, kind, _quantization(table, model.schema), unknown_rank)
+    return _Traits(values.types[at], rank, kind, _quantization(table, model.source.schema), unknown_rank)
 
 
 def _quantization(tensor: Tables, schema: Schema) -> str:

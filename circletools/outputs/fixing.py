@@ -65,7 +65,7 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
     """Copy the outputs whose tensor has another use. Raises EditError before any change is made."""
     model, whole = edit.model, model_graph(edit.model)
     found = aliased_outputs(whole, options.subgraphs, constants=not options.keep_constants, copies=True)
-    patterns = whole.patterns if options.subgraphs == "all" else frozenset[int]()
+    patterns = whole.source.patterns if options.subgraphs == "all" else frozenset[int]()
     chosen: defaultdict[int, list[tuple[AliasedOutput, CopyOperator]]] = defaultdict(list)
     notes = [one.finding("info", "it is not copied") for one in found if one.kind is AliasKind.UNPRODUCED]
     charge = model.wire.budget.tally("copies of outputs")

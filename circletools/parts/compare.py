@@ -25,7 +25,7 @@ from circletools.origin.tables import EXECUTION_PLAN_TABLE
 from circletools.parts.digests import ModelDigests
 from circletools.parts.metadata import ENDS_TABLE, read_annotations
 from circletools.parts.names import graph_at, is_open
-from circletools.parts.package import (
+from circletools.parts.split import (
     CONNECTIONS,
     MANIFEST,
     Connections,

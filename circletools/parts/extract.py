@@ -90,7 +90,7 @@ def used(whole: Whole, *, outputs: bool) -> tuple[Excerpt, tuple[Finding, ...]]:
     """Return an excerpt of everything that a model uses, and notes on dropped metadata."""
     model, needs = whole.graph, Needs(whole.graph)
     named: dict[int, set[int]] = {}
-    for signature in model.signatures:
+    for signature in model.source.signatures:
         named.setdefault(signature.subgraph, set()).update(at for _, at in (*signature.inputs, *signature.outputs))
     operators: dict[int, list[int]] = {}
     pending = [*range(min(1, len(model.graphs))), *named]
@@ -110,7 +110,7 @@ def used(whole: Whole, *, outputs: bool) -> tuple[Excerpt, tuple[Finding, ...]]:
         for index, chosen in sorted(operators.items())
     ]  # fmt: skip
     entries, notes = whole.entries([(one.subgraph, one.operators) for one in sections], same_ends=True)
-    return Excerpt(sections, entries, range(len(model.signatures))), notes
+    return Excerpt(sections, entries, range(len(model.source.signatures))), notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def extract(
 def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteResult]:
     """Return the excerpt for a request, and its description. Raises the errors of `extract`."""
     index, cut = select(whole, request)
-    graph, signatures = whole.graph.graphs[index], whole.graph.signatures
+    graph, signatures = whole.graph.graphs[index], whole.graph.source.signatures
     section = Section(index, cut.operators, cut.inputs, cut.outputs)
     kept: SubgraphSelection = [
         (index, cut.operators),
@@ -194,7 +194,7 @@ def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteR
 def select(whole: Whole, request: ExtractRequest) -> tuple[int, Cut]:
     """Return the subgraph of a request, and the cut. Raises the errors of `extract`."""
     if request.signature is not None:
-        signatures = {one.key: one for one in reversed(whole.graph.signatures)}
+        signatures = {one.key: one for one in reversed(whole.graph.source.signatures)}
         if request.signature not in signatures:
             hint = suggestion(request.signature, signatures) if signatures else "the model has no signatures"
             raise UsageError(f"no signature is called {quoted(request.signature)}", hint=hint)

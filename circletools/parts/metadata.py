@@ -21,9 +21,9 @@ from circletools.affinity.tables import (
 from circletools.findings import Finding
 from circletools.graph.graph import ModelGraph
 from circletools.metadata.stamp import STAMP, encode_stamp, make_stamp
-from circletools.origin.details import DETAILS_TABLE, encode_details
 from circletools.origin.embed import ORIGIN_ENTRIES
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge, origins_freshness, origins_in
+from circletools.origin.source import DETAILS_TABLE, encode_details
 from circletools.origin.tables import (
     EXECUTION_PLAN_TABLE,
     OP_TABLE,

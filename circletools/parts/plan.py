@@ -13,9 +13,8 @@ from itertools import count
 import numpy as np
 
 from circletools.affinity.exports.pictures import current_affinity
-from circletools.affinity.findings import subgraph_findings
 from circletools.affinity.solvers.partitions import make_partitions
-from circletools.affinity.tables import Affinity
+from circletools.affinity.tables import Affinity, subgraph_findings
 from circletools.errors import EditError
 from circletools.flatbuf.columns import OBJECT_BYTES
 from circletools.graph.algorithms import (
@@ -122,7 +121,7 @@ def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
 def _members(graph: Graph, state: State, partition: Indices) -> list[list[int]]:
     """Return each part's operators; those without a partition are in all parts that need them, or in the first."""
     parts = [{int(number)} for number in partition]
-    charge = graph.operators.budget.tally("the operators of all parts")
+    charge = graph.operators.model.wire.budget.tally("the operators of all parts")
     for operator in reversed(graph.dag.order):
         if partition[operator] < 0:
             readers = state.copied.get(operator, graph.dag.successors[operator])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from circletools.errors import EditError, UsageError
+from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
 from circletools.findings import Finding
 from circletools.flatbuf.columns import OBJECT_BYTES
 from circletools.graph.graph import Graph
@@ -20,21 +22,10 @@ from circletools.model.views import text
 from circletools.parts.contents import Excerpt, Section, called_by
 from circletools.parts.metadata import Annotations, SubgraphSelection, new_values, whole_model_notes
 from circletools.parts.names import is_open, with_ends
-from circletools.parts.openvino_runner import openvino_runner
-from circletools.parts.package import (
-    CONNECTIONS,
-    MANIFEST,
-    RUNNER,
-    Connections,
-    Piece,
-    encode_connections,
-    encode_manifest,
-    is_split,
-    package_obstacle,
-)
 from circletools.parts.plan import SplitPlan, checked_affinity, planned
 from circletools.parts.whole import Whole, read_whole
 from circletools.storage.directories import check_directory, write_directory
+from circletools.storage.documents import read_json
 from circletools.storage.files import Part, view
 from circletools.wording import Attributes
 
@@ -85,7 +76,7 @@ def split(
     affinity = checked_affinity(whole.graph, subgraph)
     graph = whole.graph.graphs[subgraph]
     plan = planned(graph, whole.resources.state(subgraph), affinity)
-    connections = connect(plan, whole.model.source.path, whole.graph.format)
+    connections = connect(plan, whole.model.source.path, whole.graph.source.format)
     excerpts, notes = excerpts_of(whole, plan)
     obstacle = package_obstacle(connections) or _open_shape(graph, plan)
     if obstacle is not None:
@@ -108,7 +99,7 @@ def split(
         if program is not None:
             yield RUNNER, [program.encode()]
         if obstacle is None:
-            yield MANIFEST, [encode_manifest(connections, whole.graph.format)]
+            yield MANIFEST, [encode_manifest(connections, whole.graph.source.format)]
 
     write_directory(directory, files(), may_replace, whole.model.source.check_unchanged)
     return Split(plan, connections, tuple(notes), tuple(sizes))
@@ -152,7 +143,7 @@ def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Find
         kept: SubgraphSelection = [(plan.subgraph, part.operators), *((one, None) for one in called)]
         values = new_values(annotations, kept, every_source=False, device=part.device_id)
         entries = {index: values.get(name) for index, name in inherited}
-        signatures = with_ends(whole.graph.signatures, plan.subgraph, part.inputs, part.outputs)
+        signatures = with_ends(whole.graph.source.signatures, plan.subgraph, part.inputs, part.outputs)
         excerpts.append(Excerpt([section], entries, signatures))
         signed.update(signatures)
     return excerpts, [*gone.values(), *annotations.notes, *_notes(whole, plan, signed)]
@@ -160,7 +151,7 @@ def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Find
 
 def _notes(whole: Whole, plan: SplitPlan, signed: set[int]) -> Iterator[Finding]:
     """Yield notes on everything that no part contains; `signed` holds the signatures that some part contains."""
-    for signature in whole.graph.signatures:
+    for signature in whole.graph.source.signatures:
         if signature.index not in signed:
             why = "no part has all its inputs and outputs"
             if signature.subgraph != plan.subgraph:
@@ -200,3 +191,174 @@ def _renamed(whole: Whole, plan: SplitPlan) -> Annotations:
             own[operator] = operator_record(graph.operators.code_names[operator], names)
     records[plan.subgraph] = own
     return replace(whole.annotations, records=tuple(records))
+
+
+# --- a Python program that runs the parts in OpenVINO, each compiled for its device -----------------------------
+# OpenVINO's HETERO plugin assigns nodes to devices by the names of nodes after conversion; only some of these names
+# match operators of the model. A part that is compiled for a device runs there as a whole, whatever its nodes' names.
+
+
+def openvino_runner(connections: Connections, plan: SplitPlan) -> str:
+    """Return the text of the program. Raises EditError for Circle models, which OpenVINO does not read."""
+    if connections.source.file.endswith(".circle"):
+        raise EditError("OpenVINO reads TFLite models, not Circle", location=connections.source.file)
+    parts = parts_json(plan, connections)
+    whole = {"inputs": connections.source.inputs, "outputs": connections.source.outputs, "parts": parts}
+    template = (resources.files(__package__) / "run_openvino.txt").read_text("utf-8")
+    before, between, after = template.split("@@")[::2]
+    return f"{before}{json.dumps(connections.source.file)[1:-1]}{between}{json.dumps(whole, indent=1)}{after}"
+
+
+def parts_json(plan: SplitPlan, connections: Connections) -> list[dict[str, Any]]:
+    """Return the parts as JSON, in execution order."""
+    return [
+        {
+            "file": piece.file,
+            "device": part.device,
+            "operators": list(part.operators),
+            "inputs": list(piece.inputs),
+            "outputs": list(piece.outputs),
+        }
+        for part, piece in zip(plan.parts, connections.parts, strict=True)
+    ]
+
+
+# --- the documents of a split directory: connections by tensor name, and the manifest of an nnpackage -------------
+# `<stem>.part.conn.json` has the format of circle-partitioner:
+#
+#     {"source": {"file", "inputs", "outputs"}, "parts": [{"file", "inputs", "outputs"}, ...]}
+#
+# The manifest (ONE, nnpackage/spec) has `models`, `model-types`, and inputs and outputs as "model:subgraph:slot".
+
+
+MANIFEST = "metadata/MANIFEST"
+CONNECTIONS = ".part.conn.json"
+RUNNER = "run_openvino.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A model file and the names of its inputs and outputs, in order."""
+
+    file: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The whole model, and its parts in execution order."""
+
+    source: Piece
+    parts: tuple[Piece, ...]
+
+
+def encode_connections(connections: Connections) -> bytes:
+    """Return the document of connections. Bytes of a name that are not valid UTF-8 become lone surrogates."""
+    return _document(asdict(connections))
+
+
+def decode_connections(data: bytes, name: str) -> Connections:
+    """Parse a document of connections. Raises InvalidInputError, with the file and the place of the error."""
+    document = read_json(data, name)
+    if not isinstance(document, dict) or not isinstance(document.get("parts"), list):
+        raise InvalidInputError(
+            "not a document of connections: an object with `source` and `parts` is needed", location=name
+        )
+    parts = [_piece(part, f"{name}: parts[{index}]") for index, part in enumerate(document["parts"])]
+    return Connections(_piece(document.get("source"), f"{name}: source"), tuple(parts))
+
+
+def _piece(value: object, place: str) -> Piece:
+    if not isinstance(value, dict) or not isinstance(value.get("file"), str):
+        raise InvalidInputError("an object with `file`, `inputs` and `outputs` is needed", location=place)
+    ends = []
+    for name in ("inputs", "outputs"):
+        names = value.get(name)
+        if not isinstance(names, list) or not all(isinstance(item, str) for item in names):
+            raise InvalidInputError("a list of names is needed", location=f"{place}.{name}")
+        ends.append(tuple(names))
+    return Piece(value["file"], ends[0], ends[1])
+
+
+def encode_manifest(connections: Connections, model_type: str) -> bytes:
+    """Return the manifest. An input that several parts read is listed for each of them, in the order of parts."""
+    made = {
+        name: f"{index}:0:{slot}"
+        for index, part in reversed(list(enumerate(connections.parts)))
+        for slot, name in enumerate(part.outputs)
+    }
+    readers: dict[str, list[str]] = {}
+    for index, part in enumerate(connections.parts):
+        for slot, name in enumerate(part.inputs):
+            readers.setdefault(name, []).append(f"{index}:0:{slot}")
+    return _document(
+        {
+            "major-version": "1",
+            "minor-version": "2",
+            "patch-version": "0",
+            "models": [part.file for part in connections.parts],
+            "model-types": [model_type] * len(connections.parts),
+            "pkg-inputs": [end for name in connections.source.inputs for end in readers.pop(name, ())],
+            "pkg-outputs": [made[name] for name in connections.source.outputs],
+            "model-connect": [{"from": made[name], "to": ends} for name, ends in readers.items()],
+        }
+    )
+
+
+def package_obstacle(connections: Connections) -> str | None:
+    """Return why onert could not load the parts as a package, or None if it could."""
+    outputs = connections.source.outputs
+    taken = {name for part in connections.parts for name in part.inputs}
+    read = taken - set(connections.source.inputs)
+    twice = next((name for name, count in Counter(outputs).items() if count > 1), None)
+    tapped = next((name for name in outputs if name in read), None)
+    made = (name for part in connections.parts for name in part.outputs)
+    unread = next((name for name in made if name not in taken and name not in outputs), None)
+    if twice is not None or tapped is not None:
+        what = f"{twice!r} is listed twice" if twice is not None else f"{tapped!r} is read by a later part"
+        command = "fix-outputs" if tapped is None else "fix-outputs --detach-taps"
+        return f"no {MANIFEST}: output {what}, which onert does not support; run `circletool {command}` first"
+    if unread is not None:
+        what = f"nothing reads {unread!r}, and onert fails if a part has such an output"
+        return f"no {MANIFEST}: {what}; remove its producer first, for example with `circletool extract --to`"
+    return None
+
+
+def _document(value: dict[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+# --- the files in a directory
+
+
+def find_connections(directory: Path) -> Path | None:
+    """Return a directory's file of connections, or None if there is none or there are several.
+
+    Only regular files count: opening a pipe would block.
+    """
+    found = sorted(path for path in directory.glob(f"*{CONNECTIONS}") if path.is_file())
+    return found[0] if len(found) == 1 else None
+
+
+def written(name: str, connections: Connections) -> set[str]:
+    """Return the paths that a split writes in its directory; `name` is the file of the connections."""
+    return {name, RUNNER, MANIFEST, str(Path(MANIFEST).parent), *(part.file for part in connections.parts)}
+
+
+def is_split(directory: Path) -> bool:
+    """Return whether everything in a directory was written by a split."""
+    try:
+        found = find_connections(directory)
+        if found is None:
+            return False
+        connections = decode_connections(found.read_bytes(), str(found))
+    except (CircleToolsError, OSError):
+        return False
+    ours, folder = written(found.name, connections), directory / Path(MANIFEST).parent
+    return all(
+        str(path.relative_to(directory)) in ours
+        and not path.is_symlink()
+        and (path.is_dir() if path == folder else path.is_file())
+        for path in directory.rglob("*")
+    )

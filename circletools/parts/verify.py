@@ -20,7 +20,7 @@ from circletools.graph.build import model_graph
 from circletools.graph.resources import Resources
 from circletools.model.model import open_model
 from circletools.parts.compare import SplitFiles, check_files, open_split
-from circletools.parts.package import MANIFEST
+from circletools.parts.split import MANIFEST
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array, same
 from circletools.runtimes.worker import Worker

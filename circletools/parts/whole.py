@@ -66,13 +66,15 @@ class _Tables:
         old, contents, root = self.old, self.contents, self.old.model.root
         further = root.vectors("metadata_buffer").row(0).tolist()  # an old form of metadata
         subgraphs: Tables = [*map(self.section, range(len(contents.tensors))), *map(self.callee, contents.called)]
+        entries = [(entry, old.references.entries[entry]) for entry in self.excerpt.metadata]
+        buffers = {entry: contents.buffers.get(buffer, -1) for entry, buffer in entries} | dict(contents.values)
         fields: dict[str, Value | None] = {
             "subgraphs": subgraphs,
             "operator_codes": [old.tables["OperatorCode"][code] for code in contents.codes],
             "buffers": self.buffers(),
             "metadata": [
-                self.altered("Metadata", old.tables["Metadata"][entry], buffer=_u4(self.entry_buffer(entry)))
-                for entry in self.excerpt.metadata
+                self.altered("Metadata", old.tables["Metadata"][entry], buffer=_u4(buffer))
+                for entry, buffer in buffers.items()
             ],
             "signature_defs": [*map(self.signature, self.excerpt.signatures)] or None,
         }
@@ -81,10 +83,6 @@ class _Tables:
         elif further:
             fields["metadata_buffer"] = _i4s(contents.buffers[buffer] for buffer in further)
         return self.altered("Model", int(root.at[0]), **fields)
-
-    def entry_buffer(self, entry: int) -> int:
-        given = self.contents.values.get(entry)
-        return self.contents.buffers[self.old.references.entries[entry]] if given is None else given
 
     def section(self, index: int) -> NewTable:
         section, new = self.excerpt.sections[index], self.contents.tensors[index]

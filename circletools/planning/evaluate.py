@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from circletools.affinity.costs.table import (
-    CostTable,
-    Estimate,
-    Footprint,
-    constants_us,
-    contents,
-    evaluate,
-    footprints,
-)
+from circletools.affinity.costs.table import CostTable, Estimate, Footprint, contents, estimate, footprints
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning
 from circletools.graph.graph import Graph
 from circletools.model.views import text
@@ -121,15 +113,11 @@ def evaluated(
         used = None
         if memory:
             used = tuple(footprints(contents(graph), graph.dag, planned.partitions, len(partitioning.devices)))
-        estimate = None if tables is None else estimated(graph, tables[index], planned)
-        found.append(Evaluation(crossing, estimate, used, least_us[index] if least_us and estimate else None))
+        times = None if tables is None else estimated(graph, tables[index], planned)
+        found.append(Evaluation(crossing, times, used, least_us[index] if least_us and times else None))
     return tuple(found)
 
 
 def estimated(graph: Graph, table: CostTable, planned: SubgraphPartitioning) -> Estimate:
     """Return the times of a subgraph in which every operator has a device."""
-    estimate = evaluate(table, planned.numbers, [partition.device for partition in planned.partitions])
-    if table.links.constant_us_per_byte is None:
-        return estimate
-    brought = constants_us(contents(graph), table, planned.partition_of(), planned.numbers)
-    return replace(estimate, constants_us=brought)
+    return estimate(table, planned.numbers, planned.partitions, lambda: contents(graph))

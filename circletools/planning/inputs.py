@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from circletools.affinity.assign.documents import read_words
-from circletools.affinity.assign.rules import Decision, RuleSet, make_default, parse_rules, parse_setting
+from circletools.affinity.assign import Decision, RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.times import CostDocument, Costs, Defaults, parse_costs
+from circletools.affinity.documents import read_words
 from circletools.affinity.problem import Limit, parse_limit
-from circletools.affinity.units import Colocation, parse_colocation
+from circletools.affinity.solvers.groups import Colocation, parse_colocation
 from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph

@@ -109,7 +109,7 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         estimates = _estimates(chooser, partitioning, known)
         notes = [*gaps, *notes]
     return AffinityInspection(
-        graph.format,
+        graph.source.format,
         len(graph),
         found,
         freshness,

@@ -15,9 +15,8 @@ from circletools.errors import InvalidInputError, UsageError
 from circletools.findings import Finding
 from circletools.model.model import Model, open_model
 from circletools.parts.compare import open_split
-from circletools.parts.package import Connections, Piece
 from circletools.parts.plan import SplitPlan, plan_split
-from circletools.parts.split import connect
+from circletools.parts.split import Connections, Piece, connect
 from circletools.runtimes.programs import command, named
 from circletools.runtimes.protocol import Chain, ChainsRequest, Step
 from circletools.runtimes.worker import Worker

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from circletools.affinity.assign.assign import Assignment, Refusals
+from circletools.affinity.assign import Assignment, Refusals
 from circletools.affinity.capability.table import Refusal
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning, to_affinity
 from circletools.affinity.solvers.seed import Step

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from circletools.affinity.assign.assign import Assignment, Constraints, Refusals, assign, colocated
+from circletools.affinity.assign import Assignment, Constraints, Refusals, assign, colocated
 from circletools.affinity.capability.table import why_not
 from circletools.affinity.costs.table import CostTable
 from circletools.affinity.costs.times import cost_tables
 from circletools.affinity.partitioning import Partitioning, assign_by_cost, assign_by_memory, make_partitioning
 from circletools.affinity.problem import Sizing, check_limits
+from circletools.affinity.solvers.groups import Units, make_units
 from circletools.affinity.solvers.seed import Step
-from circletools.affinity.units import Units, make_units
 from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
@@ -127,7 +127,7 @@ def _planned(
     notes = [*notes, *_refused(assignment), *_left(partitioning, request.min_size)]
     notes += _not_split(chooser.model, partitioning)
     return Plan(
-        chooser.model.format,
+        chooser.model.source.format,
         [subgraph.operators.code_names for subgraph in facts],
         assignment,
         partitioning,

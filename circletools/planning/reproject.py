@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.affinity.assign.rules import Decision
+from circletools.affinity.assign import Decision
 from circletools.affinity.exports.pictures import current_affinity
 from circletools.affinity.tables import NONE, Affinity, check_freshness, read_affinity
 from circletools.errors import EditError, UsageError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 
+from circletools.affinity.solvers.groups import Join
 from circletools.affinity.solvers.partitions import Mode
-from circletools.affinity.units import Join
 from circletools.wording import Attributes
 
 Path = str | os.PathLike[str]

@@ -172,7 +172,7 @@ class Delegates:
             )
             for code, keeps, activation in zip(codes, kept.tolist(), fused.tolist(), strict=True)
         ]
-        self._known = names.KINDS | set(graph.operators.schema.enums["BuiltinOperator"].values())
+        self._known = names.KINDS | set(graph.operators.model.schema.enums["BuiltinOperator"].values())
 
     def operators_of(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
         """Return the operators that each row of an execution may belong to; none for the model's own rows.

@@ -119,7 +119,7 @@ class Join:
             message = "the trace is from ExecuTorch: its operators are those of a .pte program, not of this model"
             raise InvalidInputError(message, hint="trace-compare --operators reads them without a model")
         self._codes = [graph.operators.code_names for graph in model.graphs] if model else []
-        self._builtin = frozenset(model.schema.enums["BuiltinOperator"].values() if model else ())
+        self._builtin = frozenset(model.source.schema.enums["BuiltinOperator"].values() if model else ())
         self._runtime = trace.runtime
         kinds = self._kinds(trace) if model else {}
         each = ((kinds[_key(run)] if model else "operator", run) for run in trace.runs)

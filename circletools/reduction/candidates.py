@@ -65,7 +65,7 @@ class Candidates:
         found = set[int]()
         for values in (graph.values for graph in self.whole.graph.graphs):
             is_short = values.bytes <= [_STRUCTURE.get(kind, -1) for kind in values.types]
-            is_short[list(quantizations(values.tables, values.schema))] = False
+            is_short[list(quantizations(values.tables, values.model.schema))] = False
             found.update(values.buffers[is_short & values.is_constant].tolist())
         return found
 
@@ -94,7 +94,7 @@ class Candidates:
 
     def data(self, buffer: int) -> memoryview:
         """Return the bytes of a buffer."""
-        return self.whole.graph.buffers[buffer].data
+        return self.whole.graph.source.buffers[buffer].data
 
     def file(self, excerpt: Excerpt) -> bytes:
         """Return the file of a part."""

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from circletools.parts.openvino_runner import parts_json
-from circletools.parts.split import Split
+from circletools.parts.split import Split, parts_json
 from circletools.parts.verify import SplitVerification
 from circletools.planning.measuring import Measurement, PartTime, PlanTime
 from circletools.render.findings import verdict

@@ -79,7 +79,7 @@ def _operands(graph: Graph, values: Sequence[int]) -> Operands:
     count = len(graph.values)
     known = [value if value < count else -2 for value in values]
     tables = graph.values.tables.take(np.array([value for value in known if value >= 0], np.int64))
-    quantization, owners = tables.child("quantization", graph.values.schema)
+    quantization, owners = tables.child("quantization", graph.values.model.schema)
     scales = quantization.vectors("scale")
     by_owner = {owner: tuple(scales.row(at).tolist()) for at, owner in enumerate(owners.tolist())}
     sparse = tables.has("sparsity").tolist()

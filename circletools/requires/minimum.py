@@ -56,7 +56,7 @@ def minimum_of(model: ModelGraph, table: RuntimeTable, codes: Sequence[OperatorC
     """
     raw = model.metadata_value(NAME)
     declared = None if raw is None else bytes(raw).rstrip(b"\0").decode("utf-8", "replace")
-    builtin = [code for code in codes or model.operator_codes if not code.name.startswith("CUSTOM:")]
+    builtin = [code for code in codes or model.source.operator_codes if not code.name.startswith("CUSTOM:")]
     needed = [_release(table, code) for code in builtin]
     needed += [_release_of(table, one.first) for one in features(model, table)]
     oldest = _number(table.runtimes[0].removeprefix("tflite-")) or ()
@@ -125,7 +125,7 @@ def minimum_findings(model: ModelGraph) -> Iterator[Finding]:
 
     A missing entry is reported only if the oldest measured runtime does not load the model.
     """
-    if model.format != "tflite":
+    if model.source.format != "tflite":
         return
     try:
         found = minimum_of(model, runtime_table())
@@ -157,10 +157,10 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
     has another form. Raises UsageError for a Circle model.
     """
     graph = model_graph(edit.model)
-    if graph.format != "tflite":
+    if graph.source.format != "tflite":
         raise UsageError("operator versions can be lowered only in TFLite models; this is a Circle model")
     table, changes, notes = runtime_table(), [], []
-    for code in graph.operator_codes:
+    for code in graph.source.operator_codes:
         first = table.first_for_operator(code.name, code.version)
         if first == 0 or code.name.startswith("CUSTOM:"):
             continue

@@ -80,7 +80,7 @@ def requires(model: Model, runtimes: Iterable[str] = ()) -> Requirements:
     'tflite-2.8.0'
     """
     graph = model_graph(model)
-    if graph.format != "tflite":
+    if graph.source.format != "tflite":
         hint = "TFLite and LiteRT load .tflite files; `circletool fit --on onert-cpu` checks onert"
         raise UsageError("this is a Circle model; `requires` supports only TFLite runtimes", hint=hint)
     table = runtime_table()
@@ -104,13 +104,13 @@ def _verdict(table: RuntimeTable, at: int, rows: Sequence[tuple[int, Requirement
 
 def _needs(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requirement]]:
     """Yield each feature of the model, with the index of the first runtime that supports it."""
-    counts = np.zeros(len(model.operator_codes), np.int64)
+    counts = np.zeros(len(model.source.operator_codes), np.int64)
     for graph in model.graphs:
         indices = graph.operators.code_indices
         counts += np.bincount(indices[indices < len(counts)], minlength=len(counts))
-    firsts = [table.first_for_operator(code.name, code.version) for code in model.operator_codes]
+    firsts = [table.first_for_operator(code.name, code.version) for code in model.source.operator_codes]
     named = _sources_by_code(model, {at for at, first in enumerate(firsts) if first > 0})
-    for at, code in enumerate(model.operator_codes):
+    for at, code in enumerate(model.source.operator_codes):
         is_plain = code.version == 1 and code.name.startswith("CUSTOM:")
         what = code.name if is_plain else f"{code.name} version {code.version}"
         yield firsts[at], Requirement("operator", what, table.name_of(firsts[at]), int(counts[at]), named.get(at, ()))

@@ -123,7 +123,7 @@ class Feature(NamedTuple):
 
 def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
     """Yield the tensor types and the format features of a model."""
-    names = model.schema.enums["TensorType"]
+    names = model.source.schema.enums["TensorType"]
     counts: Counter[int] = Counter()
     for graph in model.graphs:
         types, numbers = np.unique(graph.values.type_numbers, return_counts=True)
@@ -134,12 +134,12 @@ def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
     options = [graph.operators.tables.scalars("large_custom_options_offset") for graph in model.graphs]
     others = [graph.values.tables.scalars("external_buffer") for graph in model.graphs]
     found = {
-        OUTSIDE: sum(int(np.count_nonzero(offsets > 1)) for offsets in (model.buffers.offsets, *options)),
+        OUTSIDE: sum(int(np.count_nonzero(offsets > 1)) for offsets in (model.source.buffers.offsets, *options)),
         BLOCKWISE: sum(map(_blockwise, model.graphs)),
         ELSEWHERE: sum(map(int, map(np.count_nonzero, others))),
         f"schema version {model.source.version}": int(model.source.version != _VERSION),
         "a model without subgraphs": int(not model.graphs),
-        "a model without buffers": int(not len(model.buffers)),
+        "a model without buffers": int(not len(model.source.buffers)),
     }
     for what, count in found.items():
         if count:
@@ -147,7 +147,7 @@ def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
 
 
 def _blockwise(graph: Graph) -> int:
-    tables, _ = graph.values.tables.child("quantization", graph.values.schema)
-    members = graph.values.schema.unions["QuantizationDetails"]
+    tables, _ = graph.values.tables.child("quantization", graph.values.model.schema)
+    members = graph.values.model.schema.unions["QuantizationDetails"]
     wanted = [number for number, name in members.items() if name == "BlockwiseQuantization"]
     return int(np.isin(tables.scalars("details_type"), wanted).sum())

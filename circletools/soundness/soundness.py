@@ -86,7 +86,7 @@ def end_findings(model: ModelGraph) -> Iterator[Finding]:
     LiteRT's CompiledModel cannot load or run such signatures.
     """
     ends: dict[int, dict[str, tuple[frozenset[int], int]]] = {}
-    for signature in model.signatures:
+    for signature in model.source.signatures:
         if signature.subgraph not in ends:
             subgraph = model.graphs[signature.subgraph]
             sides = {side: getattr(subgraph, side).tolist() for side in ("inputs", "outputs")}

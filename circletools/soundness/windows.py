@@ -41,7 +41,7 @@ def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     Raises ModelFormatError if an operator's tensor does not exist.
     """
     facts.check_values()
-    codes, known = facts.operators.code_indices, facts.operators.codes
+    codes, known = facts.operators.code_indices, facts.operators.model.operator_codes
     found = [np.zeros((0, 2), np.int64)]
     for code in np.unique(codes[codes < len(known)]).tolist():
         name = known[code].name
@@ -75,5 +75,5 @@ def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDA
         excess = window - shapes.take(tensors[:, 0]).element(1 + at)
         is_large |= excess > 0
         is_closed |= ~(signatures.element(1 + at) < 0) & (excess > 0)
-    is_large &= option("padding") == facts.operators.schema.enum_value("Padding", "VALID")
+    is_large &= option("padding") == facts.operators.model.schema.enum_value("Padding", "VALID")
     return np.column_stack([operators, ~is_closed])[is_large]

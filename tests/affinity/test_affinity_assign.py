@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import circletools as ct
-from circletools.affinity.assign.assign import Constraints, assign
-from circletools.affinity.assign.rules import Rule, RuleSet, make_default, parse_rules, parse_setting
+from circletools.affinity.assign import Constraints, Rule, RuleSet, assign, make_default, parse_rules, parse_setting
 from circletools.affinity.partitioning import make_partitioning
 from circletools.affinity.problem import Sizing
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circletools.affinity.assign.documents import PartFile, parse_part
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.form import OptionValues, TensorPattern
 from circletools.affinity.capability.table import refusals
 from circletools.affinity.capability.traits import SubgraphTraits, TensorTraits
+from circletools.affinity.documents import PartFile, parse_part
 from circletools.affinity.exports import export, pictures
 from circletools.affinity.exports.export import onert_environment, openvino_affinity, part_file
 from circletools.affinity.partitioning import make_partitioning, to_affinity
@@ -138,7 +138,7 @@ def test_options_are_between_limits_or_among_values() -> None:
     among = beta(beta=[1, 2.5, True])
     assert [among.holds(value) for value in (1.0, 2.0, 2.5)] == [True, False, True]
     assert (among.text, among.show(0.5)) == ("1 or 2.5 or True", "0.5")
-    named = OptionValues(frozenset((1.0,)), 1.0, 0.0, "RELU", {1: "RELU"})
+    named = OptionValues(frozenset((1.0,)), "RELU", {1: "RELU"})
     assert (named.show(1.0), named.show(7.0)) == ("RELU", "7")
 
 

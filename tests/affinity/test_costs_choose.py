@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from circletools.affinity.assign.assign import Assignment, Constraints
-from circletools.affinity.assign.rules import Decision, RuleSet, make_default, parse_setting
+from circletools.affinity.assign import Assignment, Constraints, Decision, RuleSet, make_default, parse_setting
 from circletools.affinity.capability.traits import SubgraphTraits
 from circletools.affinity.costs.table import contents
 from circletools.affinity.costs.times import NO_TIME, Costs, Defaults, cost_tables, parse_costs

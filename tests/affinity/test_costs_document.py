@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circletools.affinity.assign.assign import Assignment, Constraints
+from circletools.affinity.assign import Assignment, Constraints
 from circletools.affinity.costs.times import Costs, Defaults, cost_tables, operator_bytes, parse_costs
 from circletools.affinity.partitioning import assign_by_cost
 from circletools.affinity.problem import Sizing

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circletools.affinity.assign.documents import PartFile, format_part, parse_part
+from circletools.affinity.documents import PartFile, format_part, parse_part
 from circletools.affinity.exports.export import part_file
 from circletools.affinity.exports.pictures import current_affinity
 from circletools.errors import EditError, InvalidInputError

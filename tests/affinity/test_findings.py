@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from circletools.affinity.findings import affinity_findings
-from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE
+from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, affinity_findings
 from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, annotated, produced_twice
 from tests.kit.build import row

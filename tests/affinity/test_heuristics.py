@@ -15,7 +15,7 @@ from circletools.affinity.solvers.contraction import Contraction, Detours
 from circletools.affinity.solvers.flow import flow, least_bound
 from circletools.affinity.solvers.groups import Partition, devices_of, graph_inside, sets_beside
 from circletools.affinity.solvers.partitions import make_partitions
-from circletools.affinity.solvers.solve import _elsewhere, _Found, _is_proven, demoted, repaired, split_large
+from circletools.affinity.solvers.solve import _elsewhere, _is_proven, demoted, repaired, split_large
 from circletools.graph.algorithms import reachable
 from tests.kit.partition_peers import can_run
 from tests.kit.partition_support import dag_of, is_connected, random_case, seeded
@@ -221,5 +221,5 @@ def test_the_lower_bound_is_the_least_of_each_unit_with_its_share_of_constants(h
 ])  # fmt: skip
 def test_a_candidate_is_proven_to_a_billionth(least: float, is_proven: bool) -> None:
     made = Placement([[5e6, 6e6]], [], [[0.0] * 2] * 2, [[0.0] * 2] * 2, [0.0, 0.0])
-    assert _is_proven(made.problem(), _Found((Partition(0, (0,)),), least)) is is_proven
-    assert not _is_proven(made.problem(), _Found(None, least))
+    assert _is_proven(made.problem(), (Partition(0, (0,)),), least) is is_proven
+    assert not _is_proven(made.problem(), None, least)

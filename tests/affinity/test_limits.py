@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from circletools.affinity.assign.documents import PartFile, format_part
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
+from circletools.affinity.documents import PartFile, format_part
 from circletools.affinity.exports.export import onert_environment
 from circletools.affinity.exports.pictures import current_affinity
 from circletools.affinity.problem import check_limits, parse_limit

@@ -12,7 +12,7 @@ import pytest
 import circletools as ct
 from circletools.affinity.costs.table import Links, make_cost_table
 from circletools.affinity.problem import Sizing, make_subgraph
-from circletools.affinity.units import Colocation, Join, Units, make_units, parse_colocation
+from circletools.affinity.solvers.groups import Colocation, Join, Units, make_units, parse_colocation
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from tests.kit.build import Build

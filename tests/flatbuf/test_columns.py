@@ -17,7 +17,6 @@ from circletools.flatbuf.columns import (
     Tables,
     Vectors,
     Wire,
-    number_together,
     row_numbers,
     too_large,
     unknown_slots,
@@ -166,8 +165,6 @@ def test_rows_have_one_number_where_they_are_equal(rows: list[list[int]]) -> Non
     found = row_numbers(flat, places(*map(len, rows))).tolist()
     assert [found.index(number) for number in found] == [rows.index(row) for row in rows]
     assert sorted(set(found)) == list(range(len({*map(tuple, rows)})))
-    same = number_together([flat, flat[::-1]])
-    assert len(set(same.tolist())) == len({*zip(flat.tolist(), flat[::-1].tolist(), strict=True)})
 
 
 def test_the_last_field_of_a_vtable_is_read_and_none_behind_it() -> None:
@@ -198,7 +195,7 @@ def test_a_vtable_that_ends_outside_is_refused() -> None:
 
 def test_a_field_beyond_the_schema_is_seen() -> None:
     for slot in (0, 1, 2, 5):
-        known = TableType("Two", 2, (), {}, {}, ())
+        known = TableType("Two", 2, (), {}, {})
         raw = Raw()
         raw.table()
         data = raw.finish(raw.table({slot: ("u32", 3)}))
@@ -213,7 +210,7 @@ def test_a_field_beyond_the_schema_is_seen() -> None:
 
 
 def test_a_field_beyond_the_schema_that_is_absent_is_none() -> None:
-    known = TableType("Two", 2, (), {}, {}, ())
+    known = TableType("Two", 2, (), {}, {})
     data = b"\x10\0\0\0" + b"\x0c\0\x04\0" + bytes(8) + b"\x0c\0\0\0"
     assert unknown_slots(Tables(Wire(data), known, places(16))).tolist() == [False]
 

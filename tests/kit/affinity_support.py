@@ -7,8 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from circletools.affinity.assign.assign import Assignment, Constraints, assign
-from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_default, parse_setting
+from circletools.affinity.assign import (
+    Assignment,
+    Constraints,
+    Decision,
+    Rule,
+    RuleSet,
+    assign,
+    make_default,
+    parse_setting,
+)
 from circletools.affinity.capability.table import Refusal
 from circletools.affinity.partitioning import Partitioning, make_partitioning, to_affinity
 from circletools.affinity.problem import Sizing

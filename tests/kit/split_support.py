@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from circletools.affinity.partitioning import partitioned
+from circletools.affinity.solvers.groups import make_units
 from circletools.affinity.solvers.partitions import Mode
 from circletools.affinity.store import annotate
 from circletools.affinity.tables import Affinity, SubgraphAffinity
-from circletools.affinity.units import make_units
 from circletools.check import check
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.resources import Resources, State

@@ -14,9 +14,8 @@ import pytest
 
 from circletools.affinity.tables import SubgraphAffinity, decode_affinity
 from circletools.metadata.stamp import decode_stamp, make_stamp, operator_record
-from circletools.origin.details import decode_details, encode_details
 from circletools.origin.read import decode_exact
-from circletools.origin.source import SourceDetails
+from circletools.origin.source import SourceDetails, decode_details, encode_details
 from circletools.origin.tables import decode_op_table, decode_source_table
 from tests.kit.affinity_support import ids
 

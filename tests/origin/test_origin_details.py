@@ -12,11 +12,10 @@ import pytest
 from circletools.errors import InvalidInputError, TableFormatError
 from circletools.model.model import open_model
 from circletools.origin.describe import describe
-from circletools.origin.details import DETAILS_TABLE, decode_details, encode_details
 from circletools.origin.embed import embed, strip
 from circletools.origin.exchange import origins_document, parse_csv, parse_json
 from circletools.origin.read import Origins
-from circletools.origin.source import SourceDetails, relative_file
+from circletools.origin.source import DETAILS_TABLE, SourceDetails, decode_details, encode_details, relative_file
 from circletools.render.origins import origins_csv, origins_json
 from tests.kit.origin_support import embedded, entries, origins_of, u32s, value_of
 from tests.kit.support import bytes_of, edited

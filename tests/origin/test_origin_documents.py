@@ -13,10 +13,9 @@ from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.origin.describe import OperatorRow, Selection, describe
 from circletools.origin.exchange import parse_csv, parse_json, parse_origins
-from circletools.origin.findings import origin_findings
-from circletools.origin.read import EXACT_TABLE
+from circletools.origin.read import EXACT_TABLE, origin_findings
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, encode_op_table, encode_source_table
-from circletools.origin.tracking.evidence import Evidence
+from circletools.origin.tracking.ends import Evidence
 from tests.kit.origin_support import embedded, entries, origins, u32s
 from tests.kit.support import bytes_of, edited
 from tests.kit.tracking_support import chain, tracked

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import circletools as ct
-from circletools.origin.exporters.onnx_file import Graph, matched_nodes
-from circletools.origin.exporters.onnx_nodes import sources_of_nodes
+from circletools.origin.exporters.onnx_file import Graph, matched_nodes, sources_of_nodes
 from circletools.origin.source import Source, SourceDetails
 from tests.kit.build import Build
 

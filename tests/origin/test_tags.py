@@ -8,7 +8,7 @@ import pytest
 
 import circletools as ct
 from circletools.origin import tags
-from circletools.origin.tracking.evidence import Evidence
+from circletools.origin.tracking.ends import Evidence
 from tests.kit.build import Build
 from tests.kit.program import run
 from tests.kit.tracking_support import chain, tracked

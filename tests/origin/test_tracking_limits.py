@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from circletools.origin.tracking import cover
-from circletools.origin.tracking.evidence import Evidence
+from circletools.origin.tracking.ends import Evidence
 from tests.kit.build import Build, Code, floats
 from tests.kit.tracking_support import found, own_constants, tracked
 

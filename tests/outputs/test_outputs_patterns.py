@@ -70,4 +70,4 @@ def test_what_is_executed_is_no_pattern(caller: str) -> None:
     executed = {"CALL_ONCE", "IF", "WHILE", "CALL", "STABLEHLO_CASE", "STABLEHLO_WHILE"}
     with open_model(calling(caller)) as model:
         called = {1, 2} if CALLERS[caller][0] == 2 else {1}
-        assert model_graph(model).patterns == (set() if caller in executed else called)
+        assert model_graph(model).source.patterns == (set() if caller in executed else called)

@@ -13,8 +13,7 @@ import pytest
 from circletools.errors import EditError
 from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split
-from circletools.parts.package import RUNNER
-from circletools.parts.split import split
+from circletools.parts.split import RUNNER, split
 from tests.kit.exports_support import named, with_affinity
 from tests.kit.presence import Lazy
 from tests.kit.split_support import alternating, with_devices

@@ -11,7 +11,7 @@ import pytest
 from circletools.affinity.solvers.partitions import Mode
 from circletools.errors import EditError, ModelFormatError, UsageError
 from circletools.parts.compare import check_files, open_split
-from circletools.parts.package import MANIFEST, decode_connections
+from circletools.parts.split import MANIFEST, decode_connections
 from tests.kit.build import Build, Graph, floats
 from tests.kit.command_support import run
 from tests.kit.partition_support import random_case

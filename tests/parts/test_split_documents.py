@@ -12,7 +12,7 @@ import pytest
 from circletools.errors import InvalidInputError, UsageError
 from circletools.findings import Finding
 from circletools.parts.compare import SplitFiles, check_files, manifest_findings, open_split
-from circletools.parts.package import (
+from circletools.parts.split import (
     MANIFEST,
     Connections,
     Piece,

@@ -15,7 +15,7 @@ from circletools.errors import InvalidInputError, UsageError
 from circletools.findings import Finding
 from circletools.model.model import open_model
 from circletools.parts.compare import SplitFiles, check_files, open_split
-from circletools.parts.package import MANIFEST
+from circletools.parts.split import MANIFEST
 from circletools.parts.verify import compare_runs
 from circletools.runtimes.protocol import Answer, Array
 from circletools.runtimes.worker import Worker

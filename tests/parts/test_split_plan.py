@@ -12,9 +12,8 @@ from circletools.findings import Finding
 from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split
 from circletools.parts.digests import ModelDigests
-from circletools.parts.package import MANIFEST
 from circletools.parts.plan import plan_split
-from circletools.parts.split import Split
+from circletools.parts.split import MANIFEST, Split
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build, Graph, floats
 from tests.kit.split_support import by_list, split_to, with_devices

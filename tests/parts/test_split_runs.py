@@ -13,7 +13,7 @@ from circletools.affinity.solvers.partitions import Mode
 from circletools.errors import EditError
 from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split
-from circletools.parts.package import MANIFEST
+from circletools.parts.split import MANIFEST
 from circletools.parts.verify import compare_runs
 from circletools.runtimes.protocol import same
 from circletools.runtimes.worker import Worker

@@ -19,8 +19,7 @@ from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.origin.names import NameSource, collect_sources
 from circletools.parts.compare import SplitFiles, check_files, open_split
-from circletools.parts.package import MANIFEST
-from circletools.parts.split import split
+from circletools.parts.split import MANIFEST, split
 from tests.kit.command_support import run
 from tests.kit.split_support import alternating, in_threes, split_file, split_to, with_devices
 from tests.kit.support import bytes_of, packed, path_of, unpacked

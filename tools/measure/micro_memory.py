@@ -50,7 +50,7 @@ def main() -> None:
             each = (often - once) / (COPIES - 1) - TENSOR * len(probe.outputs) - NODE
             size = each - more_bytes(probe.code, Slots(graph, 0))
             found[probe.code].setdefault(probe.outputs[0].element, round(size))
-            if not graph.values.tables.child("quantization", graph.values.schema)[1].size:
+            if not graph.values.tables.child("quantization", graph.values.model.schema)[1].size:
                 rests.append(once - TENSOR * len(graph.values) - NODE - ends_bytes(graph) - each)
     table: dict[str, Any] = {
         "model": Counter(rests).most_common(1)[0][0],

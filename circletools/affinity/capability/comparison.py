@@ -14,16 +14,16 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.flatbuf.columns import Vectors, row_numbers
-from circletools.graph.columns import Slots
+from circletools.flatbuf.columns import row_numbers
+from circletools.graph.columns import Slots, Values
 from circletools.graph.graph import Graph
 from circletools.model.arrays import DTYPES
+from circletools.model.sizes import element_counts
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -69,10 +69,7 @@ class Product:
         """Return the product, or NaN if a term has no value."""
         found = self.constant
         for term, power in self.terms:
-            if isinstance(term, str):
-                value = settings.get(term, 0.0)
-            else:
-                value = settings.get(term._replace(extreme=extreme) if is_several(term) else term, math.nan)
+            value = settings.get(_at(term, extreme), 0.0 if isinstance(term, str) else math.nan)
             if power < 0 and value == 0:
                 return math.nan
             found = found * value if power > 0 else found / value
@@ -92,11 +89,7 @@ class Comparison:
     def terms(self) -> frozenset[Term]:
         """The terms that the comparison reads; a term with several numbers is listed as its two extremes."""
         every = [term for side in (self.left, self.right) for term, _ in side.terms]
-        return frozenset(
-            term._replace(extreme=extreme) if isinstance(term, TensorTerm) and is_several(term) else term
-            for term in every
-            for extreme in (_LEAST, _MOST)
-        )
+        return frozenset(_at(term, extreme) for term in every for extreme in (_LEAST, _MOST))
 
     def mismatch(self, settings: Mapping[Term, float]) -> str | None:
         """Return a description of the mismatch, or None if the comparison holds for each number."""
@@ -111,9 +104,15 @@ class Comparison:
         return None
 
 
-def is_several(term: TensorTerm) -> bool:
+def is_several(term: Term) -> bool:
     """Return whether a term can have several numbers: one for each tensor, or for each element of a constant."""
+    if isinstance(term, str):
+        return False
     return term.place is None or term.what == "axis" or (term.what == "value" and term.element is None)
+
+
+def _at(term: Term, extreme: str) -> Term:
+    return term._replace(extreme=extreme) if isinstance(term, TensorTerm) and is_several(term) else term
 
 
 def parse_comparison(text: str) -> Comparison:
@@ -123,13 +122,7 @@ def parse_comparison(text: str) -> Comparison:
         raise ValueError(f"must have two sides, separated by one of {' '.join(_OPERATORS)}")
     left, sign, right = found.groups()
     comparison = Comparison(text, _product(left), sign, _product(right))
-    several = [
-        term
-        for side in (comparison.left, comparison.right)
-        for term, _ in side.terms
-        if isinstance(term, TensorTerm) and is_several(term)
-    ]
-    if len(several) > 1:
+    if sum(is_several(term) for term, _ in (*comparison.left.terms, *comparison.right.terms)) > 1:
         raise ValueError("has two terms that can each have several numbers")
     return comparison
 
@@ -178,6 +171,7 @@ class Measures:
         """Read a subgraph through a weak reference; its operators must refer to existing tensors."""
         self._reference = facts
         self._values: dict[tuple[int, str], NDArray[Any]] = {}
+        self._columns: dict[tuple[str, int | None], Column] = {}
 
     @property
     def _facts(self) -> Graph:
@@ -212,7 +206,9 @@ class Measures:
         # Unlike fmin and fmax, these keep NaN, so that every comparison is false if a tensor has no scale.
         combine = np.minimum if term.extreme == "least" else np.maximum
         values = np.where(slots.values >= 0, self._of_tensors(term, slots.values), unused)
-        found = _reduced(combine, values, slots.counts, unused)
+        found = np.full(len(slots.counts), unused)
+        if len(filled := np.flatnonzero(slots.counts)):
+            found[filled] = combine.reduceat(values, slots.splits[filled])
         found[found == unused] = np.nan
         return found
 
@@ -220,56 +216,10 @@ class Measures:
         if term.what == "value":
             unique, which = np.unique(tensors, return_inverse=True)
             return np.array([self._value(term, int(tensor)) for tensor in unique], np.float64)[which]
-        if term.what == "external":
-            every = self._facts.values.model_buffers.external[self._facts.values.buffers].astype(np.float64)
-        elif term.what in ("dim", "span"):
-            every = self._shapes.element(term.element or 0) - (term.what == "span")
-        else:
-            every = {
-                "scale": self._scales,
-                "zero_point": self._zero_points,
-                "rank": self._ranks,
-                "size": self._sizes,
-                "shape": self._shape_numbers,
-            }[term.what]
-        return np.append(every, np.nan)[tensors]
-
-    @cached_property
-    def _shapes(self) -> Vectors:
-        return self._facts.values.shapes
-
-    @cached_property
-    def _ranks(self) -> Column:
-        return self._shapes.count.astype(np.float64)
-
-    @cached_property
-    def _sizes(self) -> Column:
-        with np.errstate(over="ignore", invalid="ignore"):  # every comparison with an unknown size is false
-            return _reduced(np.multiply, self._shapes.flat().astype(np.float64), self._shapes.count, 1)
-
-    @cached_property
-    def _shape_numbers(self) -> Column:
-        """Return a number for each shape; equal shapes have equal numbers."""
-        return row_numbers(self._shapes.flat(), self._shapes.count).astype(np.float64)
-
-    @cached_property
-    def _scales(self) -> Column:
-        return self._quantized("scale")
-
-    @cached_property
-    def _zero_points(self) -> Column:
-        found = self._quantized("zero_point")
-        found[np.isnan(found) & ~np.isnan(self._scales)] = 0
-        return found
-
-    def _quantized(self, name: str) -> Column:
-        """Return the scale or zero point of each tensor that has a single scale."""
-        tables, rows = self._facts.values.tables.child("quantization", self._facts.values.schema)
-        found = np.full(len(self._facts.values), np.nan)
-        if len(rows):
-            one = tables.vectors("scale").count == 1
-            found[rows[one]] = tables.vectors(name).element(0)[one]
-        return found
+        key = term.what, term.element
+        if key not in self._columns:
+            self._columns[key] = np.append(_column(self._facts.values, *key), np.nan)
+        return self._columns[key][tensors]
 
     def _value(self, term: TensorTerm, tensor: int) -> float:
         if tensor < 0 or not self._facts.values.is_constant[tensor]:
@@ -282,21 +232,33 @@ class Measures:
 
     def _constant(self, tensor: int) -> NDArray[Any]:
         values = self._facts.values
-        name = values.schema.enums["TensorType"].get(int(values.type_numbers[tensor]), "")
+        name = values.model.schema.enums["TensorType"].get(int(values.type_numbers[tensor]), "")
         key = int(values.buffers[tensor]), name
         if key not in self._values:
-            data = values.model_buffers.data.row(key[0])
+            data = values.model.buffers.data.row(key[0])
             dtype = np.dtype(DTYPES.get(name, "c8"))  # complex numbers have no order
             size = data.size // dtype.itemsize * dtype.itemsize if dtype.kind != "c" else 0
             self._values[key] = data[:size].view(dtype)
         return self._values[key]
 
 
-def _reduced(combine: np.ufunc, values: Column, counts: NDArray[np.int64], empty: float) -> Column:
-    """Reduce each row of values to one; an empty row gives `empty`."""
-    found = np.full(len(counts), float(empty))
-    filled = np.flatnonzero(counts)
-    if filled.size:
-        starts = (np.cumsum(counts) - counts)[filled]
-        found[filled] = combine.reduceat(values, starts)
+def _column(values: Values, what: str, element: int | None) -> Column:
+    """Return a property of each tensor; equal shapes have equal numbers."""
+    shapes = values.shapes
+    if what == "external":
+        return values.model.buffers.external[values.buffers].astype(np.float64)
+    if what in ("dim", "span"):
+        return shapes.element(element or 0) - (what == "span")
+    if what == "rank":
+        return shapes.count.astype(np.float64)
+    if what == "shape":
+        return row_numbers(shapes.flat(), shapes.count).astype(np.float64)
+    if what == "size":
+        return element_counts(shapes, shapes.flat())
+    tables, rows = values.tables.child("quantization", values.model.schema)
+    found = np.full(len(values), np.nan)  # NaN unless there is a single scale
+    if len(rows):
+        one = tables.vectors("scale").count == 1
+        numbers = tables.vectors(what).element(0)[one]
+        found[rows[one]] = np.nan_to_num(numbers) if what == "zero_point" else numbers
     return found

@@ -87,15 +87,9 @@ def _codes() -> frozenset[str]:
 
 @cache
 def _options() -> frozenset[str]:
-    schemas = [load_schema(form) for form in ("tflite", "circle")]
-    return frozenset(
-        field.name
-        for schema in schemas
-        for union in ("BuiltinOptions", "BuiltinOptions2")
-        for table in schema.unions.get(union, {}).values()
-        for field in (schema.tables[table].fields if table in schema.tables else ())
-        if field.kind in {"scalar", "string"}
-    ) | {HAS_OPTIONS}
+    tables = [one for form in ("tflite", "circle") for one in load_schema(form).tables.values()]
+    options = (field for table in tables if table.name.endswith("Options") for field in table.fields)
+    return frozenset(field.name for field in options if field.kind in {"scalar", "string"}) | {HAS_OPTIONS}
 
 
 @cache
@@ -338,9 +332,7 @@ class _Reader:
         if name in _text_options():
             texts = [self._text(text, place) for text in self._list(allowed, place)]
             known = {int(text_number(text.encode())): text for text in texts}
-            return OptionValues(
-                frozenset(map(float, known)), math.inf, -math.inf, shortened(" or ".join(texts), _LONGEST), known
-            )
+            return OptionValues(frozenset(map(float, known)), shortened(" or ".join(texts), _LONGEST), known)
         names = _values(name)
         if isinstance(allowed, dict):
             limits = self._object(allowed, place, ("min", "max"))
@@ -349,10 +341,10 @@ class _Reader:
             low = self._number(limits["min"], f"{place}.min") if "min" in limits else -math.inf
             high = self._number(limits["max"], f"{place}.max") if "max" in limits else math.inf
             text = " to ".join(f"{limits[end]}" if end in limits else "any" for end in ("min", "max"))
-            return OptionValues(frozenset(), low, high, text, names)
+            return OptionValues(frozenset(), text, names, low, high)
         entries = self._list(allowed, place)
         values = frozenset(self._value(value, names, f"{place}[{index}]") for index, value in enumerate(entries))
-        return OptionValues(values, math.inf, -math.inf, shortened(" or ".join(map(str, entries)), _LONGEST), names)
+        return OptionValues(values, shortened(" or ".join(map(str, entries)), _LONGEST), names)
 
     def _value(self, value: Any, names: Mapping[int, str], place: str) -> float:
         if not names:

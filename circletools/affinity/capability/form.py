@@ -55,10 +55,10 @@ class OptionValues:
     """
 
     values: frozenset[float]
-    low: float
-    high: float
     text: str
     names: Mapping[int, str]
+    low: float = inf
+    high: float = -inf
 
     def holds(self, value: float) -> bool:
         """Return whether a value is allowed."""

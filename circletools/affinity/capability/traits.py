@@ -88,7 +88,7 @@ class SubgraphTraits:
         """Return the operators with one of these code names; for None, all operators."""
         if codes is None:
             return list(range(len(self._codes)))
-        wanted = np.array([code.name in codes for code in self._facts.operators.codes], np.bool_)
+        wanted = np.array([code.name in codes for code in self._facts.operators.model.operator_codes], np.bool_)
         found: list[int] = np.flatnonzero(wanted[self._facts.operators.code_indices]).tolist() if wanted.any() else []
         return found
 
@@ -122,7 +122,7 @@ class SubgraphTraits:
 
     def operator(self, index: int) -> OperatorTraits:
         """Return the traits of one operator."""
-        code = self._facts.operators.codes[self._codes[index]]
+        code = self._facts.operators.model.operator_codes[self._codes[index]]
         both = [slots.of(index) for slots in (self.inputs, self.outputs)]
         inputs, outputs = (tuple(self._tensor(tensor) for tensor in tensors) for tensors in both)
         return OperatorTraits(
@@ -137,7 +137,7 @@ class SubgraphTraits:
             return TensorTraits("", "", 0, 0, key[1])
         if key not in self._traits:
             kind, quantization, rank, dynamic = self._once.kinds[key[0]]
-            name = self._facts.values.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
+            name = self._facts.values.model.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
             word = QUANTIZATIONS[quantization] if name in QUANTIZABLE else ""
             self._traits[key] = TensorTraits(name, word, rank, dynamic, key[1])
         return self._traits[key]
@@ -174,7 +174,7 @@ class SubgraphTraits:
         found = np.zeros(len(self), np.int64)
         codes, measures = np.array(self._codes, np.int64), self._once.measures
         group_of: dict[tuple[Term, ...], int] = {(): 0}  # grouped by terms: a file may have thousands of codes
-        names_of = [terms.get(code.name, terms.get("*", ())) for code in self._facts.operators.codes]
+        names_of = [terms.get(code.name, terms.get("*", ())) for code in self._facts.operators.model.operator_codes]
         groups = np.array([group_of.setdefault(names, len(group_of)) for names in names_of], np.int64)[codes]
         for names, group in list(group_of.items())[1:]:
             rows = np.flatnonzero(groups == group)
@@ -243,11 +243,13 @@ def _open(vectors: Vectors) -> NDArray[np.int64]:
 
 def _quantizations(values: Values) -> NDArray[np.int64]:
     """Return the index of each tensor's quantization in QUANTIZATIONS."""
-    tables, rows = values.tables.child("quantization", values.schema)
+    tables, rows = values.tables.child("quantization", values.model.schema)
     found = np.zeros(len(values), np.int64)
     if len(rows):
         details = tables.union_codes(tables.field("details"))
-        blockwise = [code for code, name in values.schema.unions["QuantizationDetails"].items() if "Block" in name]
+        blockwise = [
+            code for code, name in values.model.schema.unions["QuantizationDetails"].items() if "Block" in name
+        ]
         scales = np.minimum(tables.vectors("scale").count, 2)
         found[rows] = np.where(details != 0, np.where(np.isin(details, blockwise), 3, 4), scales)
     return found

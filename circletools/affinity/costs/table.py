@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.solvers.groups import Partition
+from circletools.affinity.solvers.groups import Partition, group_of
 from circletools.graph.algorithms import Dag, distinct_edges
 from circletools.graph.graph import Graph
 
@@ -178,7 +178,7 @@ def contents(facts: Graph) -> Contents:
     once = np.isin(facts.producer, facts.folded)  # computed before anything else runs
     fixed = ~computed[read] | once[read]
     buffers = facts.values.buffers
-    data = np.array([len(buffer.data) for buffer in facts.values.model_buffers], np.float64)
+    data = np.array([len(buffer.data) for buffer in facts.values.model.buffers], np.float64)
     if facts.folded:  # the results of these operators count as buffers too
         buffers = np.where(once, len(data) + np.arange(len(once)), buffers)
         data = np.concatenate([data, facts.values.bytes])
@@ -203,7 +203,7 @@ def _passed_constants(facts: Graph, constants: Indices) -> Indices:
     for operator, buffer in constants.tolist():
         held.setdefault(operator, set()).add(buffer)
     fixed, graph = set(facts.folded), facts.dag
-    charge = facts.operators.budget.tally("the constants that operators pass on")
+    charge = facts.operators.model.wire.budget.tally("the constants that operators pass on")
     for operator in graph.order:
         if operator in fixed:
             row = held.pop(operator)
@@ -272,14 +272,20 @@ def _peaks(what: Contents, home: Indices, place: Indices, begins: Indices, devic
     return peaks
 
 
-def constants_us(what: Contents, problem: CostTable, home: Sequence[int], devices: Sequence[int]) -> float:
-    """Return the time to load all partitions' constants; `home` and `devices` have an item for each operator."""
-    rate = problem.links.constant_us_per_byte
+def estimate(
+    table: CostTable, devices: Sequence[int], partitions: Sequence[Partition], what: Callable[[], Contents]
+) -> Estimate:
+    """Return the times of one run, with the loading of all partitions' constants, which `what` returns if needed.
+
+    `devices` has an item for each operator.
+    """
+    found = evaluate(table, devices, [partition.device for partition in partitions])
+    rate = table.links.constant_us_per_byte
     if rate is None:
-        return 0.0
-    operators, buffers = what.constants
-    rows = np.stack(
-        [np.asarray(home, np.int64)[operators], np.asarray(devices, np.int64)[operators], buffers], axis=1
-    )
+        return found
+    known = what()
+    operators, buffers = known.constants
+    home = np.array(group_of(len(devices), [partition.operators for partition in partitions]), np.int64)
+    rows = np.stack([home[operators], np.asarray(devices, np.int64)[operators], buffers], axis=1)
     rows = np.unique(rows, axis=0)
-    return float((what.buffer_bytes[rows[:, 2]] * rate[rows[:, 1]]).sum())
+    return replace(found, constants_us=float((known.buffer_bytes[rows[:, 2]] * rate[rows[:, 1]]).sum()))

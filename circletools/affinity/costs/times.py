@@ -9,11 +9,10 @@ from math import inf
 
 import numpy as np
 
-from circletools.affinity.assign.assign import Refusals
-from circletools.affinity.assign.documents import number_of, objects_of, read_document, selector_of, text_of
-from circletools.affinity.assign.rules import by_precedence
+from circletools.affinity.assign import Refusals, by_precedence
 from circletools.affinity.capability.table import Refusal
 from circletools.affinity.costs.table import CostTable, Floats, Links, make_cost_table
+from circletools.affinity.documents import number_of, objects_of, read_document, selector_of, text_of
 from circletools.errors import InvalidInputError, UsageError
 from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser, Selector

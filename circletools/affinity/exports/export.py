@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from circletools.affinity.assign.documents import PartFile, format_part
+from circletools.affinity.documents import PartFile, format_part
 from circletools.affinity.exports.pictures import (
     ANNOTATE,
     Flow,
@@ -172,7 +172,7 @@ def openvino_affinity(model: ModelGraph, affinity: Affinity) -> dict[str, Any]:
 
     Raises EditError for a Circle model, a model without operators, and a device name that HETERO would parse as two.
     """
-    if model.format != "tflite":
+    if model.source.format != "tflite":
         raise EditError("OpenVINO reads TFLite models, not Circle models")
     devices = every_device_of(model.graphs[0], affinity, "OpenVINO needs devices for all operators or none")
     for index, device in enumerate(devices):

@@ -156,7 +156,7 @@ def model_explorer_data(model: ModelGraph, affinity: Affinity) -> dict[str, Any]
 
 def graph_ids(model: ModelGraph) -> dict[str, int]:
     """Return the subgraph index for each graph id. Raises EditError if a graph has no unique name."""
-    if model.format == "circle":
+    if model.source.format == "circle":
         return {"main": 0}
     names = [subgraph.name for subgraph in model.graphs]
     names[0] = names[0] or "main"

@@ -157,15 +157,10 @@ def _bounded(tails: Indices, heads: Indices, costs: Floats, count: int) -> Float
 
     A clipped capacity still exceeds the sum of the vertex's other arcs, so the cut is the same.
     """
-    out = np.bincount(tails, costs, minlength=count)
-    into = np.bincount(heads, costs, minlength=count)
-    bound: Floats = costs.copy()
-    from_source = (tails == _SOURCE) & (heads != _SINK)
-    bound[from_source] = np.minimum(costs[from_source], 1.001 * out[heads[from_source]])
-    to_sink = (heads == _SINK) & (tails != _SOURCE)
-    bound[to_sink] = np.minimum(costs[to_sink], 1.001 * into[tails[to_sink]])
-    bound[(tails == _SOURCE) & (heads == _SINK)] = 0
-    return bound
+    # Nothing leaves the sink, and nothing enters the source, so an arc between the two becomes 0.
+    most = np.where(tails == _SOURCE, 1.001 * np.bincount(tails, costs, minlength=count)[heads], costs)
+    most = np.where(heads == _SINK, np.minimum(most, 1.001 * np.bincount(heads, costs, minlength=count)[tails]), most)
+    return np.minimum(costs, most)
 
 
 _MANY = 20_000

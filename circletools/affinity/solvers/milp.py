@@ -24,6 +24,7 @@ solution violates are added, round by round (cutting planes); the optimum under 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -34,7 +35,7 @@ from circletools.affinity.problem import Candidate, Problem
 from circletools.affinity.solvers.groups import Partition, edges_of, gathered, group_successors, members_of
 from circletools.affinity.solvers.partitions import schedule
 from circletools.affinity.solvers.rows import IntegerProgram, Solved, add_memory, within_memory
-from circletools.graph.algorithms import UnionFind
+from circletools.graph.algorithms import UnionFind, renumbered
 
 _WIDTH = 60_000
 """Programs with more columns are not solved."""
@@ -66,7 +67,7 @@ class Forest:
                 continue
             self._beside.setdefault(a, []).append((b, edge))
             self._beside.setdefault(b, []).append((a, edge))
-        self.home = sets.labels()
+        self.home = renumbered(sets.labels())
 
     def path(self, start: int, end: int) -> list[int]:
         """Return the edges of the path between two operators of the same set."""
@@ -251,9 +252,8 @@ class PartitionProgram:
             self._program.row(([int(self._q[edge])], 1.0), (self._f[self._border(units)], -1.0), high=0.0)
 
     def _candidate(self, devices: Indices, forest: Forest) -> Candidate:
-        _, labels = np.unique(forest.home, return_inverse=True)
-        rows = members_of(labels.tolist())
-        order = schedule(group_successors(self._problem.graph, labels.tolist(), len(rows)), [row[0] for row in rows])
+        rows = members_of(forest.home)
+        order = schedule(group_successors(self._problem.graph, forest.home, len(rows)), [row[0] for row in rows])
         return tuple(Partition(int(devices[rows[at][0]]), tuple(rows[at])) for at in order)
 
     def _add_cycle(self, path: Sequence[int]) -> None:
@@ -270,21 +270,18 @@ class PartitionProgram:
 
     def _border(self, units: Sequence[int]) -> list[int]:
         """Return the edges between these units and all others."""
-        inside = set(units)
-        edges = {edge for unit in units for edge in self._around[unit]}
-        return sorted(edge for edge in edges if len(inside.intersection(self._edges[edge].tolist())) == 1)
+        ends = Counter(edge for unit in units for edge in self._around[unit])
+        return sorted(edge for edge, count in ends.items() if count == 1)
 
     def _within(self, units: Sequence[int], at: int) -> Indices:
         """Return the columns of the edges among these units."""
-        inside = set(units)
-        edges = {edge for unit in units for edge in self._around[unit]}
-        return self._f[sorted(edge for edge in edges if inside.issuperset(self._edges[edge].tolist())), at]
+        ends = Counter(edge for unit in units for edge in self._around[unit])
+        return self._f[sorted(edge for edge, count in ends.items() if count == 2), at]
 
     def _cut_limits(self, devices: Indices, forest: Forest, values: Floats) -> None:
         """Add the limits that partitions violate, and the rows that count their constants."""
         problem = self._problem
-        _, labels = np.unique(forest.home, return_inverse=True)
-        sets = [(row, int(devices[row[0]])) for row in members_of(labels.tolist())]
+        sets = [(row, int(devices[row[0]])) for row in members_of(forest.home)]
         for device, limit in problem.limits:
             at = self.counted.index(device)
             for units, its in sets if limit.kind != "max-partitions" else ():
@@ -310,13 +307,12 @@ class PartitionProgram:
     def _add_no_good(self, devices: Indices, forest: Forest) -> None:
         """Exclude this combination of devices and partitions, which does not fit into memory in any order."""
         ones = [int(self._x[unit, device]) for unit, device in enumerate(devices.tolist())]
-        most = len(ones) - 1
         apart: list[int] = []
         for edge, (a, b) in enumerate(self._edges.tolist()):
             if devices[a] == devices[b] and int(devices[a]) in self.counted:
                 column = int(self._f[edge, self.counted.index(int(devices[a]))])
                 (ones if forest.home[a] == forest.home[b] else apart).append(column)
-        most += len(devices) - len(set(forest.home))  # the joined units form a forest
+        most = 2 * len(devices) - 2 - max(forest.home)  # the joined units form a forest
         self._program.row((ones, 1.0), (apart, -1.0), high=float(most))
 
 

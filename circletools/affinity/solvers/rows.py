@@ -35,12 +35,9 @@ class IntegerProgram:
 
     def __init__(self) -> None:
         """Start without columns."""
-        self._costs: list[Floats] = []
-        self._upper: list[Floats] = []
-        self._whole: list[Floats] = []
+        self._costs, self._upper, self._whole = list[Floats](), list[Floats](), list[Floats]()
         self._items: list[tuple[Indices, Indices, Floats]] = []
-        self._low: list[Floats] = []
-        self._high: list[Floats] = []
+        self._low, self._high = list[Floats](), list[Floats]()
         self.width: int = 0
         self.height: int = 0
 
@@ -48,23 +45,21 @@ class IntegerProgram:
         self, costs: Floats, upper: Floats | NDArray[np.bool_] | float = 1.0, *, whole: bool = False
     ) -> Indices:
         """Add a column for each cost, and return the column numbers in the shape of `costs`."""
-        size = costs.size
         self._costs.append(costs.reshape(-1).astype(np.float64))
         self._upper.append(np.broadcast_to(np.asarray(upper, np.float64), costs.shape).reshape(-1))
-        self._whole.append(np.full(size, float(whole)))
-        numbers: Indices = np.arange(self.width, self.width + size).reshape(costs.shape)
-        self.width += size
-        return numbers
+        self._whole.append(np.full(costs.size, float(whole)))
+        self.width += costs.size
+        return np.arange(self.width - costs.size, self.width).reshape(costs.shape)
 
     def rows(self, *terms: tuple[Indices, float | Floats], high: float, low: float = -np.inf) -> None:
         """Add one row for each element of the first term's columns: the sum of all terms at this element."""
-        size = len(terms[0][0])
-        if not size:
-            return
-        for column, value in terms:
-            values = np.broadcast_to(np.asarray(value, np.float64), (size,))
-            self._items.append((self.height + np.arange(size), np.asarray(column, np.int64), values))
-        self._bound(size, low, high)
+        every = np.arange(len(terms[0][0]))
+        self.sums(len(every), *((every, column, value) for column, value in terms), high=high, low=low)
+
+    def row(self, *terms: tuple[Sequence[int] | Indices, float | Floats], high: float, low: float = -np.inf) -> None:
+        """Add one row; each term gives columns, and one coefficient for all of them or for each."""
+        flat = ((np.asarray(columns, np.int64).reshape(-1), value) for columns, value in terms)
+        self.sums(1, *((np.zeros_like(column), column, value) for column, value in flat), high=high, low=low)
 
     def sums(
         self, size: int, *terms: tuple[Indices, Indices, float | Floats], high: float, low: float = -np.inf
@@ -73,17 +68,6 @@ class IntegerProgram:
         for row, column, value in terms:
             values = np.broadcast_to(np.asarray(value, np.float64), row.shape)
             self._items.append((self.height + row, column, values))
-        self._bound(size, low, high)
-
-    def row(self, *terms: tuple[Sequence[int] | Indices, float | Floats], high: float, low: float = -np.inf) -> None:
-        """Add one row; each term gives columns, and one coefficient for all of them or for each."""
-        for columns, value in terms:
-            column = np.asarray(columns, np.int64).reshape(-1)
-            values = np.broadcast_to(np.asarray(value, np.float64), column.shape)
-            self._items.append((np.full(len(column), self.height), column, values))
-        self._bound(1, low, high)
-
-    def _bound(self, size: int, low: float, high: float) -> None:
         self._low.append(np.full(size, low))
         self._high.append(np.full(size, high))
         self.height += size
@@ -193,10 +177,7 @@ def within_memory(problem: Problem, candidate: Candidate) -> tuple[Candidate | N
     place = {unit: at for at, unit in enumerate(problem.graph.order)}
     units = [sorted(row, key=place.__getitem__) for row in rows]
     masks = [_bits(row) for row in rows]
-    needs = [
-        _bits(before for unit in row for before in problem.graph.predecessors[unit]) & ~mask
-        for row, mask in zip(rows, masks, strict=True)
-    ]
+    needs = [_bits(before for unit in row for before in problem.graph.predecessors[unit]) for row in rows]
     whole, seen, stack = _bits(range(len(problem))), {0}, [(0, list[int]())]
     while stack:
         done, order = stack.pop()
@@ -206,7 +187,7 @@ def within_memory(problem: Problem, candidate: Candidate) -> tuple[Candidate | N
             return None, False
         for at in range(len(rows) - 1, -1, -1):
             after = done | masks[at]
-            ready = not done & masks[at] and not needs[at] & ~done
+            ready = not done & masks[at] and not needs[at] & ~after
             if ready and after not in seen and moments.fit(done, units[at], masks[at]):
                 seen.add(after)
                 stack.append((after, [*order, at]))
@@ -221,29 +202,20 @@ class _Moments:
         readers = [0] * len(what.sizes_bytes)
         for tensor, reader in zip(what.read.tolist(), what.readers.tolist(), strict=True):
             readers[tensor] |= 1 << reader
-        kept = set(what.kept.tolist())
-        tensors = list(zip(what.producers.tolist(), what.sizes_bytes.tolist(), readers, strict=True))
+        for tensor in what.kept.tolist():
+            readers[tensor] |= 1 << len(problem)  # the end of the run reads outputs
+        makers = [1 << maker if maker >= 0 else 0 for maker in what.producers.tolist()]
+        tensors = list(zip(makers, readers, what.sizes_bytes.tolist(), strict=True))
         self._room: list[float] = []
-        self._made: list[list[tuple[int, int, float]]] = []  # producer bit, readers (all bits for an output), bytes
+        self._made: list[list[tuple[int, int, float]]] = []  # producer bit, mask of readers, bytes
         self._copied: list[list[tuple[int, float]]] = []  # mask of readers on the device, bytes
-        everything = 1 << len(problem)  # the bit for the end of the run, which reads outputs
         for device, cap in caps.items():
             own = [unit for unit, its in enumerate(devices) if its == device]
             here = _bits(own)
             self._room.append(cap - problem.constant_bytes(own))
-            self._made.append(
-                [
-                    (1 << maker, row | (everything if tensor in kept else 0), size)
-                    for tensor, (maker, size, row) in enumerate(tensors)
-                    if maker >= 0 and here >> maker & 1
-                ]
-            )
+            self._made.append([one for one in tensors if one[0] & here])
             self._copied.append(
-                [
-                    (row & here, size)
-                    for maker, size, row in tensors
-                    if row & here and not (maker >= 0 and here >> maker & 1)
-                ]
+                [(row & here, size) for maker, row, size in tensors if row & here and not maker & here]
             )
         self.has_room: bool = min(self._room, default=0.0) >= 0
 

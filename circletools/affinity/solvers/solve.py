@@ -37,15 +37,6 @@ class Solution:
     least_us: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The best candidate so far, the lower bound, and whether it is proven that no valid candidate exists."""
-
-    best: Candidate | None
-    least_us: float
-    is_impossible: bool = False
-
-
 def solve(problem: Problem, seconds: float) -> Solution:
     """Return the best candidate found; the integer program may use `seconds` of processor time.
 
@@ -59,44 +50,46 @@ def solve(problem: Problem, seconds: float) -> Solution:
     best = better(problem, flow(problem))
     if best is not None and is_exact(problem):
         return Solution(best, total_us(problem, best))
-    found = _by_program(problem, _Found(best, least_bound(problem)), seconds)
-    if found.is_impossible:
+    best, least_us, is_impossible = _by_program(problem, best, least_bound(problem), seconds)
+    if is_impossible:
         raise _impossible(problem, seconds)
-    best = found.best
-    if best is None or (problem.is_constrained and not _is_proven(problem, found)):
+    if best is None or (problem.is_constrained and not _is_proven(problem, best, least_us)):
         mended = [repaired(problem, start)[0] for start in flow(problem)[:_STARTS]]
-        best = better(problem, [*(() if best is None else (best,)), *mended])
+        best = better(problem, mended if best is None else [best, *mended])
     if best is None:
         raise _not_found(problem)
-    return Solution(best, min(found.least_us, total_us(problem, best)))
+    return Solution(best, min(least_us, total_us(problem, best)))
 
 
-def _is_proven(problem: Problem, found: _Found) -> bool:
-    return found.best is not None and total_us(problem, found.best) * _EXACT <= found.least_us + 1e-9
+def _is_proven(problem: Problem, best: Candidate | None, least_us: float) -> bool:
+    return best is not None and total_us(problem, best) * _EXACT <= least_us + 1e-9
 
 
-def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
-    """Solve the integer program, adding violated constraints in each round, until there are none or time is up."""
-    if seconds <= 0 or is_too_large(problem) or _is_proven(problem, found):
-        return found
+def _by_program(
+    problem: Problem, best: Candidate | None, least_us: float, seconds: float
+) -> tuple[Candidate | None, float, bool]:
+    """Solve the integer program, adding violated constraints in each round, until there are none or time is up.
+
+    Return the best candidate, the lower bound, and whether it is proven that no valid candidate exists.
+    """
+    if seconds <= 0 or is_too_large(problem) or _is_proven(problem, best, least_us):
+        return best, least_us, False
     program, ends = PartitionProgram(problem), process_time() + seconds
     while (left := ends - process_time()) > 0:
         solved = program.solve(left)
         if solved.is_infeasible:
-            return replace(found, is_impossible=found.best is None and program.is_exact)
+            return best, least_us, best is None and program.is_exact
         if program.is_exact:
-            found = replace(found, least_us=max(found.least_us, solved.bound))
+            least_us = max(least_us, solved.bound)
         if solved.values is None:
             break
         is_violated, candidate = program.add_violated_cuts(solved.values)
-        tried = [] if found.best is None else [found.best]
         # The program does not join units on devices that have neither launch costs nor limits.
-        tried.append(split_large(problem, make_partitions(problem.graph, program.devices(solved.values))))
-        tried += [] if candidate is None else [candidate]
-        found = replace(found, best=better(problem, tried))
-        if not is_violated or _is_proven(problem, found):
+        joined = split_large(problem, make_partitions(problem.graph, program.devices(solved.values)))
+        best = better(problem, [one for one in (best, joined, candidate) if one is not None])
+        if not is_violated or _is_proven(problem, best, least_us):
             break
-    return found
+    return best, least_us, False
 
 
 # --- constraints that cannot be met ------------------------------------------------------------------------
@@ -129,7 +122,7 @@ def _is_impossible(problem: Problem, seconds: float) -> bool:
         return False
     if not problem.able.any(axis=1).all():
         return True
-    return _by_program(problem, _Found(None, -np.inf), seconds).is_impossible
+    return _by_program(problem, None, -np.inf, seconds)[2]
 
 
 def _not_found(problem: Problem) -> EditError:

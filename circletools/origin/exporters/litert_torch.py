@@ -17,7 +17,7 @@ from circletools.model.model import open_model
 from circletools.origin.exporters.nodes import Calls, inner_nodes, name_roots, root_of_any, uncalled_modules
 from circletools.origin.exporters.patching import Guard
 from circletools.origin.exporters.tagging import nodes_of_operators
-from circletools.origin.numbering import number_sources
+from circletools.origin.numbering import numbered
 from circletools.origin.read import NOTHING_KNOWN, Origins
 from circletools.origin.source import Source
 
@@ -84,7 +84,7 @@ def _tagged(
 def _origins(model: ModelGraph, signatures: Sequence[str], tagged: Sequence[_Tagged]) -> Origins:
     """Return the origins of a model; subgraphs that differ from the tagged ones get none."""
     named: dict[int, list[list[Source]]] = {}
-    subgraphs = {signature.key: signature.subgraph for signature in model.signatures}
+    subgraphs = {signature.key: signature.subgraph for signature in model.source.signatures}
     for key, (binary, nodes, calls) in zip(signatures, tagged, strict=True):
         subgraph = subgraphs.get(key)
         with open_model(binary) as other:
@@ -93,7 +93,7 @@ def _origins(model: ModelGraph, signatures: Sequence[str], tagged: Sequence[_Tag
                 and graph_of(other, 0).operators.code_names == model.graphs[subgraph].operators.code_names
             ):
                 named[subgraph] = _sources(graph_of(other, 0), nodes, calls)
-    return number_sources(len(model), named)
+    return numbered(named).origins(len(model))
 
 
 def _sources(main: Graph, nodes: Sequence[Any], calls: Calls) -> list[list[Source]]:

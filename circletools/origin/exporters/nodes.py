@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 from circletools.origin.source import Source, SourceDetails, line_of
@@ -36,12 +35,8 @@ _LAYOUT = frozenset(("alias", "clone", "contiguous", "detach", "expand", "flatte
 _LAYOUT |= {"squeeze", "t", "transpose", "unflatten", "unsqueeze", "view"}
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
-    """A node of the exported program: its name in the program, and its module, class and call."""
-
-    name: str
-    details: SourceDetails
+Root = Source
+"""A node of the exported program: its name in the program, and its module, class and call."""
 
 
 Calls = dict[Any, Any]
@@ -78,7 +73,7 @@ def root_of(node: Any, calls: Calls = NO_CALLS) -> Root | None:
     _, inner = calls.get((getattr(last, "graph_id", 0), last.name, code[-1]), (None, None))
     if inner is None:
         return _noted(node, found or last, calls)
-    return replace(_noted(inner, inner), name=f"{last.name}/{inner.name}")
+    return _noted(inner, inner)._replace(name=f"{last.name}/{inner.name}")
 
 
 def root_of_any(node: Any, calls: Calls = NO_CALLS) -> Root:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from ast import literal_eval
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -23,11 +24,12 @@ from circletools.graph import graph as graphs
 from circletools.graph.build import model_graph
 from circletools.graph.columns import Values
 from circletools.model.model import Model
-from circletools.origin.exporters.onnx_nodes import sources_of_nodes
+from circletools.origin.exporters.nodes import Root, frames_of, name_roots
 from circletools.origin.exporters.patching import imported
 from circletools.origin.exporters.tagging import LAYOUT_CODES
-from circletools.origin.numbering import number_sources
+from circletools.origin.numbering import numbered
 from circletools.origin.read import Origins
+from circletools.origin.source import Source, SourceDetails, line_of
 
 _LAYOUT = {"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast", "Expand", "Pad"}
 _LAID_OUT = {*LAYOUT_CODES, "CAST", "PAD", "PADV2"}
@@ -71,7 +73,7 @@ def from_onnx(model: Model, path: str | os.PathLike[str]) -> Origins:
     steps, step_of = _steps(whole.graphs[0])
     found = matched_nodes(nodes, steps)
     named = [list(dict.fromkeys(one for node in sorted(found[step]) for one in sources[node])) for step in step_of]
-    return number_sources(len(whole), {0: named})
+    return numbered({0: named}).origins(len(whole))
 
 
 def _charge_external(graph: Any, folder: str) -> None:
@@ -267,7 +269,7 @@ def _layer(name: str) -> str:
 
 
 def _constant(values: Values, tensor: int) -> Hashable:
-    buffers = values.model_buffers
+    buffers = values.model.buffers
     if not 0 <= tensor < len(values) or not 0 <= values.buffers[tensor] < len(buffers):
         return None  # `check` reports this
     kind, data = _TYPES.get(values.types[tensor]), buffers[int(values.buffers[tensor])].data
@@ -280,3 +282,74 @@ def _key(values: Any) -> Hashable:
         return None
     ordered = np.sort(values.astype("<f4"), axis=None)
     return None if ordered[0] == ordered[-1] else digest(ordered.data.cast("B"))
+
+
+# --- metadata about nodes that exporters leave in an ONNX file ------------------------------------------------
+#     torch.onnx, dynamo      metadata_props: pkg.torch.onnx.name_scopes, class_hierarchy, stack_trace
+#     torch.onnx, TorchScript names: /layers/layers.0/conv/Conv is the Conv of layers.0.conv
+#     others                  arbitrary names
+
+
+_TORCH = "pkg.torch.onnx."
+_LONGEST = 1 << 16
+
+
+def sources_of_nodes(nodes: Iterable[Any], weights: Container[str] = ()) -> list[list[Source]]:
+    """Return the sources of each node (onnx.NodeProto); nodes made from the same call have the same sources.
+
+    If a node with torch.onnx metadata reads a parameter of another module (one of `weights`), that module is a source
+    too, since a convolution may also stand for the batch normalization after it.
+    """
+    nodes = list(nodes)
+    roots = [_root(node) for node in nodes]
+    named = name_roots(root for root in roots if root is not None)
+    return [
+        [_named(node)] if root is None else [next(named), *_of_parameters(node, root.details.path, weights)]
+        for node, root in zip(nodes, roots, strict=True)
+    ]
+
+
+def _of_parameters(node: Any, path: str, weights: Container[str]) -> Iterator[Source]:
+    for name in node.input:
+        module, dot, _ = name.rpartition(".")
+        if dot and name in weights and module != path:
+            yield Source(f"{module}::{node.op_type}", SourceDetails(path=module, call=node.op_type))
+
+
+def _root(node: Any) -> Root | None:
+    """Return the exported program's node from which a node was made; None if it is not recorded."""
+    recorded = {
+        prop.key.removeprefix(_TORCH): prop.value for prop in node.metadata_props if prop.key.startswith(_TORCH)
+    }
+    scopes, classes = _texts(recorded.get("name_scopes", "")), _texts(recorded.get("class_hierarchy", ""))
+    if not scopes:
+        return None
+    file, line, caller = line_of(frames_of(recorded.get("stack_trace", "")))
+    path, class_name = "".join(scopes[-2:-1]), "".join(classes[-2:-1])
+    return Root(scopes[-1], SourceDetails(path, class_name, file, line, "".join(classes[-1:]), caller))
+
+
+def _texts(written: str) -> list[str]:
+    """Return the strings of a list in Python syntax; empty if the text is not such a list."""
+    if not written.startswith("[") or len(written) > _LONGEST:  # a syntax tree takes 200 times the memory
+        return []
+    try:
+        found = literal_eval(written)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return []
+    return [str(one) for one in found] if isinstance(found, list) else []
+
+
+def _named(node: Any) -> Source:
+    """Return a source named after the node."""
+    name = str(node.name or (node.output[0] if node.output else ""))
+    if not name.startswith("/"):
+        return Source(name, SourceDetails(call=node.op_type))
+    *scopes, leaf = name[1:].split("/")
+    path: list[str] = []
+    for scope in scopes:  # a list of modules precedes its items: layers, layers.0
+        if path and scope.startswith(f"{path[-1]}."):
+            path.pop()
+        path.append(scope)
+    details = SourceDetails(path=".".join(path), call=node.op_type)
+    return Source(f"{details.path}::{leaf}" if path else leaf, details)

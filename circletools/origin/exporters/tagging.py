@@ -170,7 +170,7 @@ def _parameter_sizes(nodes: _Nodes) -> dict[str, set[int]]:
 
 def _constant_sizes(main: Graph, operator: int) -> set[int]:
     """Return the sizes, in elements, of the constants that an operator reads."""
-    values, buffers = main.values, main.values.model_buffers
+    values, buffers = main.values, main.values.model.buffers
     inputs = (one for one in main.operands.of(operator) if one >= 0 and main.producer[one] < 0)
     constants = (one for one in inputs if len(buffers[int(values.buffers[one])].data))
     return {element_count(values.shapes.row(one).tolist()) for one in constants}

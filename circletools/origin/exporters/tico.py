@@ -19,7 +19,7 @@ from circletools.model.model import Model, open_model
 from circletools.origin.exporters.nodes import Root, inner_nodes, is_layout, name_roots, root_of, uncalled_modules
 from circletools.origin.exporters.patching import Guard
 from circletools.origin.exporters.tagging import LAYOUT_CODES
-from circletools.origin.numbering import number_sources
+from circletools.origin.numbering import numbered
 from circletools.origin.read import NOTHING_KNOWN, Origins
 from circletools.origin.source import UNKNOWN, Source
 from circletools.origin.tracking.tracker import track_from
@@ -140,7 +140,7 @@ class _Log:
             found = [
                 [source for name in own for source in sources.get(name, ())] for own in _names(graph_of(model, 0))
             ]
-            origins = number_sources(1, {0: found})
+            origins = numbered({0: found}).origins(1)
             if before == binary:
                 return origins
             with open_model(binary) as after:

@@ -111,7 +111,7 @@ def _by_content(graphs: Sequence[Graph], numbers: dict[bytes, int]) -> tuple[lis
         values = graph.values
         classes = np.full(len(values), -1, np.int64)
         rows = np.flatnonzero(values.is_constant & (graph.producer < 0))
-        spots = values.model_buffers.places(values.buffers[rows])
+        spots = values.model.buffers.places(values.buffers[rows])
         memory = values.tables.wire.memory
         for row, spot in zip(rows.tolist(), spots, strict=True):
             if spot not in known:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from circletools.graph.algorithms import rows_by_key
-from circletools.origin.tracking.evidence import Evidence, Found, grounds
+from circletools.origin.tracking.ends import Evidence, Found, grounds
 from circletools.origin.tracking.regions import Region, both_regions, pair_regions, repeated, same_values
 from circletools.origin.tracking.view import CONVERSIONS, NONE, Pairs, Side, Views
 

@@ -15,8 +15,7 @@ Colours are refined (Weisfeiler-Lehman), so that operators of the same colour ha
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 
 from circletools.graph.algorithms import Indices
 from circletools.model.keys import alone_in_both, further, mixed
-from circletools.origin.tracking.view import NONE, Pairs, View, Views
+from circletools.origin.tracking.view import NONE, Pairs, Side, View, Views
 
 DEPTH = 12  # rounds; more would only distinguish long chains of equal operators, as ends and pairs do
 
@@ -46,18 +45,13 @@ def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indic
     edges = [_edges(view) for view in views]
     history = [[_first(views, pairs, sizes, side)] for side in (0, 1)]
     for _ in range(DEPTH):
-        free = list(_in_common(free, [rounds[-1] for rounds in history]))
+        own = [rounds[-1][rows] for rounds, rows in zip(history, free, strict=True)]
+        free = [rows[np.isin(mine, other)] for rows, mine, other in zip(free, own, own[::-1], strict=True)]
         if not all(map(len, free)):
             return [rounds[:-1] for rounds in history]
         for one, rounds in zip(edges, history, strict=True):
             rounds.append(_refined(one, rounds[-1]))
     return history
-
-
-def _in_common(free: list[Indices], colours: list[Colours]) -> Iterator[Indices]:
-    own = [colour[rows] for rows, colour in zip(free, colours, strict=True)]
-    for rows, mine, other in zip(free, own, reversed(own), strict=True):
-        yield rows[np.isin(mine, other)]
 
 
 def _edges(view: View) -> list[tuple[Indices, Indices, Colours]]:
@@ -104,7 +98,7 @@ def match(views: Views, pairs: Pairs, sizes: list[Indices]) -> Pairs:
     search = Search(views, pairs, sizes)
     search.from_ends()
     search.by_constants()
-    if not search.complete:
+    if all(map(len, search.free())):
         search.by_colours()
     return search.pairs
 
@@ -114,7 +108,7 @@ class Search:
 
     def __init__(self, views: Views, pairs: Pairs, sizes: list[Indices]) -> None:
         self.views, self.start, self.sizes = views, pairs, sizes
-        self.to_after, self.to_before = (partner.tolist() for partner in pairs.partners)
+        self.to_after, self.to_before = pairs.to_after.tolist(), pairs.to_before.tolist()
         self.hidden = [view.hidden.tolist() for view in views]
         self.codes = [view.side.code.tolist() for view in views]
         self.moving = [view.moving.tolist() for view in views]
@@ -134,18 +128,10 @@ class Search:
         to_after, to_before = (np.array(row, np.int64) for row in (self.to_after, self.to_before))
         return replace(self.start, to_after=to_after, to_before=to_before)
 
-    @property
-    def complete(self) -> bool:
-        """Whether all operators of one of the models are paired."""
-        return not all(map(len, self.free()))
-
     def free(self) -> list[Indices]:
         """Return the visible operators of each model that have no partner."""
-        partners = (np.array(self.to_after, np.int64), np.array(self.to_before, np.int64))
-        return [
-            np.flatnonzero((partner == NONE) & ~view.hidden)
-            for partner, view in zip(partners, self.views, strict=True)
-        ]
+        pairs = self.pairs
+        return [np.flatnonzero(pairs.unpaired(side) & ~view.hidden) for side, view in enumerate(self.views)]
 
     def fits(self, old: int, new: int) -> bool:
         """Return whether two operators can correspond.
@@ -219,3 +205,64 @@ class Search:
             for old, new in zip(*(rows[at].tolist() for rows, at in zip(still, alone, strict=True)), strict=True):
                 self.pair(old, new)
             self.spread()
+
+
+# --- pairs of operators by the names of output tensors, if the names can be trusted -------------------------------
+# A tool that renumbers tensors gives old names to other tensors. So names count only if most operators with a common
+# name have the same code, hold the same constants and are in the same place:
+#
+#     before   RELU a -> FULLY_CONNECTED c -> RELU b      the name `a` is now at the end, where RELU `b` was:
+#     after    RELU b -> FULLY_CONNECTED c -> RELU a      `c` is evidence against `a` and `b`
+#
+# A neighbour with a common name is evidence for a pair if its partner is the other operator's neighbour, and
+# otherwise against it. A neighbour without a partner is not evidence: a tool may have inserted it.
+
+
+_HALF, _MOST = 0.5, 0.75  # required shares: of similar operators among equal names; of places that agree
+
+
+def pair_by_name(views: Views, pairs: Pairs, sizes: list[Indices], *, tagged: bool, opaque: set[int]) -> Pairs:
+    """Return the pairs, and new pairs of operators whose first outputs have the same name.
+
+    Names that are tags are trusted. `opaque` holds the operators of AFTER that can contain many others.
+    """
+    names = [_operators_by_name(view.side) for view in views]
+    common = [(names[0][name], new) for name, new in names[1].items() if name in names[0]]
+    search = Search(views, pairs, [np.zeros(len(view), np.int64) for view in views])
+    alike = [couple for couple in common if search.fits(*couple)]
+    named = replace(pairs.added(alike), by_name=True)
+    if tagged:
+        return named
+    if not alike or len(alike) < _HALF * sum(new not in opaque for _, new in common):
+        return pairs
+    total, agreeing = _places(views, named, sizes)
+    if agreeing.sum() < _MOST * total.sum():
+        return pairs
+    return named.without(np.flatnonzero(~named.unpaired(1) & (total > 0) & (agreeing == 0)))
+
+
+def _operators_by_name(side: Side) -> dict[bytes, int]:
+    """Return operators by the name of their first output, for names that occur only once."""
+    named = [(side.names[value], row) for row, value in enumerate(side.first) if value != NONE]
+    counts = Counter(name for name, _ in named)
+    return {name: row for name, row in named if name and counts[name] == 1}
+
+
+def _places(views: Views, named: Pairs, sizes: list[Indices]) -> tuple[Indices, Indices]:
+    """For each operator of AFTER, return how much evidence neighbours and size give, and how much of it agrees."""
+    was, now = views
+    news = np.flatnonzero(~named.unpaired(1)[now.reader])  # AFTER's slots with a counterpart, and BEFORE's
+    starts, partner = np.searchsorted(was.reader, np.arange(len(was) + 1)), named.to_before[now.reader[news]]
+    olds = starts[partner] + now.slot[news]
+    news, olds = news[olds < starts[partner + 1]], olds[olds < starts[partner + 1]]
+    partner, giver = np.append(named.to_after, NONE)[was.giver[olds]], now.giver[news]
+    decided = (partner != NONE) & (giver != NONE) | np.isin(was.read[olds], [old for old, _ in named.inputs])
+    decided &= ~np.append(named.unpaired(1), False)[giver]
+    total, agreeing = np.zeros(len(now), np.int64), np.zeros(len(now), np.int64)
+    for counts, chosen in ((total, decided), (agreeing, decided & (partner == giver))):
+        for ends in (now.reader[news], partner):
+            np.add.at(counts, ends[chosen & (ends != NONE)], 1)
+    new = np.flatnonzero(~named.unpaired(1))
+    before, after = sizes[0][named.to_before[new]], sizes[1][new]
+    total[new] += (before != after) & (before > 0) & (after > 0)
+    return total, agreeing

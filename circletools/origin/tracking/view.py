@@ -19,6 +19,7 @@ from circletools.flatbuf.columns import grouped, places_in_rows
 from circletools.graph.algorithms import Indices, rows_by_key
 from circletools.graph.columns import Mask
 from circletools.graph.graph import Graph
+from circletools.model.sizes import element_counts
 from circletools.origin.tracking.constants import Constants
 
 NONE = -1
@@ -86,14 +87,8 @@ class Side:
     @cached_property
     def elements(self) -> Indices:
         """The number of elements of each value; 0 if a dimension is 0, negative or unreasonably large."""
-        shapes = self.graph.values.shapes
-        sizes = np.append(shapes.flat().astype(np.float64), 1.0)  # the 1 keeps reduceat in range at an empty last row
-        products, some = np.ones(len(shapes.count)), np.flatnonzero(shapes.count)
-        if some.size:
-            with np.errstate(over="ignore", invalid="ignore"):
-                products[some] = np.multiply.reduceat(sizes, shapes.splits()[some])
-        products[~((products > 0) & (products < 2**62))] = 0
-        return products.astype(np.int64)
+        counts = element_counts(self.graph.values.shapes, self.graph.values.shapes.flat())
+        return np.where((counts > 0) & (counts < 2**62), counts, 0).astype(np.int64)
 
     def sizes(self, is_resized: bool) -> Indices:
         """Return the number of elements of each operator's first output, or 0 if it is not known.
@@ -143,14 +138,9 @@ class Pairs:
     outputs: tuple[tuple[int, int], ...] = ()
     by_name: bool = False
 
-    @property
-    def partners(self) -> tuple[Indices, Indices]:
-        """The partner of each operator of BEFORE, and of each operator of AFTER."""
-        return self.to_after, self.to_before
-
     def unpaired(self, side: int) -> Mask:
         """Return a mask of the operators of BEFORE (0) or AFTER (1) that have no partner."""
-        unpaired: Mask = self.partners[side] == NONE
+        unpaired: Mask = (self.to_after, self.to_before)[side] == NONE
         return unpaired
 
     @property

@@ -1,1 +1,0 @@
-"""Assign a device to every operator by rules."""
