@@ -40,7 +40,8 @@ def findings_at(
     for row in rows[:SHOWN].tolist():
         yield Finding(code, severity, place(row), message(row))
     if len(rows) > SHOWN:
-        yield Finding(code, severity, place(int(rows[SHOWN])), f"and {len(rows) - SHOWN} more of the same kind")
+        row = int(rows[SHOWN])
+        yield Finding(code, severity, place(row), f"and {len(rows) - SHOWN} more of the same kind: {message(row)}")
 
 
 _INDEX, _EXTERNAL = "INDEX_OUT_OF_RANGE", "EXTERNAL_DATA_OUTSIDE_FILE"

@@ -80,11 +80,15 @@ def _at(whole: Whole, code: str, rows: Indices, message: str) -> Iterator[Findin
 
 
 class _Quantization(NamedTuple):
-    """By tensor: the first scale or NaN; the scale and zero point that kernels use (0 unless there is just one)."""
+    """By tensor: the first scale or NaN; the scale and zero point that kernels use (0 unless there is just one).
+
+    `moved` is 1 if any of the zero points is not 0.
+    """
 
     first: NDArray[np.float64]
     scale: NDArray[np.float64]
     zero: NDArray[np.float64]
+    moved: NDArray[np.float64]
 
     def differ(self, some: Indices, others: Indices) -> NDArray[np.bool_]:
         """Return a mask of the tensors that differ from their counterparts in scale or zero point."""
@@ -94,13 +98,14 @@ class _Quantization(NamedTuple):
 
 def _quantization(model: Model) -> _Quantization:
     tables, rows = model.tensor_columns.tables.child("quantization", model.schema)
-    found = _Quantization(*np.zeros((3, len(model.tensor_columns.tables))))
+    found = _Quantization(*np.zeros((4, len(model.tensor_columns.tables))))
     found.first[:] = np.nan
     if len(tables):
         scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
         one = (scales.count == 1) & (zeros.count == 1)
         found.first[rows] = scales.element(0)
         found.scale[rows[one]], found.zero[rows[one]] = scales.element(0)[one], zeros.element(0)[one]
+        found.moved[rows[zeros.rows_where(zeros.flat() != 0)]] = 1
     return found
 
 
@@ -211,7 +216,8 @@ def _wrong_scales(
         message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel aborts the process"
         yield "INVALID_QUANTIZATION", wrong, message
     for kind, zeros in needs.get("zeros", {}).items():
-        moved = [(slots[:, slot] >= 0) & (given.zero[slots[:, slot]] != 0) for slot in zeros]
+        by_slot = [(given.moved if slot == 1 else given.zero, slots[:, slot]) for slot in zeros]
+        moved = [(tensors >= 0) & (values[tensors] != 0) for values, tensors in by_slot]
         wrong = _is(whole, slots[:, [0, -1][: 1 + (-1 in zeros)]], (kind,)).all(axis=1) & np.logical_or.reduce(moved)
         yield (
             "INVALID_QUANTIZATION",

@@ -61,11 +61,8 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
         if not present[min(one.buffer, len(present) - 1)]:
             message = f"{one.name} has no data; onert refuses the model"
             yield Finding("NO_METADATA", "info", f"metadata[{one.index}].buffer", message)
-    made = np.flatnonzero(whole.first_producer >= 0)
-    inner = np.setdiff1d(made[whole.graph.values.buffers[made] == 0], whole.graph.outputs)
-    if inner.size and (model.buffers.tables.has("data") & (model.buffers.data.count == 0))[:1].any():
-        message = f"onert takes {counted(inner.size, 'computed tensor')} for constants and writes past their end"
-        yield Finding("SENTINEL_BUFFER_NOT_EMPTY", "info", "buffers[0]", f"it has an empty field `data`; {message}")
+    if (model.buffers.tables.has("data") & (model.buffers.data.count == 0))[:1].any():
+        yield from _taken_for_constants(whole)
     if not model.root.has("operator_codes")[0]:
         message = f"there is no list of operator codes; TICO's tools refuse the model; {CORRECT}"
         yield Finding("NO_OPERATOR_CODES", "info", "model", message)
@@ -77,6 +74,15 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
         yield from _types(model, whole, used)
         yield from kernel_findings(model, whole, _litert("operators"))
     yield from _options(model, whole)
+
+
+def _taken_for_constants(whole: Whole) -> Iterator[Finding]:
+    """Find computed tensors that onert reads from buffer 0, which is there but empty."""
+    made = np.flatnonzero(whole.first_producer >= 0)
+    inner = np.setdiff1d(made[whole.graph.values.buffers[made] == 0], whole.graph.outputs)
+    if inner.size:
+        message = f"onert takes {counted(inner.size, 'computed tensor')} for constants and writes past their end"
+        yield Finding("SENTINEL_BUFFER_NOT_EMPTY", "info", "buffers[0]", f"it has an empty field `data`; {message}")
 
 
 def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
