@@ -225,7 +225,7 @@ def computed_bytes(facts: Graph) -> NDArray[np.float64]:
 
 
 def _cuts(subgraphs: Sequence[tuple[Graph, Refusals]]) -> Cuts:
-    """Return the tensors that pass between other operators and delegated groups, which are formed as in LiteRT."""
+    """Return the tensors that pass between delegated groups (formed as in LiteRT) and the other operators."""
     partitions, tensors, size_bytes = 0, 0, 0
     for facts, refused in subgraphs:
         if not any(refused):

@@ -73,7 +73,7 @@ class Overlay(OldTables):
         """Warn about changes that were not written, unless that is intended."""
         was, self.unsaved = self.unsaved, False
         if was and not is_meant:
-            warn("changes of an edit were not saved (write with ct.edit(model) as edit: …; edit.save(path))")
+            warn("changes made in an edit were not saved (use `with ct.edit(model) as edit: …; edit.save(path)`)")
 
     def __del__(self) -> None:
         """Warn about changes that were not written."""

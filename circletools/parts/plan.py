@@ -238,7 +238,7 @@ def _sets(count: int, sources: Indices, targets: Indices, users: Sequence[Sequen
 def _check_devices(graph: Graph, state: State, placed: Placement, sets: Sequence[Sequence[int]]) -> None:
     torn = [members for members in sets if len(set(placed.devices[members].tolist())) > 1]
     if torn:
-        hint = "give these operators one device, as annotate-affinity --keep-together variables does"
+        hint = "put these operators on one device, as `annotate-affinity --keep-together variables` does"
         raise EditError(next(_contradictions(state.users, torn[0], placed)), location=graph.place(), hint=hint)
 
 

@@ -56,7 +56,8 @@ class PlanRequest(CostRequest):
     `join`: which operators may share a partition: `connected`, `shared` (with a common constant or input), or `any`.
     `reproject`: an annotated model; each operator gets the device that its sources have in it.
     `keep`: without `devices`, use the devices in the model, even if there are costs.
-    `solve_time`: seconds, for all subgraphs, in which an integer program may improve devices or prove optimality.
+    `solve_time`: the seconds, for all subgraphs together, that the integer program may spend on a better choice of
+    devices, or on proving that there is none.
     `memory`: `DEVICE=BYTES`, the memory of a device.
     `explain`: also return the steps by which each partition grew, in mode `seed`.
 

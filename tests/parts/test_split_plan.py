@@ -117,7 +117,7 @@ def test_resources_bind_the_operators_of_their_subgraph_only(element: str) -> No
         assert refused(lambda: plan_split(model, 1), EditError) == (
             "an unknown resource is used by operator 0 on a and by operator 2 on b, but only one part can contain it",
             "subgraphs[1]",
-            "give these operators one device, as annotate-affinity --keep-together variables does",
+            "put these operators on one device, as `annotate-affinity --keep-together variables` does",
         )
 
 

@@ -172,7 +172,7 @@ def _certain(before: ModelGraph, after: ModelGraph) -> Iterator[Couple]:
 
 
 def _called(graphs: tuple[Graph, Graph], tracked: Tracked, counts: tuple[int, int]) -> Iterator[Couple]:
-    """Yield the subgraphs that paired operators call, in the order of their fields."""
+    """Yield each pair of subgraphs that paired operators call, in the order of the operators' fields."""
     was, now = (graph.callees for graph in graphs)
     for new, callees in sorted(now.items()):
         old = int(tracked.pairs.to_before[new])

@@ -161,9 +161,9 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return the first line of each run of the program, the line after the run, and its tables.
+    """Return the first line of each run of the program, the line after the run, and a code for its tables.
 
-    These are 2 if the tables list operators, 1 if only types, and 0 if there are none. A run begins where its options
+    This is 2 if they list operators, 1 if only types, and 0 if there are none. A run begins where its options
     do or, after results, with a Markdown block, with other results, or with another table by type.
     """
     sessions, part, since, ended = [(0, 0, "", False)], False, 0, 0
