@@ -64,6 +64,8 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
     """
     whole, first, steady = attribution.whole, _first_ns(attribution), _steady_ns(attribution)
     parts = ", ".join(f"{name} {milliseconds(time)}" for name, time in whole.parts)
+    overlap = len(whole.parts) > 1 and whole.initialization_ns != sum(time for _, time in whole.parts)
+    parts += " (these may overlap)" * overlap
     total = "" if whole.initialization_ns is None else f"{milliseconds(whole.initialization_ns)} ms"
     initial, memory, size = whole.initial_memory_bytes, whole.memory_bytes, whole.model_bytes or 0
     megabytes = "" if memory is None else f"{memory / (1 << 20):.1f} MiB" + _ADDED[whole.memory_added]
@@ -84,6 +86,7 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         known = ("options", "first run" if whole.first_operators_ns else "")
         lacking = ["times of operators"] * bool(whole.types)
         lacking += [name for name, text in figures if not text and name not in known]
+        lacking = ["memory of the process" if name == "memory" else name for name in lacking]
         lacking += [*absent, *(["model's name"] if size and not whole.model else [])]
         lacking += ["model's size"] * (not size and bool(whole.model))
         lacking += ["initialization's parts"] * (bool(total) and not parts)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import asdict
 from functools import lru_cache
 from itertools import islice
+from textwrap import wrap
 from typing import Literal
 
 import numpy as np
@@ -324,11 +325,11 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
         found, phases = ({row[name] for some in shares for row in some} for name in ("layer", "phase"))
         absent = [LAYER_NAMES[layer] for layer in LAYERS if layer not in found] + ["driver processes"] * (not drivers)
         absent += ["compilation"] * ("PC" not in phases) + ["phases of executions"] * phases.isdisjoint(SUBPHASES)
-        absent += ["operators inside the driver"] * ("LD" in found)
+        absent += ["operators inside the driver" if "LD" in found else "operators", "memory"]
         marks = ["inferences ([NN_LA_PE] marks may include compilation)"]
         absent += marks * (document["all_executions"]["by"] == ["application"])
         absent += ["device"] + ["clock frequencies and energy"] * ("machine" not in document)
-        yield f"not in the trace: {', '.join(absent)}"
+        yield from wrap(f"not in the trace: {', '.join(absent)}", 98, subsequent_indent="  ")
     for title, rows, numbers in _blocks(document, by):
         yield ""
         yield title

@@ -65,9 +65,9 @@ def test_the_functions_with_the_most_time() -> None:
 
 def test_what_never_ends_is_cut_short() -> None:
     document = trace_json(read("10 T1 B [NN_LA_PO]run\n20 T1 B [NN_LR_PE]f\n30 T1 E"))
-    assert list(trace_text(document, "bucket"))[3] == "run 0 run (process 1000), cut short, by wall-clock time, in ms"
+    assert "run 0 run (process 1000), cut short, by wall-clock time, in ms" in trace_text(document, "bucket")
     text = list(trace_text(document))
-    assert text[5].split() == ["0", "1000", "0.020", "-", "0", "-", "run,", "cut", "short"]
+    assert text[text.index("") + 3].split() == ["0", "1000", "0.020", "-", "0", "-", "run,", "cut", "short"]
     assert "all runs, cut short, by wall-clock time, in ms" in text
     assert "functions, in ms, counting scopes without an end up to the end of the trace" in text
 

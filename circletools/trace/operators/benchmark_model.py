@@ -353,8 +353,6 @@ def _figures(lines: Iterable[str]) -> Whole:
     if tables:
         first_ns, mean_ns = (int(Decimal(tables[0][at] or tables[0][2] or 0) * 1000) for at in (2, 5))
         found = replace(found, first_operators_ns=first_ns or None, operators_ns=mean_ns or None)
-    if found.initialization_ns is None and (early := _found(lines[:first], (_OF_TABLE,))):
-        found = replace(found, initialization_ns=int(Decimal(early[-1][2] or 0) * 1000))
     if len(statistics) > 1 or (statistics and found.mean_ns is None and not tables):
         warm_up, *regular = statistics[-2:]
         first_ns, mean_ns = (int(Decimal(text or 0) * 1000) for text in (warm_up[2], regular and regular[0][5]))
