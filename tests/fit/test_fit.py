@@ -323,7 +323,7 @@ def test_a_verdict_agrees_with_the_table(device: str, own_model: Path) -> None:
         }
     here = {(one.subgraph, one.operator): one for one in found.misfits}
     assert all(one.reason.endswith(refused[at].reason) for at, one in here.items())
-    assert all(one.measured == refused[at].measured for at, one in here.items())
+    assert all(one.measured <= refused[at].measured for at, one in here.items())
     if own_model != path_of("tflite/composite"):
         assert here.keys() == refused.keys()
     assert (found.verdict == "resident") == (not here)

@@ -65,7 +65,7 @@ def test_github(project: Path) -> None:
         "UNREADABLE_MODEL",
     }
     comment = (project / "comment.md").read_text(encoding="utf-8")
-    assert "**../base/models/net.tflite -> models/net.tflite**: " in comment
+    assert "**models/net.tflite**: " in comment
     assert "\n\n**models/ä b.circle** cannot be compared\n\n" in comment
     for row in ("file, bytes", "operators", "MACs", "check", "fit on litert-gpu"):
         assert f"| {row} |" in comment

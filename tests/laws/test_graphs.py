@@ -23,6 +23,7 @@ READERS = {
 }
 EXCEPTIONS = {
     "circletools.fit.refused with_shapes": "writes the shapes that it infers",
+    "circletools.fit.refused _doubt": "reads the model with those shapes",
     "circletools.fit.programs ask": "gives the file to a program",
     "circletools.html.numbers _graph": "draws what `compare` gave to programs",
     "circletools.planning.measuring plan_of_parts": "compares a file with its parts",
