@@ -140,7 +140,7 @@ def files(folder: Path) -> Group:
         f"check of {FILES} files, --jobs 2": [OURS, "check", str(folder / "models"), "--jobs", "2"],
     }
     targets = [
-        Target(f"check of {FILES} files", "cpu", FILES / 20, "check of one file"),
+        Target(f"check of {FILES} files", "cpu", FILES / 10, "check of one file"),
         Target(f"check of {FILES} files, --jobs 2", "cpu", 1.5, f"check of {FILES} files"),
     ]
     return Group(commands, targets)
