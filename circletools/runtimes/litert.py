@@ -285,7 +285,7 @@ def _fill(lite: LiteRt, buffers: Sequence[_Buffer], values: Sequence[Array]) -> 
     for position, ((buffer, dtype, shape), value) in enumerate(zip(buffers, values, strict=True)):
         size, place = c_size_t(), c_void_p()
         lite("GetTensorBufferSize", buffer, byref(size))
-        if value.nbytes > size.value:
+        if (value.dtype, value.shape) != (dtype, shape):
             raise RefusedError(f"input {position} must be {dtype} of shape {shape}, not {value.dtype} {value.shape}")
         lite("LockTensorBuffer", buffer, byref(place), _WRITE)
         memmove(place, np.ascontiguousarray(value).ctypes.data, value.nbytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -148,6 +149,16 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
         raise UsageError("inputs, a batch and a dynamic batch cannot be combined", hint="give one of them")
     if not (request.inputs or request.batch is not None or request.dynamic_batch or request.static):
         raise UsageError("no shape to set", hint="give inputs, a batch, or an option for dynamic dimensions")
+    try:
+        return _set_shape(edit, request)
+    except EditError:
+        if request.mend and not request.inputs:  # where sizes are computed, the constants may be right as they are
+            with suppress(EditError):
+                return _set_shape(edit, replace(request, mend=False))
+        raise
+
+
+def _set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
     model, index = edit.model, request.subgraph
     graph = graph_at(model_graph(model), index)
     if any(index in called for called in model_graph(model).callees.values()):

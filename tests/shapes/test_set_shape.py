@@ -233,6 +233,22 @@ def test_a_constant_beside_the_batch_is_repeated() -> None:
         assert tensors["token"].numpy().tolist() == floats(1, 1, 2).tolist() * 3
 
 
+def test_a_computed_size_needs_no_mending() -> None:
+    build = Build()
+    graph = build.graph()
+    x, one = graph.tensor("x", [1, 4, 2]), graph.constant("one", np.array([1], np.int32))
+    at, rest = graph.constant("at", np.array([0], np.int32)), graph.constant("rest", np.array(8, np.int32))
+    size, batch, sizes = (graph.tensor(name, shape, "INT32") for name, shape in (("s", [3]), ("b", []), ("n", [2])))
+    graph.operator("SHAPE", [x], [size], out_type=2)
+    graph.operator("STRIDED_SLICE", [size, at, one, one], [batch], shrink_axis_mask=1)
+    graph.operator("PACK", [batch, rest], [sizes], values_count=2)
+    y = graph.tensor("y", [1, 8])
+    graph.operator("RESHAPE", [x, sizes], [y])
+    graph.ends([x], [y])
+    after = shaped(build.to_bytes(), batch=3, mend=True)
+    assert (after, shapes(after)["y"]) == (shaped(build.to_bytes(), batch=3), (3, 8))
+
+
 def test_a_constant_is_repeated_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     assert setting._MOST_TILED_BYTES == 1 << 26
     monkeypatch.setattr(setting, "_MOST_TILED_BYTES", 40)  # `token` has 8 bytes
