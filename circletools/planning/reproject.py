@@ -76,7 +76,8 @@ def reproject(model: ModelGraph, earlier: Earlier) -> Reprojection:
                 message = f"its sources were on {wanted}; {row[operator].device} is used"
                 conflicts.append(Finding("CONFLICTING_SOURCES", "warning", place, message))
         if len(subgraph) and not row:
-            message = "the subgraph has no origins of its own, so its earlier devices are not known"
+            reason = "its sources are not in the earlier model" if known else "the subgraph has no origins of its own"
+            message = f"{reason}, so its earlier devices are not known"
             conflicts.append(Finding("NO_ORIGINS", "warning", f"subgraphs[{index}]", message))
         before.append(row)
     return Reprojection(earlier.affinity.names, tuple(before), tuple(conflicts))

@@ -128,8 +128,11 @@ def summary_text(found: Summary) -> Iterator[str]:
     takes = {one.device: one.operator_count for one in found.devices}
     for device, groups in groupby(found.refusals, lambda one: one.device):
         refused = [(sorted(sum((one.operators for one in alike), ())), alike) for alike in refusals_alike(groups)]
-        count = counted(sum(len(places) for places, _ in refused), "operator")
-        yield f"{device} refuses {count}:" if takes[device] else f"nothing runs on {device}: it refuses {count}:"
+        count = sum(len(places) for places, _ in refused)
+        some = f"{device} refuses" if takes[device] else f"nothing runs on {device}: it refuses"
+        if not takes[device] and count < sum(takes.values()):  # a limit or the times decide
+            some = f"nothing was planned on {device}; it refuses"
+        yield f"{some} {counted(count, 'operator')}:"
         for places, alike in sorted(refused, key=lambda each: (not each[1][0].measured, -len(each[0]), each[0])):
             yield from refused_text(len(places), alike)
             yield f"      {places_text(places)}"
