@@ -131,11 +131,11 @@ def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
 
 def _delegate_texts(delegates: Sequence[str], *, short: bool = False) -> Iterator[str]:
     """Yield what a log states about delegates, in clearer words; its pieces of the graph include the CPU's."""
-    api = "".join(f" ({told})" for told in delegates if told.startswith("Open"))
-    for told in (told for told in delegates if not told.startswith("Open")):
-        match = _PIECES.fullmatch(told)
+    api = "".join(f" ({text})" for text in delegates if text.startswith("Open"))
+    for text in (text for text in delegates if not text.startswith("Open")):
+        match = _PIECES.fullmatch(text)
         if match is None:
-            yield told.replace("GPU", f"GPU{api}")
+            yield text.replace("GPU", f"GPU{api}")
             continue
         name, done, of, delegate, count = match.groups("")
         of_gpu, pieces = api * ("Gpu" in name), counted(int(count), "piece")
@@ -167,8 +167,8 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
         middle = one.range_ns[4] if len(one.range_ns) > 3 else None
         times = one.initialization_ns, one.first_ns, middle, one.mean_ns, one.operators_ns if less else None
         of = *("" if time is None else milliseconds(time) for time in times), str(one.threads or "")
-        told = "".join([*_delegate_texts(one.delegates, short=True)][-1:]) or _options(one.options)
-        rows.append((str(at), *of, str(one.line) if less else "", one.model, told))
+        how = "".join([*_delegate_texts(one.delegates, short=True)][-1:]) or _options(one.options)
+        rows.append((str(at), *of, str(one.line) if less else "", one.model, how))
     known = [any(values) for _, *values in zip(*rows, strict=True)]
     cells = [[text or "-" for text, any_ in zip(row, known, strict=True) if any_] for row in rows]
     yield from table_text(cells, right=number_columns(cells))
@@ -226,7 +226,7 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
 
 
 class Rank(NamedTuple):
-    """A place in the order, from 1; `shared` is the first place whose time cannot be told from this one's."""
+    """A place in the order, from 1; `shared` is the first place whose time is indistinguishable from this one's."""
 
     place: int
     shared: int

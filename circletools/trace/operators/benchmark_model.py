@@ -187,7 +187,7 @@ def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int
         begun, ended = begun or _BEGUN.search(line) is not None, at + 1 if _COUNT.search(line) else ended
         sessions[-1] = begin, tables, timings or (match[0] if match else ""), begun
     ends = [*(begin for begin, *_ in sessions[1:]), len(lines)]
-    return [(at, end, known) for (at, known, *told), end in zip(sessions, ends, strict=True) if known or any(told)]
+    return [(at, end, known) for (at, known, *rest), end in zip(sessions, ends, strict=True) if known or any(rest)]
 
 
 def _session(lines: Sequence[str], begin: int, end: int, tables: int) -> Whole:
@@ -298,8 +298,8 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
     if not runs and whole.mean_ns is None and whole.first_ns is None:
         if whole.failure.startswith("failed"):
             raise InvalidInputError(f"benchmark_model {whole.failure}")
-        told = f" ({whole.failure})" * bool(whole.failure)
-        raise nothing_found(f"benchmark_model's report has neither tables nor results like `count=9 first=5`{told}")
+        reason = f" ({whole.failure})" * bool(whole.failure)
+        raise nothing_found(f"benchmark_model's report has neither tables nor results like `count=9 first=5`{reason}")
     whole = replace(whole, parts=parts, others=tuple(others), types=tuple((+types).items()))
     whole = replace(whole, first_operators_ns=first_ns or whole.first_operators_ns)
     cut = sum(section.open for section in sections)
