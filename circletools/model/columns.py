@@ -77,7 +77,8 @@ class TensorColumns(_Columns):
         charged to the budget here, once, on behalf of all readers.
         """
         lengths = self.tables.vectors("name").count
-        whole, shown = int(lengths.sum()), lengths + _DIMENSION * self.shapes.count
+        dimensions = self.shapes.count + self.shape_signatures.count
+        whole, shown = int(lengths.sum()), lengths + _DIMENSION * dimensions
         for rows, more in self._mentions():
             whole += int(shown[rows].sum()) + more
         self.tables.wire.budget.charge("all uses of the names and shapes of tensors", whole)

@@ -129,17 +129,21 @@ class _Comparing(Judge):
     def _output_errors(self, expected: Runs, found: Runs) -> Iterator[float | None]:
         """Yield the largest difference of each output of the second model, paired by tensor, or else by position."""
         theirs = self.first.graph.outputs.tolist()
+        places = {tensor: place for place, tensor in reversed([*enumerate(theirs)])}
+        errors: dict[tuple[int, int], float | None] = {}  # a tensor may be an output very often
         for place, tensor in enumerate(self.second.graph.outputs.tolist()):
-            partner = self.pairs[0].get(tensor)
-            at = theirs.index(partner) if partner in theirs else place
+            at = places.get(self.pairs[0].get(tensor, -1), place)
             if at >= len(theirs):
                 yield None
                 continue
-            old = self.first.form(theirs[at]).real(joined([run[at] for run in expected]))
-            new = self.second.form(tensor).real(joined([run[place] for run in found]))
-            alike = len(old) == len(new) and (old.dtype.kind in "OS") == (new.dtype.kind in "OS")
-            error = difference(old, new) if alike else None
-            yield error.max_abs if error and not error.non_finite else None
+            pair = theirs[at], tensor
+            if pair not in errors:
+                old = self.first.form(theirs[at]).real(joined([run[at] for run in expected]))
+                new = self.second.form(tensor).real(joined([run[place] for run in found]))
+                alike = len(old) == len(new) and (old.dtype.kind in "OS") == (new.dtype.kind in "OS")
+                error = difference(old, new) if alike else None
+                errors[pair] = error.max_abs if error and not error.non_finite else None
+            yield errors[pair]
 
     def _groups(self, runner: Runner, inputs: Runs, plain: Runs) -> Iterator[Group]:
         """Yield the groups of operators that a program's delegate runs as a whole; none if there are two models."""
