@@ -215,11 +215,15 @@ _SIZES = {"BROADCAST_TO": 1, "RESHAPE": 1, "RESIZE_BILINEAR": 1, "RESIZE_NEAREST
 
 
 def _fixed(place: Place, runs: tuple[Inference, Inference]) -> tuple[int, int] | None:
-    """Return the last earlier operator with a constant output shape although inputs grow, and its constant."""
+    """Return the last operator that feeds this one and whose output keeps a constant shape, and that constant."""
     subgraph, (was, now) = runs[1].subgraphs[place[0]], (run.found.shapes for run in runs)
     grows = {tensor for index, tensor in now if index == place[0] and was.get((index, tensor)) != now[index, tensor]}
+    needed = set(subgraph.operands[place[1]])
     for operator in reversed(range(place[1])):
+        if needed.isdisjoint(subgraph.results[operator]):
+            continue
         slots = subgraph.operands[operator]
+        needed.update(slots)
         slot = _SIZES.get(subgraph.codes[operator], len(slots))
         if slot < len(slots) and grows.intersection(slots) and not grows.intersection(subgraph.results[operator]):
             return (operator, slots[slot]) if subgraph.constant(slots[slot]) is not None else None

@@ -213,9 +213,10 @@ def joined() -> Build:
 def test_the_operator_that_keeps_a_constant_size_is_named() -> None:
     build = Build()
     graph = build.graph()
-    x, size = graph.tensor("x", [1, 4, 4, 2]), graph.constant("size", np.array([4, 4], np.int32))
-    resized, y = graph.tensor("resized", [1, 4, 4, 2]), graph.tensor("y", [1, 4, 4, 4])
-    graph.operator("RESIZE_NEAREST_NEIGHBOR", [x, size], [resized])
+    x, y = graph.tensor("x", [1, 4, 4, 2]), graph.tensor("y", [1, 4, 4, 4])
+    resized, beside = (graph.tensor(name, [1, 4, 4, 2]) for name in ("resized", "beside"))
+    for name, result in ("size", resized), ("another", beside):  # the last one does not feed CONCATENATION
+        graph.operator("RESIZE_NEAREST_NEIGHBOR", [x, graph.constant(name, np.array([4, 4], np.int32))], [result])
     graph.operator("CONCATENATION", [resized, x], [y], axis=3)
     graph.ends([x], [y])
     with pytest.raises(ct.EditError, match=r"; operator 0, \w+, keeps its old size, which the constant 'size' sets"):
