@@ -7,20 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, get_args
 
+from circletools.profile import comparisons
 from circletools.profile.compare import ComparedTime, Verdict
-from circletools.profile.comparisons import (
-    ComparedBucket,
-    ComparedOperator,
-    ComparedProfile,
-    ComparedTrace,
-    ProfileComparison,
-    TraceComparison,
-)
+from circletools.profile.comparisons import ComparedBucket, ComparedOperator, ComparedProfile, ComparedTrace
 from circletools.render.table import number_columns, table_text
 from circletools.trace.nnapi.marks import LAYER_NAMES, PHASE_NAMES
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds
 
-Comparison = TraceComparison | ProfileComparison
+Comparison = comparisons.TraceComparison | comparisons.ProfileComparison
 
 _UNKNOWN = 100  # ratios and bounds that exceed this factor are not shown
 _TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "visible", "verdict")
@@ -52,7 +46,7 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
         most = f", of {_percent(found[-1])} in all" * (found[-1] < _UNKNOWN)
         yield f"changes of {_percent(found[len(found) // 2])} are detectable in half of the rows{most}"
     yield ""
-    if isinstance(comparison, TraceComparison):
+    if isinstance(comparison, comparisons.TraceComparison):
         yield "time in ms; low and high are the 95 % bounds of the ratio"
         rows = [("layer", "phase", "per", *_TIME_HEAD), *map(_bucket_cells, comparison.rows)]
     else:

@@ -12,16 +12,9 @@ from typing import Literal
 
 import numpy as np
 
+from circletools.render import trace_runs
 from circletools.render.table import number_columns, table_csv, table_text
-from circletools.render.trace_runs import (
-    WHOLE,
-    Document,
-    clock_json,
-    executions_json,
-    runs_json,
-    shares_json,
-    summary,
-)
+from circletools.render.trace_runs import WHOLE, Document
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES, SUBPHASES
 from circletools.trace.nnapi.timeline import APP_PHASES, run_of
@@ -51,25 +44,25 @@ def trace_json(
         cut = sum(run.partial for run in analysis.runs)
         whole = [run.index for run in analysis.runs if not run.partial or cut == len(analysis.runs)]
         counts = {"count": len(whole), "cut_short": cut, "processes": sorted({one.process for one in analysis.runs})}
-        document["all_runs"] = counts | clock_json(analysis.run_clock.shares(whole))
+        document["all_runs"] = counts | trace_runs.clock_json(analysis.run_clock.shares(whole))
         document["models"] = found(_models_json(analysis))
         alike = len({one.name for one in analysis.runs}) < 2
         document["all_executions"] = {
             "by": sorted({one.kind for one in analysis.executions}),
-            **executions_json(analysis.executions, alike=alike),
-            "wall_clock": shares_json(analysis.wall_clock.shares()),
+            **trace_runs.executions_json(analysis.executions, alike=alike),
+            "wall_clock": trace_runs.shares_json(analysis.wall_clock.shares()),
         }
-        document["runs"] = found(runs_json(analysis))
+        document["runs"] = found(trace_runs.runs_json(analysis))
         document["driver_executions"] = [
             {"by": way, **times}
             for way, (starts, ends) in analysis.driver.of_driver().items()
-            if (times := summary((ends - starts).tolist()))
+            if (times := trace_runs.summary((ends - starts).tolist()))
         ]
         if per_execution:
             document["executions"] = found(
                 dict(zip(("run", "app_phase"), run_of(one.segment), strict=True))
                 | {name: getattr(one, name) for name in ("process", "kind", "start_ns", "elapsed_ns")}
-                | {"wall_clock": shares_json(analysis.wall_clock.shares([place]))}
+                | {"wall_clock": trace_runs.shares_json(analysis.wall_clock.shares([place]))}
                 for place, one in enumerate(analysis.executions)
             )
         if analysis.machine:
@@ -93,8 +86,8 @@ def _models_json(analysis: Analysis) -> Iterator[Document]:
     order = np.argsort(of, kind="stable")
     places = np.split(order, np.searchsorted(of[order], range(1, len(groups) + 1)))[1:]
     for ((name, partial), chosen), some in zip(groups.items(), places, strict=True):
-        times, executions = elapsed[chosen].tolist(), executions_json(analysis.executions.only(some))
-        runs = summary(times) | {"first_ns": times[0]}
+        times, executions = elapsed[chosen].tolist(), trace_runs.executions_json(analysis.executions.only(some))
+        runs = trace_runs.summary(times) | {"first_ns": times[0]}
         yield {"name": name, "partial": partial, "runs": runs, "executions": executions}
 
 
