@@ -10,29 +10,12 @@ from typing import Literal
 
 import numpy as np
 
-from circletools.profile.compare import (
-    NO_TIME,
-    ComparedTime,
-    Comparison,
-    Row,
-    Samples,
-    Verdict,
-    compare_times,
-    location,
-    sides_of,
-    tick_of,
-)
+from circletools.profile import compare
+from circletools.profile.compare import NO_TIME, ComparedTime, Comparison, Row, Samples, Verdict
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.timeline import APP_PHASES, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING
-from circletools.trace.operators.profile import (
-    NORMAL_QUARTILE,
-    OperatorRun,
-    OperatorTrace,
-    Runtime,
-    known_executions,
-    self_times,
-)
+from circletools.trace.operators.profile import NORMAL_QUARTILE, OperatorRun, OperatorTrace, Runtime, self_times
 from circletools.wording import Attributes, Tabular
 
 _NEW = 1 << 20  # the first number of an added row, above those of all earlier rows
@@ -96,7 +79,7 @@ def compare_profiles(
     by the operators between which they run. If a recording has only the times of types, types are compared. For
     `history`, `paired` and the verdicts, see `compare_traces`.
     """
-    sides = sides_of(OperatorTrace, before, after, history, paired=paired)
+    sides = compare.sides_of(OperatorTrace, before, after, history, paired=paired)
     by_type = any(trace.whole.types for side in sides for trace in side)
     times = [[_times(trace, by_type=by_type) for trace in side] for side in sides]
     same = _same_rows(*({key for some in side for key in some if key} for side in times[:2]))
@@ -105,7 +88,7 @@ def compare_profiles(
     series = {key: [[some.get(key, NO_TIME) for some in side] for side in times] for key in (None, *sorted(keys))}
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     tick_ns = max(  # for averages, the tick is divided by the number of executions
-        tick_of(run.duration_ns for run in trace.runs) / (trace.executions if trace.averaged else 1)
+        compare.tick_of(run.duration_ns for run in trace.runs) / (trace.executions if trace.averaged else 1)
         for side in sides
         for trace in side
     )
@@ -113,7 +96,7 @@ def compare_profiles(
         Row(first, second, total_ns, known, paired, pace, len(series) - 2)
         for (first, second, known), pace in zip(series.values(), _paces(list(series.values()), tick_ns), strict=True)
     ]
-    compared = compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
+    compared = compare.compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
     found = zip(series, _places(series), compared, strict=True)
     rows = [ComparedOperator(*place, _present(key, time, times)) for key, place, time in found]
     first, second = (tuple(map(_compared, side)) for side in sides[:2])
@@ -121,8 +104,7 @@ def compare_profiles(
 
 
 def _compared(trace: OperatorTrace) -> ComparedProfile:
-    executions = known_executions(trace.executions, trace.averaged, trace.whole)
-    return ComparedProfile(trace.runtime, executions, trace.averaged)
+    return ComparedProfile(trace.runtime, trace.whole.known(trace.executions, trace.averaged), trace.averaged)
 
 
 def _present(key: _Key | None, time: ComparedTime, times: Sequence[Sequence[_Times]]) -> ComparedTime:
@@ -137,7 +119,7 @@ def _paces(series: Sequence[Sequence[Sequence[Samples]]], tick_ns: float) -> lis
 
     The first row is not an operator.
     """
-    times = [[location(some[0]) for some in sides[:2]] for sides in series]
+    times = [[compare.location(some[0]) for some in sides[:2]] for sides in series]
     error = tick_ns / math.sqrt(12)
     changes = [
         math.hypot(math.log(after / before), error / before, error / after) if before and after else None
@@ -271,7 +253,7 @@ def compare_traces(
     others per run, in self time of threads. Warm-up is excluded. `low` and `high` bound the ratio with 95 %
     confidence. A row is slower only if the change is significant: see `compare_times`.
     """
-    sides = sides_of(Analysis, before, after, history, paired=paired)
+    sides = compare.sides_of(Analysis, before, after, history, paired=paired)
     executed = all(len(analysis.executions) for side in sides for analysis in side)
     times = [[_bucket_times(analysis, executed) for analysis in side] for side in sides]
     keys = sorted({key for side in times[:2] for some in side for key in some})
@@ -279,11 +261,11 @@ def compare_traces(
     totals = Counter[str]()
     for (unit, layer, _), (recordings, *_) in pairs.items():
         if layer:
-            totals[unit] += round(float(np.mean([location(one) for one in recordings])))
+            totals[unit] += round(float(np.mean([compare.location(one) for one in recordings])))
     series = (one.astype(np.int64) for side in times for some in side for one in some.values())
-    tick_ns = tick_of(int(np.gcd.reduce(one)) for one in series)
+    tick_ns = compare.tick_of(int(np.gcd.reduce(one)) for one in series)
     rows = [Row(first, second, totals[unit], known, paired) for (unit, *_), (first, second, known) in pairs.items()]
-    compared = compare_times(rows, limit=threshold_percent / 100, tick_ns=tick_ns)
+    compared = compare.compare_times(rows, limit=threshold_percent / 100, tick_ns=tick_ns)
     found = (ComparedBucket(key[1], key[2], key[0], time) for key, time in zip(pairs, compared, strict=True))
     first, second = (
         tuple(ComparedTrace(one.name, len(one.runs), len(_measured(one))) for one in side) for side in sides[:2]

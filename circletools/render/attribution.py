@@ -16,7 +16,6 @@ from circletools.render.executions import Rank, program_runs_text, ranks, whole_
 from circletools.render.origins import operator_label, with_line
 from circletools.render.table import places_json, places_text, shorter, table_csv, table_text
 from circletools.trace.operators.names import KERNEL_NUMBERS
-from circletools.trace.operators.profile import known_executions
 from circletools.wording import SCHEMA_VERSION, counted, microseconds
 
 EVERY = ("type", "operator", "source", "module")
@@ -45,7 +44,7 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "runtime": attribution.runtime,
-        "executions": known_executions(attribution.executions, attribution.averaged, attribution.whole),
+        "executions": attribution.whole.known(attribution.executions, attribution.averaged),
         "averaged": attribution.averaged,
         "incomplete_events": attribution.incomplete,
         "unchecked_operators": attribution.unchecked,
@@ -181,7 +180,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
     several, executions = attribution.executions > 1, counted(attribution.executions, "execution")
     if attribution.averaged:
         runs = attribution.whole.runs if attribution.whole.runs != attribution.executions else None
-        known = known_executions(attribution.executions, True, attribution.whole)
+        known = attribution.whole.known(attribution.executions, True)
         executions = f"averages of {counted(runs, 'run') if runs else executions}" if known else "averages"
         executions = attribution.whole.failure or executions
     else:

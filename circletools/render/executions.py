@@ -12,17 +12,18 @@ from typing import Any, NamedTuple
 from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Time
 from circletools.render.table import number_columns, table_text
-from circletools.trace.operators.profile import known_executions
+from circletools.trace.operators.profile import Whole
 from circletools.wording import counted, milliseconds
 
 _ADDED = (" peak", " more than at the start")
 _FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs", "warm_up_ns")
 _OF_SESSION = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes", "failure")
-_SESSION: tuple[str, ...] = ("run", "init", "first", "median", "average", "operators", "threads", "line", "model")
-_SESSION += ("delegates or options",)
-_WHOLLY = ("parts: ", " piece", "completely", "not be executed", "none (")  # texts that tell a delegate's parts
-_PIECES = re.compile(r"((\d+)( of \d+)? operators in (?:TfLite)?(\w+?)(?:Delegate)?(?:V2)?), pieces: (\d+)")
-_WIDTH = 78  # the width of a figure's text, so that a line has fewer than 100 characters
+_SESSION: tuple[str, ...] = ("run", "init", "first", "median", "average", "operators", "threads", "line", "program")
+_SESSION += ("model", "delegates or options")
+_USE = re.compile(r"use (?!caching).*")  # the options of delegates; Ruy's cache is none
+_WHOLLY = ("parts: ", " piece", "completely", "not be exec", "not applied", "none (")  # texts of parts
+_PIECES = re.compile(r"((\d+)( of \d+)? operators in (?:TfLite)?(\w+?)(?: ?Delegate)?(?:V2)?), pieces: (\d+)")
+_WIDTH, _SCREEN = 78, 100  # the width of a figure's text, and that of the longest line
 _FINER = 3  # a mean resolves differences smaller than a step of the clock
 _SHORT = 10  # a run that takes less than this part of the average is no whole run
 _NEAR = 0.1  # times that differ by less than this share may change order between recordings of a model
@@ -70,7 +71,7 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
     initial, memory, size = whole.initial_memory_bytes, whole.memory_bytes, whole.model_bytes or 0
     megabytes = "" if memory is None else f"{memory / (1 << 20):.1f} MiB" + _ADDED[whole.memory_added]
     delegates, absent = _delegates(attribution)
-    options = [one for one in whole.options if not (delegates.startswith("none (") and one[0].startswith("use "))]
+    options = [one for one in whole.options if not (delegates.startswith("none (") and _USE.fullmatch(one[0]))]
     figures = [
         ("model", ", ".join(filter(None, (whole.model, f"{size:,} bytes" * bool(size))))),
         ("delegates", delegates),
@@ -92,12 +93,18 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         lacking += ["initialization's parts"] * (bool(total) and not parts)
         lacking += ["precision"] * (not any("fp16" in name or "precision" in name for name, _ in whole.options))
         lacking += ["spread"] * (not whole.range_ns) + ["percentiles"] * (len(whole.range_ns) in (2, 3))
-        lacking += ["times without the profiler"] * bool(attribution.total_ns)
-        lacking += ["number of runs"] * (known_executions(attribution.executions, True, whole) is None)
+        alike = (one for one in whole.sessions if _settings(one) == _settings(whole))
+        profiled = attribution.total_ns and all(one.mean_ns is None or one.first_operators_ns for one in alike)
+        lacking += ["times without the profiler"] * bool(profiled)
+        lacking += ["number of runs"] * (whole.known(attribution.executions, True) is None)
         lacking += ["times of single runs"] * (whole.runs != 1) + ["device", "energy"]
         figures.append(("not in the log", ", ".join(lacking)))
     for name, text in figures:
         yield from zip((name, *[""] * len(text)), wrap(text, _WIDTH, break_on_hyphens=False), strict=False)
+
+
+def _settings(whole: Whole) -> tuple[Any, ...]:
+    return whole.model, whole.model_bytes, whole.threads, whole.delegates, whole.options
 
 
 def without_model(attribution: Attribution) -> bool:
@@ -113,7 +120,8 @@ def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     if rows and "parts: " not in known:
         known = "; ".join(filter(None, (known, *(f"{name}, parts: {count}" for name, count in rows.items()))))
     bare = without_model(attribution)
-    used = {name.removeprefix("use "): text for name, text in attribution.whole.options if name.startswith("use ")}
+    options = attribution.whole.options
+    used = {name.removeprefix("use "): text for name, text in options if _USE.fullmatch(name)}
     if used and attribution.operators and not (known or rows) and {*used.values()} <= {"0", "false"}:
         known = f"none ({', '.join(used)} off)"
     calls_of_rows = [row.time.runs for row in attribution.operators if bare and row.time and row.backends]
@@ -135,7 +143,8 @@ def _delegate_texts(delegates: Sequence[str], *, short: bool = False) -> Iterato
     for text in (text for text in delegates if not text.startswith("Open")):
         match = _PIECES.fullmatch(text)
         if match is None:
-            yield text.replace("GPU", f"GPU{api}")
+            whole = text.replace("graph will be completely executed", "whole graph") if short else text
+            yield whole.replace("GPU", f"GPU{api}")
             continue
         name, done, of, delegate, count = match.groups("")
         of_gpu, pieces = api * ("Gpu" in name), counted(int(count), "piece")
@@ -162,16 +171,19 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
     title = f"runs of the program in the file, in ms: {len(whole.sessions)}{failed}{cut}"
     yield f"{title}; above: run {whole.session}"
     rows = [_SESSION]
+    several = [len({getattr(one, name) for one in whole.sessions}) > 1 for name in ("program", "model")]
     less = not all(one.failure or (one.model and one.mean_ns is not None) for one in whole.sessions)
     for at, one in enumerate(whole.sessions[some]):
         middle = one.range_ns[4] if len(one.range_ns) > 3 else None
         times = one.initialization_ns, one.first_ns, middle, one.mean_ns, one.operators_ns if less else None
         of = *("" if time is None else milliseconds(time) for time in times), str(one.threads or "")
         how = "".join([*_delegate_texts(one.delegates, short=True)][-1:]) or _options(one.options)
-        rows.append((str(at), *of, str(one.line) if less else "", one.model, how))
+        rows.append((str(at), *of, str(one.line) if less else ""))
+        rows[-1] += (one.program or attribution.runtime) * several[0], one.model * several[1], how
     known = [any(values) for _, *values in zip(*rows, strict=True)]
     cells = [[text or "-" for text, any_ in zip(row, known, strict=True) if any_] for row in rows]
-    yield from table_text(cells, right=number_columns(cells))
+    lines = table_text(cells, right=number_columns(cells))
+    yield from (line if len(line) <= _SCREEN or not top else f"{line[: _SCREEN - 3]}..." for line in lines)
     without = [f"  run {at} {one.failure}" for at, one in enumerate(whole.sessions) if one.failure]
     yield from without[some]
 

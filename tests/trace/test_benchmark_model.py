@@ -145,7 +145,7 @@ def test_runs_of_the_program_and_tables_without_titles() -> None:
     table += b"  ADD 0.1 0.008 75.000% 1 [a]:ld\n  MUL 0.1 0.003 25.000% 0 [b]:ld\n\n"
     table += table + b"Timings (microseconds): count=50 first=9 curr=1 min=1 max=9 avg=10.9 std=2\n"
     first = b"STARTING!\nGraph: [v2/1.tflite]\n" + LOGS[0] + b"STARTING!\n--use_gpu=true\nCreated 1\n" + LOGS[0]
-    data = first + b"Initialized \n" + LOGS[0].replace(b"5685", b"7") + b"Loaded model a/b.tflite\n" + table
+    data = first + b"Initialized \nLoaded model a/b.tflite\n" + LOGS[0].replace(b"5685", b"7") + table
     for trace in (read_profile(data), read_profile(data.replace(b"\n", b"\r\n"))):
         rows = [(run.operator, run.label, run.duration_ns) for run in trace.runs]
         assert rows == [(0, "a", 408_750), (1, "b", 136_250)]
@@ -228,8 +228,12 @@ def test_several_tables_of_types_in_a_document() -> None:
 
 def test_delegates_that_are_all_off_are_known() -> None:
     off = "none (gpu, nnapi off)", "off: allow fp16"
-    for text, *told in ((b"[0]", *off), (b"[1]", None, "use nnapi; off: use gpu, allow fp16")):
-        trace = read_profile(REPORT + b"Use gpu: [0]\nUse nnapi: %s\nAllow fp16: [0]\n" % text)
+    for text, *told in (
+        (b"Use gpu: [0]\nUse nnapi: [0]", *off),
+        (b"Use gpu: [0]\nUse nnapi: [1]", None, "use nnapi; off: use gpu, allow fp16"),
+        (b"Use caching: [0]", None, "off: use caching, allow fp16"),  # Ruy's cache is no delegate
+    ):
+        trace = read_profile(REPORT + text + b"\nAllow fp16: [0]\n")
         cells = dict(whole_cells(attribute(None, trace)))
         assert [cells.get("delegates"), cells["options"]] == told
 
@@ -273,11 +277,82 @@ def test_runs_of_the_program_without_results() -> None:
         (LOADED + b"I E tflite  : GPU Init: 5D\n", "nor results like `count=9 first=5` .cut: GPU Init: 5D"),
         (b"SVDF took 379 ticks (0 ms).\n", "clock ticks of TFLite Micro"),
         (b"\x89PNG", "or an ETDump"),
+        (b"Per kernel timing(2 kernels):\n  add 0; 0.5 ms\n", "no operator times of a known format .expected onert"),
     ],
 )
 def test_why_a_text_has_no_times(data: bytes, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         read_profile(data)
+
+
+IMAGE = b"INFO: Loaded model x/%s.tflite\n%s\nINFO: invoked\nINFO: average time:%s ms\nINFO: 0.9: 653 bow tie\n"
+ONERT = b"Model Filename x/d1\nMODEL_LOAD   takes 1.5 ms\nPREPARE  takes 2 ms\nEXECUTE  takes 8 ms\n"
+RESULTS = WARM + REGULAR + b"Inference timings in us: Init: 1, First inference: 90, Inference (avg): 9.5\n"
+MANY = REGULAR.replace(b"count", b" cpu w/ 4 threads (xnnpack): count") + REGULAR.replace(b"count", b" gpu: count")
+
+
+@pytest.mark.parametrize(
+    ("log", "count"),
+    [
+        (IMAGE % (b"a", b"", b" 5") * 3, 3),
+        ((IMAGE % (b"a", b"", b" 5")).partition(b"INFO: inv")[0] + IMAGE % (b"b", b"", b"6"), 2),
+        (IMAGE % (b"a", b"", b" 5") + b"$ label_image -x 1\nSegmentation fault\n", 2),
+        (ONERT * 2, 2),
+        (ONERT.partition(b"EXECUTE")[0] + ONERT, 2),
+        (LOGS[1] * 2, 2),
+        (b"Loading model from: a\n" + b"Loading model from: a.tflite\n" + LOGS[1], 2),
+        ((b"Loaded model a\n" + RESULTS) * 2, 2),
+        ((WARM + REGULAR) * 3, 3),
+        ((b"## a\n```\n" + REGULAR + b"```\n") * 2, 2),
+        (REPORT * 2, 2),
+        (as_report([AWKWARD], 2, text=True).partition(b"\n")[2] * 2, 2),
+        (MANY * 2, 4),
+        ((LOADED % b"a" + RESULTS) * 2 + MANY, 2),
+        (b"".join(line * 2 for line in RESULTS.splitlines(True)), 1),
+        (IMAGE % (b"a", b"", b" 5") + REPORT + ONERT + b"Loading model from: a\n" + LOGS[1] + LOADED % b"a", 4),
+    ],
+)
+def test_every_run_in_a_file_is_told(log: bytes, count: int) -> None:
+    assert (len(read_profile(log).whole.sessions) or 1) == count
+
+
+def test_programs_and_summaries_of_runs() -> None:
+    log = IMAGE % (b"a", LOADED.split(b"\n")[2], b" 31.5") + IMAGE % (b"a", b"Applied GPU delegate.invoked", b" 247")
+    text = [*attribution_text(attribute(None, read_profile(log + LOADED % b"a" + RESULTS)))]
+    rows = [line.split() for line in text[-4:]]
+    assert rows[0] == ["run", "init", "first", "median", "average", "program", "delegates", "or", "options"]
+    assert rows[1] == ["0", "-", "-", "-", "31.500", "label_image", "XNNPACK"]
+    assert rows[2] == ["1", "-", "-", "-", "247.000", "label_image", "GPU:", "applied"]
+    found = [(one.delegates, one.threads, one.mean_ns, one.runs) for one in read_profile(MANY).whole.sessions]
+    assert found == [(("cpu w/ 4 threads (xnnpack)",), 4, 9500, 7), (("gpu",), None, 9500, 7)]
+    epochs = read_profile(ONERT + b"Epoch 1/1 - time: 0.25ms/step - loss: [0] 1\n").whole
+    assert (epochs.program[:11], epochs.mean_ns) == ("onert_train", 250_000)
+
+
+def test_times_without_the_profiler_may_be_of_another_run() -> None:
+    profiled = LOADED % b"a" + RESULTS + REPORT
+    for before, lacking in ((b"", True), (LOADED % b"a" + RESULTS, False), (LOADED % b"b" + RESULTS, True)):
+        cells = whole_cells(attribute(None, read_profile(before + profiled)))
+        assert ("without the profiler" in " ".join(text for _, text in cells)) is lacking
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("Created TensorFlow Lite delegate for Metal.", "Metal"),
+        ("Created TensorFlow Lite delegate for select TF ops.", "select TF ops"),
+        ("GPU delegate created.\nFailed to apply GPU delegate.", "GPU: not applied"),
+        ("Vx delegate: device set to 0.\nReplacing 3 out of 4 node(s) with delegate (Vx Delegate) node, yielding 2"
+         " partitions", "3 of 4 operators in Vx Delegate, pieces: 2"),
+        ("COREML delegate created.\nCoreML delegate: 7 nodes delegated out of 9 nodes, with 2 partitions.\nApplied"
+         " Delegate_Provider_COREML delegate.", "CoreML: 7 of 9 operators, parts: 2"),
+        ("EthosuDelegate: 1 nodes delegated out of 12 nodes", "EthosuDelegate: 1 of 12 operators"),
+        ("Number of subgraphs:1 , 11 nodes delegated out of 12 nodes", "TIDL: 11 of 12 operators, parts: 1"),
+        ("INFO: TfLiteArmnnDelegate: Created TfLite ArmNN delegate.", "ArmNN"),
+    ],
+)  # fmt: skip
+def test_what_logs_state_about_delegates(lines: str, told: str) -> None:
+    assert read_profile(IMAGE % (b"a", lines.encode(), b" 5")).whole.delegates == (told,)
 
 
 def test_the_summary_of_onert_run() -> None:

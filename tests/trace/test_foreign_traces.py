@@ -109,22 +109,6 @@ def test_openvino_s_counters_add_up_to_its_totals() -> None:
     assert {row.name for row in found.added} <= {"Reorder", "Transpose"}
 
 
-HEADER = "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
-
-
-def test_rows_of_counters() -> None:
-    text = HEADER + "3;EXECUTED;Add;k;1.5;9.000;\na;b;Status.EXECUTED;Relu;k;0.000001;0\nz;NOT_RUN;X;undef;7.0;7.0\n"
-    (first, second) = read_profile((text + "Total;;;;1.5;9.0\n").encode()).runs
-    assert first == OperatorRun(0, 3, "Add", "k", 0, 1_500_000, 0, 1)
-    assert second == OperatorRun(0, 1, "Relu", "k", 1_500_000, 1, 0, 1, of_delegate=True)
-    assert len(read_profile((HEADER + "3;NOT_RUN;Add;k;0.000;0.000").encode()).runs) == 1
-    with pytest.raises(InvalidInputError, match="'x' is not a time in milliseconds") as caught:
-        read_profile((HEADER + "3;EXECUTED;Add;k;x;0.0").encode())
-    assert str(caught.value.location).endswith(":2")
-    with pytest.raises(InvalidInputError, match="no layer of the report was executed"):
-        read_profile(HEADER.encode())
-
-
 # --- Perfetto -------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from circletools.errors import InvalidInputError
-from circletools.trace.operators.profile import self_times
 from circletools.trace.operators.read import read_profile
 from tests.kit.operator_support import LITERT_MODELS, as_atrace, litert_events
 from tests.kit.oracles.litert_events import OPERATOR
@@ -36,21 +35,6 @@ def marks(*texts: str) -> bytes:
         for number, text in enumerate(texts, 1)
     )
     return "\n".join(["# tracer: nop", "#", *lines, ""]).encode()
-
-
-def test_what_an_operator_marks_itself_is_a_part_of_it() -> None:
-    trace = read_profile(marks("Invoke@0/0", "TheDelegate@5/0", "Conv@0/0", "E", "E", "ADD@4/0", "E", "E"))
-    assert [(run.name, run.duration_ns) for run in trace.runs] == [("TheDelegate", 30_000), ("ADD", 10_000)]
-    assert [(run.name, run.duration_ns) for run in trace.inside] == [("Conv", 10_000)]
-
-
-def test_a_called_subgraph_runs_within_its_operator() -> None:
-    trace = read_profile(
-        marks("Invoke@0/0", "WHILE@0/0", "Invoke@0/1", "ADD@0/1", "E", "E", "foreign", "E", "E", "E")
-    )
-    assert trace.executions == 1
-    assert [(run.name, run.duration_ns) for run in trace.runs] == [("ADD", 10_000), ("WHILE", 70_000)]
-    assert self_times(trace.runs) == [10_000, 60_000]
 
 
 @pytest.mark.parametrize(

@@ -79,10 +79,19 @@ def test_newer_onert_names_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("time", "nanoseconds"), [("5", 5_000), (5, 5_000), (5.25, 5_250), ("5.0019", 5_001), ("000", 0)]
+    ("time", "nanoseconds"),
+    [
+        ("5", 5_000),
+        (5, 5_000),
+        (5.25, 5_250),
+        ("5.0019", 5_001),
+        ("000", 0),
+        ("1.05", 1_050),
+        ("9" * 15, 10**18 - 1000),
+    ],
 )
 def test_times_of_tools_that_rewrote_the_trace(time: object, nanoseconds: int) -> None:
-    trace = read_profile(chrome(event("@0 Add", "B", time), event("@0 Add", "E", "1000")))
+    trace = read_profile(chrome(event("@0 Add", "B", time), event("@0 Add", "E", "9" * 15 + ".999123456789")))
     assert trace.runs[0].start_ns == nanoseconds
 
 
@@ -143,10 +152,11 @@ def test_begins_and_ends_without_the_other_are_counted() -> None:
         (b"{", "not JSON: .*onert finishes the file when its session is closed"),
         (b'{"traceEvents": [\n{"name"; 1}]}', "<bytes>:2: not JSON"),
         (b"[" * 100_000, "nested too deeply"),
-        (b"{}", "no operator times"),
+        (b"{}", "no operator times: .* no pair of onert's operator events"),
+        (b"\xef\xbb\xbf\n # Session: 0\n", r"expected onert's trace\.chrome\.json"),
         (chrome(event("$0 subg", "B", "1", MAIN), event("$0 subg", "E", "2", MAIN)), "no operator times"),
         (chrome(event("@0 Add", "B", "12 o'clock")), "not a time in microseconds"),
-        (chrome(event("@0 Add", "B", "9" * 5000)), "not a time in microseconds"),
+        (chrome(event("@0 Add", "B", "9" * 5000)), f"'{'9' * 40}' is not a time in microseconds"),
         (chrome(event("@0 Add", "B", "5"), event("@0 Add", "E", "4")), "before it begins"),
         (b'{"traceEvents": [{"ts": ' + b"9" * 10_000 + b"}]}", "no operator times"),
     ],

@@ -139,38 +139,6 @@ def test_runs_of_sessions_and_subgraphs() -> None:
     assert (trace.executions, trace.incomplete, trace.averaged, trace.inside) == (2, 0, False, ())
 
 
-@pytest.mark.parametrize(
-    ("time", "found"),
-    [("1.5", 1_500), ("1.05", 1_050), ("1.0009", 1_000), ("9" * 15, (10**15 - 1) * 1000), ("1.123456789012", 1_123)],
-)
-def test_times_of_onert(time: str, found: int) -> None:
-    track = "$0 sess, $0 subg, cpu"
-    rows = [event("@0 A", "B", time, track), event("@0 A", "E", "9" * 15 + ".999", track)]
-    assert read_profile(json.dumps(rows).encode()).runs[0].start_ns == found
-
-
-def test_models_and_hints_of_onert() -> None:
-    rows = [event("@0 A", phase, "5", f"$0 sess, #{model} model $0 subg, cpu") for model in (3, 3) for phase in "BE"]
-    assert len(read_profile(json.dumps(rows).encode()).runs) == 2
-    with pytest.raises(InvalidInputError, match="no pair of onert's operator events"):
-        read_profile(b'{"Execution_Data": {}}')
-    with pytest.raises(InvalidInputError) as caught:
-        read_profile(b'[{"a": 1}\n')
-    assert (caught.value.location, caught.value.hint) == (
-        "<bytes>:2", "onert finishes the file when its session is closed"
-    )  # fmt: skip
-    with pytest.raises(InvalidInputError) as caught:
-        read_profile(b'[{"a": 1}')
-    assert caught.value.hint == "onert finishes the file when its session is closed"
-    with pytest.raises(InvalidInputError) as caught:
-        read_profile(b'[{"a" 1}]')
-    assert (caught.value.location, caught.value.hint) == ("<bytes>:1", None)
-    with pytest.raises(InvalidInputError, match=r"expected onert's trace\.chrome\.json"):
-        read_profile(b"\xef\xbb\xbf\n # Session: 0\n")
-    with pytest.raises(InvalidInputError, match="'" + "x" * 40 + "' is not a time"):
-        read_profile(json.dumps([event("@0 A", "B", "x" * 50, "$0 sess, $0 subg, cpu")]).encode())
-
-
 # --- benchmark_model ------------------------------------------------------------------------------------------------
 
 HEADER = "node type, first, avg_ms, %, cdf%, mem KB, times called, name"

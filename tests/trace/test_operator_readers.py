@@ -105,7 +105,8 @@ def test_an_inference_begins_where_the_one_before_has_ended() -> None:
 
 def test_each_table_of_counters_is_an_execution() -> None:
     header = "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
-    rows = "a;b;EXECUTED;T;k;1.5;0\nx;EXECUTED;U;k;0.25;0\n123456789;EXECUTED;V;k;2.000001;0\n1;NOT_RUN;T;k;0.0;0\n"
+    rows = "a;b;Status.EXECUTED;T;k;1.5;0;\nx;EXECUTED;U;k;0.25;0\n123456789;EXECUTED;V;k;2.000001;0\n"
+    rows += "1;NOT_RUN;T;k;0.0;0\nz;NOT_RUN;X;undef;7.0;7.0\nTotal;;;;1.5;9.0\n"
     found = read_profile((header + rows + "\n" + header + rows).encode())
     first = (
         OperatorRun(0, 0, "T", "k", 0, 1_500_000, 0, 1, of_delegate=True),
@@ -118,36 +119,14 @@ def test_each_table_of_counters_is_an_execution() -> None:
     assert read_profile((header + "1234567890;EXECUTED;T;k;1.5;0").encode()).runs[0].of_delegate
     with pytest.raises(InvalidInputError, match=f"'{'9' * 40}' is not a time") as caught:
         read_profile((header + rows + "a;EXECUTED;T;k;" + "9" * 41 + ";0").encode())
-    assert caught.value.location == "<bytes>:6"
+    assert caught.value.location == "<bytes>:8"
+    with pytest.raises(InvalidInputError, match="no layer of the report was executed"):
+        read_profile(header.encode())
+    with pytest.raises(InvalidInputError, match="the tables are of several models"):
+        read_profile((header + rows + header + rows.replace("x;", "y;")).encode())
 
 
 # --- system traces --------------------------------------------------------------------------------------------
-
-
-def test_one_process_or_one_thread_of_a_system_trace() -> None:
-    def marked(process: int, thread: int, name: str) -> str:
-        head = f" app-{thread} ({process}) [001] .... 1.000001: tracing_mark_write: "
-        begins = "".join(f"{head}B|{process}|{text}\n" for text in ("Invoke@0/0", f"{name}@0/0"))
-        return begins + f"{head}E\n" * 2
-
-    data = (marked(1, 2, "A") + marked(1, 3, "B") + marked(4, 5, "C")).encode()
-
-    def names(process: int | None, thread: int | None) -> str:
-        return "".join(one.name for one in read_profile(data, process=process, thread=thread).runs)
-
-    assert [names(None, None), names(1, None), names(None, 3), names(1, 2), names(4, None)] == [
-        "ABC",
-        "AB",
-        "B",
-        "A",
-        "C",
-    ]
-    with pytest.raises(InvalidInputError, match="no operator times"):
-        names(4, 3)
-    document = b'{"events": [], "elapsed_time_us": 0}'
-    for process, thread in ((1, None), (None, 1)):
-        with pytest.raises(UsageError, match="only system traces have processes and threads"):
-            read_profile(document, process=process, thread=thread)
 
 
 def test_operators_begin_within_the_innermost_inference() -> None:

@@ -27,13 +27,15 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from circletools.errors import InvalidInputError
+from circletools.trace.operators.names import NAMES
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 
 DELEGATE_PREFIX = "Delegate/"
 
 _WORTH = re.compile(
     r"ode type|=== |[Pp]rofil|elegate internal|STARTING!|: \[|--graph=|(?<=n)ference (?:tim|\(avg)|```|ing failed\."
-    r"|[Cc]reated|applied|Replacing|Initialized |count=|Loaded model|[el] Filename |(?:MODEL_LOAD|EXECUTE) +takes"
+    r"|[Cc]reated|pplied|Replacing|Initialized |count=|[Ll]oad(?:ed|ing) model|[el] Filename |(?:E|_LOAD) +takes"
+    r"|Segmentation|Aborted|Killed|Fatal si|average time:|Model init|model file size|(?:_model|_image|_run)\w* +-"
 )
 _TITLE, _RUN_ORDER = re.compile(r"= (Run Order|Top by .*|Summary by .*) =+$"), "Run Order"
 _COUNT = re.compile(r"Timings \(microseconds\): count=(\d{1,9})\b(?:.* avg=(\d{1,9}(?:\.\d{1,9})?) )?")
@@ -50,10 +52,15 @@ _CELLS |= {name: rf"(?P<{group}>\d{{1,9}})" for name, group in (("times called",
 _AFTER = re.compile(r"\s*(?:=+ |Number of nodes|Timings \(|Memory \(|\[[Nn]ode type\])")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)%?"
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
-_BEGIN = re.compile(r"STARTING!$|(?:values verbosely|Min num runs): \[|--graph=|MODEL_LOAD +takes|[el] Filename ")
-_TIMINGS = re.compile(r"nference timings in us: .*|nference \(avg\): +\S+ ms.*|EXECUTE +takes .*")
-_BEGUN = re.compile(r"Graph: \[|Loaded model|Benchmarking failed\.|(?<!s\): )count=")
-_NEXT = re.compile(r"[Cc]reated|applied|Replacing|Initialized |(?<!s\): )count=")  # the program runs again
+_BEGIN = re.compile(
+    r"STARTING!$|(?:verbosely|m runs): \[|--graph=|[el] Filename |(?:[kt]_model|_image|[te]_run)\w* +-"
+)
+_TIMINGS = re.compile(r"nference timings in us: .*|nference \(avg\): +\S+ ms.*|(?:EXECUTE +takes|average time:) .*")
+_BEGUN = re.compile(r"Graph: \[|[el] Filename |Benchmarking failed\.")
+# A run of the program has one of the first lines, and two of the second, which a summary of many runs repeats.
+_LOADED, _COUNTED = re.compile(r"Load(?:ed model|ing model from)|MODEL_LOAD +takes"), re.compile(r"(?<!s\): )count=")
+_OF_MANY = re.compile(r"((?:cpu|dsp) w/ [^:]*|(?:gpu|nnapi|coreml)\b[^:]*): count=")
+_NEXT = re.compile(r"[Cc]reated|pplied|Replacing|Initialized |Model init|model file size")  # the program runs again
 
 _ALL = 99  # per cent; all shares of a table, allowing for rounding of its total
 _LONGEST = 1000  # the longest line with figures: searching takes time quadratic in the length
@@ -65,17 +72,19 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
     for pattern, names, unit in (
         (r"nference timings in us: .*\bInit: #", (_INIT,), 1000),
         (r"nference timings in us: .*First inference: #", (_FIRST,), 1000),
-        (r"nference timings in us: .*(?:\(avg\)|Inference): #", (_MEAN,), 1000),
+        (r"nference timings in us: .*(?:\(avg\)|Inference|no stats): #", (_MEAN,), 1000),
         (r"Model initialization: +# ms", (_INIT,), 1_000_000),
         (r"(?:Warmup \(first\)|First inference): +# ms", (_FIRST,), 1_000_000),
-        (r"(?:Inference \(avg\):|average time:|EXECUTE +takes) +# ms", (_MEAN,), 1_000_000),  # label_image, onert_run
+        (r"(?:Inference \(avg\):|average time:|EXECUTE +takes) *# ms", (_MEAN,), 1_000_000),  # label_image, onert_run
+        (r"Epoch \d+/\d+ - time: #ms/step", (_MEAN,), 1_000_000),
         (r"Warmup \(avg\): +\S+ ms \(# runs\)", ("warm_up_runs",), 1),
         (r"Inference \(avg\): +\S+ ms \(# runs\)", ("runs",), 1),
         (r"emory footprint [^(]*\(MB\): init=# overall=#", ("initial_memory_bytes", "memory_bytes"), 1 << 20),
         (r"Init footprint: +# MB", ("initial_memory_bytes",), 1 << 20),
         (r"(?:Overall footprint|Peak memory|periodic monitoring): +#", ("memory_bytes",), 1 << 20),
         (r"model file size \(MB\): #", ("model_bytes",), 1_000_000),
-        (r"threads(?: used for CPU inference)?(?:: \[|=)#", ("threads",), 1),
+        (r"(?:cpu|dsp|gpu|nnapi|coreml)\b[^:]*: count=.* avg=#", (_MEAN,), 1000),
+        (r"(?:threads(?: used for CPU inference)?(?:: \[|=)|cpu w/ )#", ("threads",), 1),
         (r"Initialized session in #ms", (_INIT,), 1_000_000),  # the last pattern wins: others round
         (r"Initialized session in #s", (_INIT,), 1_000_000_000),
     )
@@ -90,6 +99,7 @@ _LIKELY = re.compile(
 )
 _PEAK, _RANGES = re.compile(r"eak memory(?: footprint|: )"), ("min", "max", "std", "p5", "median", "p95")
 _SPREAD = re.compile(rf"(?:Inference \(|- )({'|'.join(_RANGES)})\)? *: +{_REAL}", re.IGNORECASE)
+_PROGRAMS = {"ms/step": "onert_train, last epoch's steps", "average time:": "label_image", "PREPARE ": "onert_run"}
 _LOADING = re.compile(rf"(MODEL_LOAD|PREPARE) +takes {_REAL} ms")
 _ENDED = re.compile(r"Benchmarking failed|Segmentation fault|\bAborted|\bKilled|Fatal signal")
 _ERROR = re.compile(r"(?:ERROR: |\bE[ /]tflite\b[^:]*: )(.*\S)|(?:Segmentation|Aborted|Killed|Fatal s|Failed to).*")
@@ -101,16 +111,7 @@ _OPTION = re.compile(
     r"|CPU affinity|Tensorflow Version|NNAPI accelerator name|GPU backend)[^:[]*?) ?: (?:\[|(?<=Version : )))"
     r"([^]\s\"'`\\]+)"
 )
-_DELEGATED = {
-    re.compile(r"Initialized (Open\w+)-based API"): "{}",
-    re.compile(r"Created TensorFlow Lite (\S+) delegate"): "{}",
-    re.compile(r"External delegate path ?: \[(?:[^\]]*/)?([^\]/]+)\]"): "{}",
-    re.compile(r"\b(\w+) delegate[^,]*, .*graph will (.{2,14}) executed(?!.* w/ \d)"): "{}: graph will {} executed",
-    re.compile(r"(\w+) delegate[^,]*, .*h will be (\w+) executed.* w/ (\d+)"): "{}: graph {} executed, parts: {}",
-    re.compile(r"Replacing (\d+) out of (\d+) n.* \(([^()]+)\).* (\d+) part"): "{} of {} operators in {}, pieces: {}",
-    re.compile(r"Replacing (\d+) node.* \(([^()]+)\).* (\d+) part"): "{} operators in {}, pieces: {}",
-    re.compile(r"(\w+) delegate: (\d+) nodes delegated out of (\d+)"): "{}: {} of {} operators",
-}
+_DELEGATED = {_OF_MANY: "{}"} | {re.compile(pattern): text for pattern, text in NAMES["delegates"].items()}
 
 
 class _Row(NamedTuple):
@@ -164,30 +165,42 @@ def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int
     """Return the first line of each run of the program, the line after the run, and a code for its tables.
 
     This is 2 if they list operators, 1 if only types, and 0 if there are none. A run begins where its options
-    do or, after results, with a Markdown block, with other results, or with another table by type.
+    do, where another model is loaded or, after results, with a Markdown block, other results, or another table.
     """
-    sessions, part, since, ended = [(0, 0, "", False)], False, 0, 0
+    sessions: list[tuple[int, int, bool]] = []
+    begin = tables = begun = since = ended = 0
+    timings, before, part, wise, logged = "", "", False, False, False
     for at in marks:
-        line, (begin, tables, timings, begun), match = lines[at], sessions[-1], _TIMINGS.search(lines[at])
-        again = tables == 1 and not part and _TYPES.search(line)
-        if (
-            (_BEGIN.search(line) and (begun or tables or timings))
-            or ("```" in line and (tables or timings))
+        line, match = lines[at], _TIMINGS.search(lines[at])
+        loaded, counted, many = (one.search(line) for one in (_LOADED, _COUNTED, _OF_MANY))
+        if many and logged:
+            continue
+        table = 1 if _TYPES.search(line) else 2 * (_OPERATORS.search(line) is not None)
+        again = table and not part and (tables == table == 1 or (tables == table == 2 and ended))
+        least = 4 if counted else 3 if "```" in line else 2 if loaded else _BEGIN.search(line) is not None
+        same = bool(before) and (line.endswith(before) or before.endswith(line))
+        if not same and (
+            (least and (begun >= least or timings or (tables and not counted)))
             or ("Info for Benchmark Initialization" in line and tables)
-            or (match and timings not in ("", match[0]))
+            or ("Operator-wise" in line and wise)
+            or (match and timings and (since or timings != match[0]))
             or again
+            or many
         ):
-            begin, tables, timings, begun = (match and since) or (again and ended) or at, 0, "", False
-            sessions.append((begin, tables, timings, begun))
-            since, ended = 0, 0
+            sessions.append((begin, tables, bool(timings or begun)))
+            begin = ((match or loaded or counted) and since) or (again and ended) or at
+            tables, timings, begun, wise, since, ended = 0, "", 0, False, 0, 0
         elif timings and not since and _NEXT.search(line):
             since = at
-        found = 1 if _TYPES.search(line) else 2 * (_OPERATORS.search(line) is not None)
-        part, tables = "rofil" in line or "elegate internal" in line or (part and not found), max(tables, found)
-        begun, ended = begun or _BEGUN.search(line) is not None, at + 1 if _COUNT.search(line) else ended
-        sessions[-1] = begin, tables, timings or (match[0] if match else ""), begun
+        part, tables = "rofil" in line or "elegate internal" in line or (part and not table), max(tables, table)
+        wise, logged = wise or "Operator-wise" in line, logged or match is not None
+        over = sessions and _ENDED.search(line)
+        level = 3 + (begun > 2 and not same) if counted else 2 if loaded else bool(over or _BEGUN.search(line))
+        begun, ended, before = max(begun, level), at + 1 if _COUNT.search(line) else ended * (not part), line
+        timings = timings or (match[0] if match else "")
+    sessions.append((begin, tables, bool(timings or begun)))
     ends = [*(begin for begin, *_ in sessions[1:]), len(lines)]
-    return [(at, end, known) for (at, known, *rest), end in zip(sessions, ends, strict=True) if known or any(rest)]
+    return [(begin, end, code) for (begin, code, some), end in zip(sessions, ends, strict=True) if code or some]
 
 
 def _session(lines: Sequence[str], begin: int, end: int, tables: int) -> Whole:
@@ -332,13 +345,18 @@ def _by_type(lines: Sequence[str], begin: int, end: int) -> Whole:
 def _figures(lines: Iterable[str]) -> Whole:
     """Return the figures of one run of the program."""
     lines = [line for line in lines if len(line) <= _LONGEST and "%" not in line and _LIKELY.search(line)]
+    lines = lines[:1] + [line for line in lines[1:] if not _OF_MANY.search(line)]
     models = [match[1] or match[2] for match in _found(lines, (_MODEL,))]
     means = [int(Decimal(match[1]) * (1_000_000 if match[2] else 1000)) for match in _found(lines, (_WARM_UP,))]
-    words = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in _found(lines, _DELEGATED))
+    texts = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in _found(lines, _DELEGATED))
+    # Texts that only tell that a delegate exists, or was applied, are omitted if another one tells more of it.
+    bare = {text: text.removesuffix(": applied").lower() for text in texts}
+    less = {text for text in texts for one in list(texts)[:99] if bare[text] in one.lower() and len(text) < len(one)}
+    words = [text for text in texts if text not in less or ":" in bare[text]]
     options = {(match[1] or match[2]).replace("_", " ").lower(): match[3] for match in _found(lines, (_OPTION,))}
     values: dict[str, Any] = {"delegates": tuple(words), "options": tuple(options.items())}
     parts = tuple((match[1], int(Decimal(match[2]) * 1_000_000)) for match in _found(lines, (_LOADING,)))
-    values["program"] = "onert_run" * bool(parts) or "label_image" * any("average time: " in line for line in lines)
+    values["program"] = next((name for mark, name in _PROGRAMS.items() if any(mark in line for line in lines)), "")
     values |= {"parts": parts, _INIT: sum(time for _, time in parts)} if parts else {}
     values |= {"model": _named(models[-1]) if models else "", "warm_up_ns": tuple(means[-1:])}
     for pattern, names, unit in _FIGURES:

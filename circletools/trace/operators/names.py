@@ -4,7 +4,8 @@ names.json maps runtimes' names that differ from the code's in more than spellin
 Those of `onert` come from runtime/onert/core/src/loader/BaseLoader.h (the operation that each code becomes) and
 `name()` in runtime/onert/core/src/ir/operation/ (its name, such as `Squre`). Those of `openvino` are layer types;
 `Reorder` belongs to no code. Those of `xnnpack` are rows like `Convolution (NHWC, F32) IGEMM` (kind, layout and
-types, kernel), seen in LiteRT 2.3.0 (tflite/delegates/xnnpack/xnnpack_delegate.cc).
+types, kernel), seen in LiteRT 2.3.0 (tflite/delegates/xnnpack/xnnpack_delegate.cc). `delegates` holds patterns of
+what logs state about delegates, with clearer words for each.
 """
 
 from __future__ import annotations

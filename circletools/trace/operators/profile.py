@@ -86,6 +86,10 @@ class Whole(Attributes):
     failure: str = ""
     sessions: tuple[Whole, ...] = ()
 
+    def known(self, executions: int, averaged: bool) -> int | None:
+        """Return the number of executions of a trace, or None if its averages do not state it."""
+        return executions if executions > 1 or not averaged or self.runs else None
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OperatorTrace(Tabular):
@@ -112,11 +116,6 @@ class OperatorTrace(Tabular):
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each run of an operator."""
         return [run._asdict() for run in self.runs]
-
-
-def known_executions(executions: int, averaged: bool, whole: Whole) -> int | None:
-    """Return the number of executions of a trace, or None if its averages do not state it."""
-    return executions if executions > 1 or not averaged or whole.runs else None
 
 
 def without_first(trace: OperatorTrace, count: int | Literal["auto"]) -> OperatorTrace:

@@ -30,11 +30,11 @@ from circletools.trace.sources.content import EXPECTED, most_unpacked, pieces_of
 from circletools.trace.sources.open import unpacked
 
 _EXPECTED = (
-    "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, benchmark_model's report, "
-    "OpenVINO's detailed counters, or an ETDump"
+    "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, a log of benchmark_model, "
+    "label_image or onert_run, OpenVINO's detailed counters, or an ETDump"
 )
 _REPORT = re.compile(rb"= Run Order =|[Nn]ode type[],]|nference (?:timings in us: |\(avg\): )")
-_LOG = re.compile(rb"Graph: \[|king failed\.|\bcount=\d+ (?:first|curr)=|EXECUTE +takes |average time: | ticks \(")
+_LOG = re.compile(rb"Graph: \[|king failed\.|\bcount=\d+ (?:first|curr)=|EXECUTE +takes |average time:| ticks \(")
 _HEAD_BYTES, _MEMORY_NAME = 4096, "<bytes>"  # the second is the name of data in memory
 _OPENVINO = b"layerName;execStatus;layerType;execType;realTime"
 _NO_KERNELS = ("Parameter", "Result", "Constant", "")  # the last is the total
@@ -63,7 +63,6 @@ def read_profile(
         memory = memoryview(b"".join(pieces())) if packing else memory
         trace = _parse(memory, process, thread)
     except CircleToolsError as error:
-        error.hint = _EXPECTED if error.hint == EXPECTED else error.hint
         place = (error.location or "").removeprefix(_MEMORY_NAME).removeprefix(":")
         error.location = f"{opened.name}:{place}" if place else opened.name
         raise
@@ -80,8 +79,11 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
     try:
         found = events(open_trace(memory))
         return litert.collect(one for one in found if process in (None, one.tgid) and thread in (None, one.tid))
-    except InvalidInputError:
+    except InvalidInputError as error:
         log = _LOG.search(memory)
+        if log is None and error.hint == EXPECTED:
+            message = "no operator times of a known format"
+            raise InvalidInputError(message, location=error.location, hint=_EXPECTED) from None
         if log is None:
             raise
         if log[0].endswith(b" ticks ("):
@@ -91,7 +93,7 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
 
 def _parse_openvino(data: bytes) -> OperatorTrace:
     """Parse the report of OpenVINO's benchmark_app."""
-    runs: list[OperatorRun] = []
+    runs, layers = list[OperatorRun](), set[str]()
     tables = at_ns = order = 0
     for number, line in enumerate(data.decode("utf-8", "surrogateescape").splitlines(), 1):
         cells = line.rstrip(";").rsplit(";", 5)
@@ -99,6 +101,10 @@ def _parse_openvino(data: bytes) -> OperatorTrace:
             tables, at_ns, order = tables + 1, 0, 0
         elif len(cells) == 6:
             name, status, kind, kernel, real, _ = cells
+            if tables < 2:
+                layers.add(name)
+            elif name not in layers:
+                raise InvalidInputError("the tables are of several models", location=str(number), hint="split it")
             if status.endswith("EXECUTED") or (kernel != "undef" and kind not in _NO_KERNELS):
                 duration, known = nanoseconds(real, "milliseconds", str(number)), _INDEX.fullmatch(name)
                 run = OperatorRun(0, int(name) if known else order, kind, kernel, at_ns, duration, tables - 1, tables)
