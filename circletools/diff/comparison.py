@@ -60,11 +60,12 @@ class ModelComparison:
         self._tensors = list(self._tensor_keys())
         self.tensors: Matched = self._matched("tensor_columns", self._tensor_levels())
         self.operators: Matched = self._matched("operator_columns", *self._operator_levels(self._instances))
-        known = -1  # matched operators tell places of tensors, and matched tensors lead to further operators
-        for _ in range(_PASSES):
-            if self.tensors.removed[0].size and self.tensors.added[0].size and len(self.operators.rows) > known:
-                known = len(self.operators.rows)
-                self._match_by_place()
+        for by_reader in (False, True):
+            known = -1  # matched operators tell places of tensors, and matched tensors lead to further operators
+            for _ in range(_PASSES):
+                if self.tensors.removed[0].size and self.tensors.added[0].size and len(self.operators.rows) > known:
+                    known = len(self.operators.rows)
+                    self._match_by_place(by_reader=by_reader)
         self._engine = Comparison(before.schema, after.schema, Rules(self._field_rules(), self._number_rules()))
 
     @property
@@ -180,16 +181,24 @@ class ModelComparison:
             sides.append(levels)
         return list(zip(*sides, strict=True))
 
-    def _match_by_place(self) -> None:
-        """Match the tensors left by their places in matched operators, then the operators left by those tensors."""
-        sides = []
+    def _match_by_place(self, *, by_reader: bool) -> None:
+        """Match the tensors left by their places in matched operators, then the operators left by those tensors.
+
+        A computed tensor's producer tells more than its reader, so readers and contents count only with `by_reader`.
+        """
+        sides, count = [], len(self.tensors.rows)
         for side, (own, name, shape, content) in enumerate(self._tensors):
             made, read, _ = neighbours(self._models[side], name, self.operators.joint[side])
             made = np.where(made == 0, mixed(read, 1), made)  # an input of the subgraph
-            sides.append((np.where(own, mixed(read, shape), made), mixed(read, name), content))
-        places, names, contents = zip(*sides, strict=True)
-        self.tensors = self._matched("tensor_columns", [self.tensors.joint, places, names], [contents])
-        if self.operators.removed[0].size and self.operators.added[0].size:
+            place = np.where(own, mixed(read, shape), made)
+            sides.append(
+                (place, mixed(read, name), np.where(own | (read == 0), place, mixed(read, shape, 1)), content)
+            )
+        places, names, readers, contents = zip(*sides, strict=True)
+        vague = ([readers], [contents]) if by_reader else ([], [])
+        self.tensors = self._matched("tensor_columns", [self.tensors.joint, places, names, *vague[0]], vague[1])
+        is_more = len(self.tensors.rows) > count
+        if is_more and self.operators.removed[0].size and self.operators.added[0].size:
             self.operators = self._matched("operator_columns", *self._operator_levels(self.operators.joint))
 
     def _operator_levels(self, known: tuple[Keys, Keys] | None) -> tuple[Levels, Levels]:

@@ -313,8 +313,6 @@ def test_places_that_are_not_compared_are_counted(count: int, others: str) -> No
 
 
 def test_constants_of_equal_contents_are_told_by_the_tensors_that_have_them() -> None:
-    """Two buffers hold the same; the one that changes is the one that its tensor names."""
-
     def model(first: int, second: int) -> bytes:
         build = Build()
         graph = build.graph()
