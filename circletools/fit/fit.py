@@ -23,8 +23,9 @@ from circletools.findings import Finding, against
 from circletools.fit.naming import COMPOSITE, Naming, Source, composite_names, fewest_sources
 from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
 from circletools.fit.refused import Refusals, needed_subgraphs, refused_operators, with_shapes
-from circletools.fit.remedies import FIX_SHAPES, LARGE_WINDOW, is_consequence, remedy_of, shape_operators
+from circletools.fit.remedies import FIX_SHAPES, is_consequence, remedy_of, shape_operators
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
+from circletools.fit.unusual import unusual_operators
 from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, LazySequence, Misfit, Misfits, Obstacle, TargetFit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
@@ -32,7 +33,6 @@ from circletools.model.model import Model
 from circletools.origin.source import NOTHING
 from circletools.soundness.refusals import refusals
 from circletools.soundness.soundness import end_findings
-from circletools.soundness.windows import large_windows
 from circletools.wording import Items
 
 __all__ = ["fit"]
@@ -49,8 +49,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     whole = model_graph(model)
     facts, naming = whole.graphs, Naming(whole)
     verdicts = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
-    refusal = Refusal(LARGE_WINDOW, measured=False)
-    refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
+    unusual = unusual_operators(whole, inputs.tables)
     shaped = cache(lambda: with_shapes(model))
     size, programs = model.wire.size, {program_of(name) for name in inputs.tables}
     # No program accepts a model that has no subgraphs.
@@ -64,7 +63,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
             _Question(
                 name,
                 table,
-                refused,
+                unusual[name],
                 known.get(name, Known()),
                 verdicts.get(name, ()),
                 size,

@@ -15,7 +15,6 @@ from circletools.affinity.capability.table import Refusal
 from circletools.graph.graph import Graph
 
 NOT_MEASURED = "ask the program itself (`fit --with`), or measure the operator as docs/measure-a-device.md describes"
-LARGE_WINDOW = "the window is larger than the input, whose shape may be dynamic"
 FIX_SHAPES = "convert the model with fixed input shapes, so that its shape arithmetic becomes constant"
 GENERAL = "change the property that the reason names"
 
@@ -32,8 +31,6 @@ _LEFT_OUT = "left out"
 
 def remedy_of(refusal: Refusal, code: str) -> str:
     """Return the change that makes a target support an operator with this code."""
-    if refusal.reason == LARGE_WINDOW:
-        return "give the model an input shape into which the window fits"
     if not refusal.measured:
         return refusal.remedy or NOT_MEASURED
     return refusal.remedy or _remedy(refusal.conditions or refusal.reason, code)

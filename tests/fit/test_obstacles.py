@@ -8,21 +8,22 @@ from pathlib import Path
 import pytest
 
 import circletools as ct
-from circletools.fit.remedies import LARGE_WINDOW
-from tests.kit.build import Build
+from circletools.fit.unusual import LARGE_WINDOW
+from tests.kit.build import Build, quantization
 from tests.kit.command_support import run
 from tests.kit.outputs_support import findings_of
 from tests.kit.support import own_models
 
 
-def signed(outputs: list[str]) -> bytes:
-    """Return a model of one operator whose signature names its output so many times."""
+def signed(outputs: list[str], times: int = 1) -> bytes:
+    """Return a model of one operator whose signature, of which there are so many, names its output so many times."""
     build = Build()
     graph = build.graph()
     x = graph.tensor("x", (1, 4))
     y = graph.compute("TANH", [x], "y", (1, 4))
     graph.ends([x], [y])
-    build.signature("serve", [("x", x)], [(name, y) for name in outputs])
+    for _ in range(times):
+        build.signature("serve", [("x", x)], [(name, y) for name in outputs])
     return build.to_bytes("tflite")
 
 
@@ -59,14 +60,7 @@ def test_what_only_lacks_a_name_is_no_obstacle() -> None:
     """LiteRT takes the name of the tensor, and the first of the signatures that have one key."""
     assert fitted(signed([""]), "litert-gpu").targets[0].verdict == "resident"
     assert fitted(signed(["", ""]), "litert-gpu").targets[0].verdict == "not_resident"
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x", (1, 4))
-    y = graph.compute("TANH", [x], "y", (1, 4))
-    graph.ends([x], [y])
-    for _ in range(2):
-        build.signature("serve", [("x", x)], [("y", y)])
-    assert fitted(build.to_bytes("tflite"), "litert-gpu").targets[0].verdict == "resident"
+    assert fitted(signed(["y"], 2), "litert-gpu").targets[0].verdict == "resident"
 
 
 def test_an_obstacle_is_a_finding_until_the_baseline_has_it(tmp_path: Path) -> None:
@@ -132,6 +126,20 @@ def test_a_window_that_does_not_fit_is_not_known(subgraph: int) -> None:
     assert misfit.remedy == "give the model an input shape into which the window fits"
     (refused,) = fitted(pooled(), "ethos-u55").targets
     assert refused.verdict == "not_resident"
+
+
+@pytest.mark.parametrize(("read", "made", "verdict"), [
+    (0.5, 0.5, "resident"), (0.0, 0.5, "not_known"), (-0.5, 0.5, "not_known"), (0.5, 1e-40, "not_resident"),
+    (float("nan"), 0.5, "not_resident"), (0.5, float("inf"), "not_resident"),
+])  # fmt: skip
+def test_a_model_with_an_odd_scale_is_never_resident(read: float, made: float, verdict: str) -> None:
+    build = Build()
+    graph = build.graph()
+    x, y = (graph.tensor("t", (1, 4, 4, 4), "INT8", quantization=quantization([one], [0])) for one in (read, made))
+    graph.operator("LEAKY_RELU", [x], [y], "LeakyReluOptions", alpha=0.5)
+    graph.ends([x], [y])
+    npu, cpu = fitted(build.to_bytes(), "ethos-u55", "litert-cpu").targets
+    assert (npu.verdict, cpu.verdict) == (verdict, verdict.replace("not_resident", "not_known"))
 
 
 @pytest.mark.parametrize(("program", "target"), [("litert", "litert-cpu"), ("onert", "onert-cpu")])
