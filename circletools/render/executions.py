@@ -93,8 +93,9 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         lacking += ["initialization's parts"] * (bool(total) and not parts)
         lacking += ["precision"] * (not any("fp16" in name or "precision" in name for name, _ in whole.options))
         lacking += ["spread"] * (not whole.range_ns) + ["percentiles"] * (len(whole.range_ns) in (2, 3))
-        alike = (one for one in whole.sessions if _settings(one) == _settings(whole))
-        profiled = attribution.total_ns and all(one.mean_ns is None or one.first_operators_ns for one in alike)
+        others = (one for at, one in enumerate(whole.sessions) if at != whole.session and one.mean_ns is not None)
+        plain = (one for one in others if _settings(one) == _settings(whole) and not one.first_operators_ns)
+        profiled = attribution.total_ns and not any(plain)
         lacking += ["times without the profiler"] * bool(profiled)
         lacking += ["number of runs"] * (whole.known(attribution.executions, True) is None)
         lacking += ["times of single runs"] * (whole.runs != 1) + ["device", "energy"]
@@ -177,7 +178,8 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
         middle = one.range_ns[4] if len(one.range_ns) > 3 else None
         times = one.initialization_ns, one.first_ns, middle, one.mean_ns, one.operators_ns if less else None
         of = *("" if time is None else milliseconds(time) for time in times), str(one.threads or "")
-        how = "".join([*_delegate_texts(one.delegates, short=True)][-1:]) or _options(one.options)
+        told = sorted(one.delegates, key=lambda text: " operators" in text)  # these tell most
+        how = "".join([*_delegate_texts(told, short=True)][-1:]) or _options(one.options)
         rows.append((str(at), *of, str(one.line) if less else ""))
         rows[-1] += (one.program or attribution.runtime) * several[0], one.model * several[1], how
     known = [any(values) for _, *values in zip(*rows, strict=True)]

@@ -10,26 +10,16 @@ from typing import Any, TypeVar
 
 from circletools.cost.micro import MicroMemory
 from circletools.findings import Finding, fingerprint
+from circletools.fit import verdicts
 from circletools.fit.request import key_of
-from circletools.fit.verdicts import (
-    Alike,
-    Asked,
-    Blamed,
-    Disagreement,
-    Fit,
-    Misfit,
-    Misfits,
-    Obstacle,
-    RefusedOperators,
-    TargetFit,
-)
+from circletools.fit.verdicts import Fit, Misfit, Misfits, TargetFit
 from circletools.origin.exchange import details_json
 from circletools.render.findings import sarif_result, sarif_run
 from circletools.render.origins import operator_label, with_line
 from circletools.render.table import fields_json, places_json, places_text, table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
-_Refused = TypeVar("_Refused", Misfit, RefusedOperators)
+_Refused = TypeVar("_Refused", Misfit, verdicts.RefusedOperators)
 _MOST_ROWS, _MOST_REASONS, _FEW_ROWS = 30, 5, 4
 _NUMBERED = re.compile(r"operator \d+")
 _RULES = ("REFUSED_OPERATOR", "REFUSED_MODEL", "TABLE_DISAGREES", "NOT_MEASURED")
@@ -119,11 +109,11 @@ def memory_text(target: str, memory: MicroMemory) -> str:
     )
 
 
-def _words(found: TargetFit | Asked) -> str:
+def _words(found: TargetFit | verdicts.Asked) -> str:
     return found.verdict.replace("_", " ")
 
 
-def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
+def _asked_text(target: TargetFit, asked: verdicts.Asked) -> Iterator[str]:
     """Yield the verdict of a program, and its disagreements with the target's table."""
     program = " ".join(filter(None, (asked.program, asked.version)))
     words = asked.words or (f"{asked.left:,} of {target.operators:,} operators left to the CPU" if asked.left else "")
@@ -140,7 +130,7 @@ def _misfits_text(misfits: Sequence[Misfit], full: bool) -> Iterator[str]:
     if isinstance(misfits, Misfits):
         known = misfits.alike
     else:
-        known = [Alike((at,), misfits.__getitem__) for at, one in enumerate(misfits) if one.is_new]
+        known = [verdicts.Alike((at,), misfits.__getitem__) for at, one in enumerate(misfits) if one.is_new]
     kinds = {kind.first(1)[0][:2]: kind for kind in known}
     groups = [
         (sum(len(kinds[one[:2]].places) for one in alike), alike)
@@ -168,7 +158,7 @@ def refusals_alike(refused: Iterable[_Refused]) -> list[list[_Refused]]:
     return list(groups.values())
 
 
-def refused_text(count: int, alike: Sequence[Misfit | RefusedOperators]) -> Iterator[str]:
+def refused_text(count: int, alike: Sequence[Misfit | verdicts.RefusedOperators]) -> Iterator[str]:
     """Yield the number of operators with the same code and similar reasons, then the reason, then the remedy."""
     first = alike[0]
     reason, remedy = first.reason, first.remedy
@@ -189,7 +179,7 @@ def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
     is_named = misfits.named if isinstance(misfits, Misfits) else any(misfit.from_tables for misfit in misfits)
     if not is_named or not target.sources:
         return
-    by_line: dict[object, list[Blamed]] = {}
+    by_line: dict[object, list[verdicts.Blamed]] = {}
     for number, source in enumerate(target.sources):
         by_line.setdefault(source.details.place or number, []).append(source)
     groups = {tuple(sorted(place for one in group for place in one.operators)): group for group in by_line.values()}
@@ -211,7 +201,7 @@ def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
     yield from _first_rows(rows, len(groups), "    ", right=(0, 1))
 
 
-def _origin_of(group: Sequence[Blamed]) -> str:
+def _origin_of(group: Sequence[verdicts.Blamed]) -> str:
     """Return the name of a source, or the line of code that several sources share."""
     first = group[0]
     if len(group) > 1:
@@ -241,11 +231,11 @@ def fit_sarif(found: Fit) -> dict[str, Any]:
     return sarif_run("fit", found.file, _RULES, results)
 
 
-def _state(found: Fit, one: Misfit | Obstacle) -> dict[str, str]:
+def _state(found: Fit, one: Misfit | verdicts.Obstacle) -> dict[str, str]:
     return {"baselineState": "new" if one.is_new else "unchanged"} if found.has_baseline else {}
 
 
-def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> dict[str, Any]:
+def _disagreement(found: Fit, target: str, asked: verdicts.Asked, one: verdicts.Disagreement) -> dict[str, Any]:
     path = f"subgraphs[{one.subgraph}].operators[{one.operator_index}]"
     place, subject = ("model", "model") if one.operator_index is None else (path, "operator")
     table, program = ("accepts", "refuses") if one.table_takes else ("refuses", "accepts")

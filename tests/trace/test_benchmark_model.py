@@ -323,10 +323,24 @@ def test_programs_and_summaries_of_runs() -> None:
     assert rows[0] == ["run", "init", "first", "median", "average", "program", "delegates", "or", "options"]
     assert rows[1] == ["0", "-", "-", "-", "31.500", "label_image", "XNNPACK"]
     assert rows[2] == ["1", "-", "-", "-", "247.000", "label_image", "GPU:", "applied"]
-    found = [(one.delegates, one.threads, one.mean_ns, one.runs) for one in read_profile(MANY).whole.sessions]
-    assert found == [(("cpu w/ 4 threads (xnnpack)",), 4, 9500, 7), (("gpu",), None, 9500, 7)]
+    found = [(one.options[0][1], one.threads, one.runs) for one in read_profile(MANY).whole.sessions]
+    assert found == [("cpu w/ 4 threads (xnnpack)", 4, 7), ("gpu", None, 7)]
     epochs = read_profile(ONERT + b"Epoch 1/1 - time: 0.25ms/step - loss: [0] 1\n").whole
     assert (epochs.program[:11], epochs.mean_ns) == ("onert_train", 250_000)
+
+
+def test_what_label_image_prints_of_operators() -> None:
+    old = ["0.500, Node   0, OpCode   3, CONV_2D", "0.250, Node  11, OpCode  25,   SOFTMAX, [ 1  2], uint8"]
+    new = [
+        "0.755, Subgraph   0, Node   0, OpCode   3, CONV_2D",
+        *(one.replace("N", "Subgraph   0, N", 1) for one in old),
+    ]
+    for rows in (old, new):
+        found = read_profile(IMAGE % (b"a", b"", b" 0.75") + "\n".join(rows * 3).encode())
+        assert [(*run[1:3], run.duration_ns, run.calls) for run in found.runs] == [
+            (0, "CONV_2D", 1_500_000, 3), (11, "SOFTMAX", 750_000, 3)
+        ]  # fmt: skip
+        assert (found.executions, found.whole.runs, found.whole.mean_ns) == (3, 3, 750_000)
 
 
 def test_times_without_the_profiler_may_be_of_another_run() -> None:
@@ -339,7 +353,6 @@ def test_times_without_the_profiler_may_be_of_another_run() -> None:
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        ("Created TensorFlow Lite delegate for Metal.", "Metal"),
         ("Created TensorFlow Lite delegate for select TF ops.", "select TF ops"),
         ("GPU delegate created.\nFailed to apply GPU delegate.", "GPU: not applied"),
         ("Vx delegate: device set to 0.\nReplacing 3 out of 4 node(s) with delegate (Vx Delegate) node, yielding 2"

@@ -21,9 +21,6 @@ def lasting(*times: int) -> OperatorTrace:
     return OperatorTrace("litert", tuple(run(at, time, at) for at, time in enumerate(times)), len(times))
 
 
-# --- executions -----------------------------------------------------------------------------------------------
-
-
 def test_how_many_executions_warm_up() -> None:
     for times, wanted in (
         ((9000, 1000, 1000, 1000), 1),
@@ -76,9 +73,6 @@ def test_recordings_one_behind_the_other() -> None:
             merged(wrong)
 
 
-# --- JSON -----------------------------------------------------------------------------------------------------
-
-
 def litert(*rows: tuple[str, int, int, int, int, int]) -> OperatorTrace:
     names = ("tag", "event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
     return read_profile(json.dumps({"events": [dict(zip(names, row, strict=True)) for row in rows]}).encode())
@@ -98,9 +92,6 @@ def test_an_inference_begins_where_the_one_before_has_ended() -> None:
         OperatorRun(8, 7, "Invoke", "", 6_000, 5_000, 0),
         OperatorRun(1, 1, "y", "", 6_000, 2_000, 0, of_delegate=True),
     )
-
-
-# --- OpenVINO -----------------------------------------------------------------------------------------------
 
 
 def test_each_table_of_counters_is_an_execution() -> None:
@@ -124,9 +115,6 @@ def test_each_table_of_counters_is_an_execution() -> None:
         read_profile(header.encode())
     with pytest.raises(InvalidInputError, match="the tables are of several models"):
         read_profile((header + rows + header + rows.replace("x;", "y;")).encode())
-
-
-# --- system traces --------------------------------------------------------------------------------------------
 
 
 def test_operators_begin_within_the_innermost_inference() -> None:

@@ -27,6 +27,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from circletools.errors import InvalidInputError
+from circletools.trace.operators.litert import printed
 from circletools.trace.operators.names import NAMES
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 
@@ -35,16 +36,16 @@ DELEGATE_PREFIX = "Delegate/"
 _WORTH = re.compile(
     r"ode type|=== |[Pp]rofil|elegate internal|STARTING!|: \[|--graph=|(?<=n)ference (?:tim|\(avg)|```|ing failed\."
     r"|[Cc]reated|pplied|Replacing|Initialized |count=|[Ll]oad(?:ed|ing) model|[el] Filename |(?:E|_LOAD) +takes"
-    r"|Segmentation|Aborted|Killed|Fatal si|average time:|Model init|model file size|(?:_model|_image|_run)\w* +-"
+    r"|Segmentat|Aborted|Killed|Fatal |average time:|, OpCode|Model init|model file size|(?:_model|_image|_run)\w* +-"
 )
 _TITLE, _RUN_ORDER = re.compile(r"= (Run Order|Top by .*|Summary by .*) =+$"), "Run Order"
 _COUNT = re.compile(r"Timings \(microseconds\): count=(\d{1,9})\b(?:.* avg=(\d{1,9}(?:\.\d{1,9})?) )?")
 _SUBGRAPH, _NAME = re.compile(r"Subgraph \(index: (\d{1,9})\) profile:$"), re.compile(r".*:(\d{1,9})")
-_OUTPUTS = re.compile(r"\[(.*)\](?::\w+)?")
+_OUTPUTS, _NODE = re.compile(r"\[(.*)\](?::\w+)?"), re.compile(r"Node number \d+ \((?!\w*Delegate)\S+\) failed")
 _HEADER = re.compile(
     r"^(.{0,200}?)((?:\[[Nn]ode type\]|node type,)[ \t](?:.{0,800}[Nn]ame|[ \t]{0,99}\[?count\b.{1,800})\]?)$"
 )
-_TYPES, _OPERATORS = re.compile(r"ode type[],]\s{1,99}\[?count\b"), re.compile(r"node type[],]\s")
+_TYPES, _OPERATORS = re.compile(r"ode type[],]\s{1,99}\[?count\b"), re.compile(r"node type[],]\s|, OpCode +\d")
 _NO_OPERATOR = re.compile(r"AllocateTensors|ModifyGraphWithDelegate|Misc Runtime Ops|LiteRT::.*")
 _CELLS = {name: rf"(?P<{group}>[^ \t,]*)" for name, group in (("first", "first"), ("avg ms", "mean"))}
 _CELLS |= dict.fromkeys(("%", "avg %"), r"(?P<share>[^ \t,]*)%")
@@ -56,7 +57,7 @@ _BEGIN = re.compile(
     r"STARTING!$|(?:verbosely|m runs): \[|--graph=|[el] Filename |(?:[kt]_model|_image|[te]_run)\w* +-"
 )
 _TIMINGS = re.compile(r"nference timings in us: .*|nference \(avg\): +\S+ ms.*|(?:EXECUTE +takes|average time:) .*")
-_BEGUN = re.compile(r"Graph: \[|[el] Filename |Benchmarking failed\.")
+_BEGUN, _STATED = re.compile(r"Graph: \[|[el] Filename |king failed\."), re.compile(r"elegate|Initialized O")
 # A run of the program has one of the first lines, and two of the second, which a summary of many runs repeats.
 _LOADED, _COUNTED = re.compile(r"Load(?:ed model|ing model from)|MODEL_LOAD +takes"), re.compile(r"(?<!s\): )count=")
 _OF_MANY = re.compile(r"((?:cpu|dsp) w/ [^:]*|(?:gpu|nnapi|coreml)\b[^:]*): count=")
@@ -93,25 +94,23 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
 _RANGE = r"\bcount=(\d{1,9}) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# median=# p95=#)?)?".replace("#", _REAL)
 _STATISTICS, _OF_TABLE = re.compile(rf"(?<!s\): ){_RANGE}"), re.compile(rf"seconds\): {_RANGE}")
 _MODEL = re.compile(r"(?:\bGraph: \[|Load(?:ing model from:|ed model) |[el] Filename )([^]]+)|--graph=([^]`'\" <]+)")
-_FILE, _NOT_OF_NAME = ".tflite", re.compile(r"[^\w.-]")
 _LIKELY = re.compile(
-    r": \[|=|elegate|nference|armup|nitiali|[Mm]odel |average|perator-wise|emory|footprint|ersion|hreads|takes|Fi|- M"
+    r": \[|=|elegate|nference|armup|nitiali|[Mm]odel |average|tor-wise|emory|footprint|ersion|hreads|takes|Fi|- M"
 )
 _PEAK, _RANGES = re.compile(r"eak memory(?: footprint|: )"), ("min", "max", "std", "p5", "median", "p95")
 _SPREAD = re.compile(rf"(?:Inference \(|- )({'|'.join(_RANGES)})\)? *: +{_REAL}", re.IGNORECASE)
 _PROGRAMS = {"ms/step": "onert_train, last epoch's steps", "average time:": "label_image", "PREPARE ": "onert_run"}
-_LOADING = re.compile(rf"(MODEL_LOAD|PREPARE) +takes {_REAL} ms")
+_LOADING, _FILE = re.compile(rf"(MODEL_LOAD|PREPARE) +takes {_REAL} ms"), ".tflite"
 _ENDED = re.compile(r"Benchmarking failed|Segmentation fault|\bAborted|\bKilled|Fatal signal")
 _ERROR = re.compile(r"(?:ERROR: |\bE[ /]tflite\b[^:]*: )(.*\S)|(?:Segmentation|Aborted|Killed|Fatal s|Failed to).*")
-_NODE = re.compile(r"Node number \d+ \((?!\w*Delegate)\S+\) failed")
 _VAGUE = re.compile(r"Benchmarking failed|Failed to a|Restored original|not supported|operations will run|:$")
-_WARM_UP = re.compile(rf"\bWarmup(?: \(avg\))?: +{_REAL}( ms)?")
+_WARM_UP, _NOT_OF_NAME = re.compile(rf"\bWarmup(?: \(avg\))?: +{_REAL}( ms)?"), re.compile(r"[^\w.-]")
 _OPTION = re.compile(
     r"(?:--((?:\w+_)?(?:use|allow|require|accelerator|backend)_\w+)=|\b((?:Use|Allow|Enable running|Require"
     r"|CPU affinity|Tensorflow Version|NNAPI accelerator name|GPU backend)[^:[]*?) ?: (?:\[|(?<=Version : )))"
     r"([^]\s\"'`\\]+)"
 )
-_DELEGATED = {_OF_MANY: "{}"} | {re.compile(pattern): text for pattern, text in NAMES["delegates"].items()}
+_DELEGATED = {re.compile(pattern): text for pattern, text in NAMES["delegates"].items()}
 
 
 class _Row(NamedTuple):
@@ -151,14 +150,19 @@ def parse(data: bytes) -> OperatorTrace:
     if b" with stats: " in data or b"stat_summarizer.cc:" in data:
         raise nothing_found("the report is from TensorFlow's own benchmark_model, which runs other models")
     lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
-    marks = [at for at, line in enumerate(lines) if len(line) <= _LONGEST and _WORTH.search(line)]
+    some = ((at, line) for at, line in enumerate(lines) if "%" not in line[1:] or "ode type" in line)  # no rows
+    marks = [at for at, line in some if len(line) <= _LONGEST and _WORTH.search(line)]
     sessions = _sessions(lines, marks) or [(0, len(lines), 0)]
     each = [_session(lines, *one) for one in sessions]
     known = [(tables, not one.failure, bool(one.first_ns)) for one, (*_, tables) in zip(each, sessions, strict=True)]
     shown = max(range(len(each)), key=lambda at: (known[at], at))
     begin, end, _ = sessions[shown]
     whole = replace(each[shown], session=shown, sessions=tuple(each) if len(each) > 1 else ())
-    return _trace(*_sections(lines, [at for at in marks if begin <= at < end]), whole)
+    marks = [at for at in marks if begin <= at < end]
+    runs, executions = printed(lines[at] for at in marks)
+    if runs:
+        return OperatorTrace("benchmark_model", runs, executions, True, whole=replace(whole, runs=executions))
+    return _trace(*_sections(lines, marks), whole)
 
 
 def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -345,20 +349,24 @@ def _by_type(lines: Sequence[str], begin: int, end: int) -> Whole:
 def _figures(lines: Iterable[str]) -> Whole:
     """Return the figures of one run of the program."""
     lines = [line for line in lines if len(line) <= _LONGEST and "%" not in line and _LIKELY.search(line)]
-    lines = lines[:1] + [line for line in lines[1:] if not _OF_MANY.search(line)]
-    models = [match[1] or match[2] for match in _found(lines, (_MODEL,))]
+    lines = lines[:1] + [line for line in lines[1:] if ": count=" not in line or not _OF_MANY.search(line)]
+    paths = ["", *(match[1] or match[2] for match in _found(lines, (_MODEL,)))]
+    *folders, name = paths[-1].rstrip("/").split("/")
+    folder = folders[-1:] if name.partition(".")[0].isdigit() else []  # a number says less, as in `net-v1/1.tflite`
     means = [int(Decimal(match[1]) * (1_000_000 if match[2] else 1000)) for match in _found(lines, (_WARM_UP,))]
-    texts = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in _found(lines, _DELEGATED))
+    stated = _found(filter(_STATED.search, lines), _DELEGATED)
+    texts = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in stated)
     # Texts that only tell that a delegate exists, or was applied, are omitted if another one tells more of it.
     bare = {text: text.removesuffix(": applied").lower() for text in texts}
     less = {text for text in texts for one in list(texts)[:99] if bare[text] in one.lower() and len(text) < len(one)}
-    words = [text for text in texts if text not in less or ":" in bare[text]]
+    words = tuple(text for text in texts if text not in less or ":" in bare[text])
     options = {(match[1] or match[2]).replace("_", " ").lower(): match[3] for match in _found(lines, (_OPTION,))}
-    values: dict[str, Any] = {"delegates": tuple(words), "options": tuple(options.items())}
+    options |= (("performance option", match[1]) for match in _found(lines[:1], (_OF_MANY,)))
+    values: dict[str, Any] = {"delegates": words, "options": tuple(options.items())}
     parts = tuple((match[1], int(Decimal(match[2]) * 1_000_000)) for match in _found(lines, (_LOADING,)))
     values["program"] = next((name for mark, name in _PROGRAMS.items() if any(mark in line for line in lines)), "")
     values |= {"parts": parts, _INIT: sum(time for _, time in parts)} if parts else {}
-    values |= {"model": _named(models[-1]) if models else "", "warm_up_ns": tuple(means[-1:])}
+    values |= {"model": "/".join([*folder, name]), "warm_up_ns": tuple(means[-1:])}
     for pattern, names, unit in _FIGURES:
         for match in _found(lines, (pattern,)):
             values |= zip(names, (int(Decimal(value) * unit) for value in match.groups()), strict=True)
@@ -386,12 +394,6 @@ def _figures(lines: Iterable[str]) -> Whole:
 
 def _times(match: re.Match[str], *groups: int) -> tuple[int, ...]:
     return tuple(int(Decimal(match[group]) * 1000) for group in groups if match[group])
-
-
-def _named(path: str) -> str:
-    """Return the file's name, preceded by its folder's if it is only a number, as in `net-v1/1.tflite`."""
-    *folders, name = path.rstrip("/").split("/")
-    return "/".join([*folders[-1:], name]) if name.partition(".")[0].isdigit() else name
 
 
 def _found(lines: Iterable[str], patterns: Iterable[re.Pattern[str]]) -> list[re.Match[str]]:

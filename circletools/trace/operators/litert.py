@@ -1,4 +1,4 @@
-"""Read LiteRT's events, as atrace marks or as JSON.
+"""Read LiteRT's events, as atrace marks, as JSON, or as label_image prints them.
 
 An atrace mark is a begin event `TAG@<number>/<subgraph index>` and an end event, for every event of the interpreter.
 For an operator, the tag is the name of its code (a custom operator's custom code, a delegate node's delegate name)
@@ -20,14 +20,15 @@ durations but no start times. `end_mem_usage`, if present, holds memory figures 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from circletools.errors import InvalidInputError
 from circletools.storage.documents import read_json
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nanoseconds, nothing_found
 from circletools.trace.sources import BEGIN, Event
 
 _MARK = re.compile(rb"(.+)@(\d{1,9})/(\d{1,9})", re.DOTALL)
+_PRINTED = re.compile(r"(\d{1,9}\.\d{3}), (?:Subgraph +(\d{1,9}), )?Node +(\d{1,9}), OpCode +\d{1,9}, +(\w+)")
 _INVOKE, _DEFAULT, _OPERATOR, _OF_DELEGATE = "Invoke", 1, 2, 8
 _NUMBERS = ("event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
 _LARGEST = 1 << 50
@@ -100,7 +101,9 @@ def parse(data: bytes) -> OperatorTrace:
         if kind == _DEFAULT and event["tag"] == _INVOKE and start_ns >= end_ns:
             executions, end_ns, latest_ns = executions + 1, start_ns + elapsed_ns, start_ns
             invoked.append(elapsed_ns)
-            memory = max(memory, _resident(event))
+            usage = event.get("end_mem_usage")
+            size = usage[_FOOTPRINT] if isinstance(usage, list) and len(usage) > _FOOTPRINT else 0
+            memory = max(memory, size if type(size) is int and 0 <= size < _LARGEST else 0)
         elif kind in (_OPERATOR, _OF_DELEGATE) and executions:
             of_delegate = kind == _OF_DELEGATE
             start_ns = latest_ns if of_delegate else start_ns
@@ -114,11 +117,17 @@ def parse(data: bytes) -> OperatorTrace:
     return OperatorTrace("litert", tuple(runs), executions, whole=whole)
 
 
-def _resident(event: Mapping[str, object]) -> int:
-    """Return the bytes that the process used at the end of an event, or 0 if unknown."""
-    usage = event.get("end_mem_usage")
-    size = usage[_FOOTPRINT] if isinstance(usage, list) and len(usage) > _FOOTPRINT else 0
-    return size if type(size) is int and 0 <= size < _LARGEST else 0
+def printed(lines: Iterable[str]) -> tuple[tuple[OperatorRun, ...], int]:
+    """Return all runs of each operator together, as `label_image -p 1` prints them, and the number of executions."""
+    times: dict[tuple[int, int, str], list[int]] = {}
+    for match in filter(None, map(_PRINTED.search, lines)):
+        key = int(match[2] or 0), int(match[3]), match[4]
+        times.setdefault(key, []).append(nanoseconds(match[1], "milliseconds"))
+    first, *others = times.values() if times else ([],)
+    count = max(map(len, others), default=len(first))
+    if len(first) == 2 * count:  # newer versions print each execution, too, as if it were the first operator
+        del first[::2]
+    return tuple(OperatorRun(*key, "", 0, sum(some), 0, 0, len(some)) for key, some in times.items()), count
 
 
 def _numbers(event: object, at: int) -> Sequence[int]:

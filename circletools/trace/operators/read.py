@@ -81,10 +81,9 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
         return litert.collect(one for one in found if process in (None, one.tgid) and thread in (None, one.tid))
     except InvalidInputError as error:
         log = _LOG.search(memory)
-        if log is None and error.hint == EXPECTED:
-            message = "no operator times of a known format"
-            raise InvalidInputError(message, location=error.location, hint=_EXPECTED) from None
         if log is None:
+            if error.hint == EXPECTED:
+                error.message, error.hint = "no operator times of a known format", _EXPECTED
             raise
         if log[0].endswith(b" ticks ("):
             raise nothing_found("the clock ticks of TFLite Micro's profiler have an unknown length") from None

@@ -29,20 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
+from circletools.trace.sources import names as parsing
 from circletools.trace.sources.batch import LATEST_NS, LOST, MALFORMED, Batch, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces, lines
-from circletools.trace.sources.names import (
-    Columns,
-    Numbers,
-    blocks,
-    distinct,
-    interned,
-    leading,
-    read_names,
-    stamps,
-    word,
-    words_in,
-)
+from circletools.trace.sources.names import Columns, Numbers, words_in
 
 _HEADER = re.compile(
     rb"\s*(?P<task>(?:\S.*?)??)-(?P<tid>\d{1,10})\s+(?:\(\s*(?P<tgid>\d{1,10}|-+)\)\s+)?"
@@ -58,9 +48,9 @@ _PROCESS = re.compile(rb"^\S+ +(\d{1,9}) +\d+ +\d+ +\d+ +\S+ +\S+ [A-Z] ([^\s\[]
 _WRITTEN = re.compile(rb"^# entries-in-buffer/entries-written: (\d{1,18})/(\d{1,18})", re.MULTILINE)
 
 # The end of a line's head in the kernel's columns, as words for comparison.
-_NAME = (word(b"_write: "), word(b"ing_mark"), word(b": trac"))
+_NAME = (parsing.word(b"_write: "), parsing.word(b"ing_mark"), parsing.word(b": trac"))
 _WRITES = b": tracing_mark_write: "
-_BEGINS, _ENDS, _THREE = (np.uint32(word(one)) for one in (b" B|", b" E|", b"\xff" * 3))
+_BEGINS, _ENDS, _THREE = (np.uint32(parsing.word(one)) for one in (b" B|", b" E|", b"\xff" * 3))
 _TASK_COLUMNS = 16
 _FIRST_FAST = 64
 _HEAD_BYTES = 4096
@@ -193,7 +183,7 @@ class _Reader:
         if not keep.all():
             found = found.only(keep)
             times, threads = times[keep], threads[keep]
-        texts, names, pids = read_names(self.data, found.begins, found.bar + 1, found.end)
+        texts, names, pids = parsing.read_names(self.data, found.begins, found.bar + 1, found.end)
         for at in np.flatnonzero(found.begins & (pids < 0)).tolist():
             self._malformed(int(found.index[at]), int(found.start[at]), int(found.end[at]))
         self._note_processes(found, threads, pids)
@@ -222,7 +212,7 @@ class _Reader:
             return np.full(len(starts), -1)
         bars = starts + (first + len(_WRITES) + 1 - self.data.rfind(_NEWLINE, 0, first) - 1)
         good = np.flatnonzero(bars < np.minimum(self.ends, len(self.data) - len(_WRITES)))
-        near = blocks(self.data, bars[good] - 2, 4).view("<u4")[:, 0] & _THREE
+        near = parsing.blocks(self.data, bars[good] - 2, 4).view("<u4")[:, 0] & _THREE
         found = np.full(len(starts), -1)
         good = good[(near == _BEGINS) | (near == _ENDS)]
         found[good] = bars[good]
@@ -240,12 +230,12 @@ class _Reader:
         quick = (found.bar >= _FIRST_FAST) & (found.bar - found.start >= _FIRST_FAST)
         if not quick.any():
             return quick
-        before = blocks(self.data, found.bar[quick] - _FIRST_FAST, _FIRST_FAST)
+        before = parsing.blocks(self.data, found.bar[quick] - _FIRST_FAST, _FIRST_FAST)
         good = (words_in(before, _FIRST_FAST - 9) == _NAME[0]) & (words_in(before, _FIRST_FAST - 17) == _NAME[1])
         good &= words_in(before, _FIRST_FAST - 25) >> np.uint64(16) == _NAME[2]
-        times[quick], stamped = stamps(before, _FIRST_FAST - 23)
-        start = blocks(self.data, found.start[quick], _FIRST_FAST // 2)
-        threads[quick], dropped = leading(start, _TASK_COLUMNS + 1)
+        times[quick], stamped = parsing.stamps(before, _FIRST_FAST - 23)
+        start = parsing.blocks(self.data, found.start[quick], _FIRST_FAST // 2)
+        threads[quick], dropped = parsing.leading(start, _TASK_COLUMNS + 1)
         near, far = start[:, 23], start[:, 25]
         opens = (near == ord(_OPEN)) | (near == ord(_BRACKET)) | (far == ord(_OPEN)) | (far == ord(_BRACKET))
         good &= stamped & (start[:, _TASK_COLUMNS] == ord(_DASH)) & (dropped > 0) & (dropped < 8) & opens
@@ -278,7 +268,7 @@ class _Reader:
     def _note_processes(self, found: _Lines, threads: Numbers, pids: Numbers) -> None:
         """Record each new thread's process, from its first line's TGID or, without one, its first begin event."""
         trace = self.trace
-        if trace.processes.keys() >= set(distinct(threads)):
+        if trace.processes.keys() >= set(parsing.distinct(threads)):
             return
         known = np.flatnonzero(pids >= 0)
         process = dict(zip(threads[known][::-1].tolist(), pids[known][::-1].tolist(), strict=True))
@@ -327,7 +317,7 @@ def _read_slices(trace: Trace, data: bytes, line: int) -> Batch:
     ends = np.append(np.flatnonzero(characters == ord("\n")), len(data))
     starts = np.append(0, ends[:-1] + 1)
     index = np.flatnonzero(ends - starts > _WIDTH)
-    heads = blocks(data, starts[index], _WIDTH)
+    heads = parsing.blocks(data, starts[index], _WIDTH)
     digits = np.where(heads[:, _DIGITS] == ord(" "), 0, heads[:, _DIGITS] - np.uint8(ord("0")))
     good = (heads[:, _FIXED] == _COLUMNS[_FIXED]).all(axis=1) & (digits <= 9).all(axis=1)
     good &= np.isin(heads[:, _KIND], np.frombuffer(b"BEi", np.uint8))
@@ -335,7 +325,7 @@ def _read_slices(trace: Trace, data: bytes, line: int) -> Batch:
     good &= (times >= 0) & (times < LATEST_NS) & (threads < 1 << 32)
     begins = heads[:, _KIND] == ord("B")
     chosen = index[good & begins]
-    codes, raw = interned(data, starts[chosen] + _WIDTH, ends[chosen])
+    codes, raw = parsing.interned(data, starts[chosen] + _WIDTH, ends[chosen])
     names: dict[bytes, int] = {}
     found = np.array([_name(text, names) for text in raw], np.int64)
     texts = np.full(len(index), -1)
