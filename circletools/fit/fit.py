@@ -25,13 +25,13 @@ from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, re
 from circletools.fit.refused import Refusals, needed_subgraphs, refused_operators, with_shapes
 from circletools.fit.remedies import FIX_SHAPES, is_consequence, remedy_of, shape_operators
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
-from circletools.fit.unusual import unusual_operators
+from circletools.fit.unusual import doubted_operators, unusual_operators
 from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, LazySequence, Misfit, Misfits, Obstacle, TargetFit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
 from circletools.origin.source import NOTHING
-from circletools.soundness.refusals import refusals
+from circletools.soundness.refusals import judged
 from circletools.soundness.soundness import end_findings
 from circletools.wording import Items
 
@@ -53,9 +53,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     shaped = cache(lambda: with_shapes(model))
     size, programs = model.wire.size, {program_of(name) for name in inputs.tables}
     # No program accepts a model that has no subgraphs.
-    unloadable = (
-        refusals(model, programs) if facts else dict.fromkeys(programs, refusals(model, ["litert"])["litert"])
-    )
+    judgement = judged(model, programs) if facts else dict.fromkeys(programs, judged(model, ["litert"])["litert"])
     targets = Items(
         _target(
             whole,
@@ -63,11 +61,11 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
             _Question(
                 name,
                 table,
-                unusual[name],
+                doubted_operators(judgement[program_of(name)].doubted) | unusual[name],
                 known.get(name, Known()),
                 verdicts.get(name, ()),
                 size,
-                unloadable[program_of(name)],
+                judgement[program_of(name)].refused,
                 shaped,
             ),
         )

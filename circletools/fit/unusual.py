@@ -6,12 +6,14 @@ answer depends on what else the model holds and is not known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from circletools.affinity.capability.table import Refusal
 from circletools.affinity.capability.traits import QUANTIZABLE
+from circletools.findings import Finding
 from circletools.graph.columns import Uses
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.soundness.windows import large_windows
@@ -44,6 +46,15 @@ def unusual_operators(model: ModelGraph, devices: Iterable[str]) -> dict[str, di
         found += [((one.index, row), reason) for row, reason in _with_odd_scales(one)]
     found += [(place, INNER_LOOP) for place in _inner_loops(model)]
     return {device: dict(_refusals(found, device)) for device in devices}
+
+
+def doubted_operators(findings: Iterable[Finding]) -> dict[Place, Refusal]:
+    """Return the operators that findings are about, as ones that were not measured."""
+    found: dict[Place, Refusal] = {}
+    for one in findings:
+        if place := re.fullmatch(r"subgraphs\[(\d+)\]\.operators\[(\d+)\]", one.location):
+            found[int(place[1]), int(place[2])] = Refusal(one.message, measured=False)
+    return found
 
 
 def _refusals(found: Iterable[tuple[Place, str]], device: str) -> Iterator[tuple[Place, Refusal]]:

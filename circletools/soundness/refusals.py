@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from circletools.errors import UsageError
 from circletools.findings import Finding, Findings
@@ -23,6 +24,10 @@ from circletools.soundness.soundness import name_findings, operation_findings
 from circletools.wording import suggestion
 
 _OPERANDS = r"\.(inputs\[\d+\]|outputs\[\d+\](?!: tensor -1 )|opcode_index)"
+_MISFITS = (
+    r"\w+ does not fit its inputs: .*(do not broadcast|does not (match|permute|divide)|is not a multiple of"
+    "|cannot (form|be multiplied)|is not the number of outputs).*LiteRT's kernel refuses"
+)
 _REFUSED = {
     "litert": (
         "NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_TYPES"
@@ -47,6 +52,7 @@ _REFUSED = {
         r"UNKNOWN_OPERATOR (?!.*: LiteRT has no kernel)",
         r"OUTPUT_TAP .* may reuse its memory",
         r"OPERATOR_SHAPES .*: SQUEEZE ",
+        rf"OPERATOR_SHAPES .*: (?!ADD_N|SELECT|UNPACK){_MISFITS}",
         "NO_METADATA|OLD_OPERATOR_CODE|SENTINEL_BUFFER_NOT_EMPTY .*onert",
     ),
 }
@@ -54,6 +60,7 @@ _REFUSED = {
 _PARTLY = {
     "openvino": (
         r"OPERATOR_SHAPES .*: SQUEEZE ",
+        rf"OPERATOR_SHAPES .*: (?!ADD_N|BATCH_MATMUL|PRELU|SELECT |RESHAPE|TILE){_MISFITS}",
         r"INVALID_QUANTIZATION .*quantized_dimension is",
         r"DUPLICATE_NAME .*another type",
         "OLD_OPERATOR_CODE",
@@ -61,6 +68,8 @@ _PARTLY = {
     "tflm": (r"OPERATOR_SHAPES .*: SQUEEZE ",),
 }
 """The same for programs that are not known well enough to judge all findings."""
+_DOUBTED = dict.fromkeys(("onert", "openvino", "tflm"), (r"OPERATOR_SHAPES .*LiteRT's kernel refuses",))
+"""The same for findings for which the program refuses some models but not others."""
 _IGNORED = {
     "litert": (
         "SHAPE_SIGNATURE_MISMATCH|SENTINEL_BUFFER_NOT_EMPTY|MIN_RUNTIME_VERSION"
@@ -82,12 +91,30 @@ def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
 
     Raises ModelFormatError if the structure is broken.
     """
+    return {program: found.refused for program, found in judged(model, programs).items()}
+
+
+class Judged(NamedTuple):
+    """Findings that keep a program from running a model, and those that may do so."""
+
+    refused: list[Finding]
+    doubted: list[Finding]
+
+
+def judged(model: Model, programs: Iterable[str]) -> dict[str, Judged]:
+    """Return, by program, the findings that `refusals` returns, and the doubtful ones."""
     rules = {program: _REFUSED.get(program, _PARTLY.get(program, ())) for program in programs}
     found = [*check_model(model), *unresolved_findings(model, rules)] if any(rules.values()) else []
     if any(rules.values()) and not any(map(breaks_graph, found)):
         found += [*operation_findings(model), *(name_findings(model) if "openvino" in rules else ())]
         found += shape_findings(model)
-    return {program: [one for one in found if _matches(of, one)] for program, of in rules.items()}
+    return {
+        program: Judged(
+            [one for one in found if _matches(of, one)],
+            [one for one in found if _matches(_DOUBTED.get(program, ()), one)],
+        )
+        for program, of in rules.items()
+    }
 
 
 def weighed(findings: Findings, programs: Sequence[str]) -> Findings:

@@ -142,6 +142,16 @@ def test_a_model_with_an_odd_scale_is_never_resident(read: float, made: float, v
     assert (npu.verdict, cpu.verdict) == (verdict, verdict.replace("not_resident", "not_known"))
 
 
+@pytest.mark.parametrize(("code", "refusing"), [("ADD", "onert-cpu openvino-cpu"), ("ADD_N", "")])
+def test_shapes_that_do_not_fit_are_never_resident(code: str, refusing: str) -> None:
+    build = Build()
+    graph = build.graph()
+    ends = [graph.tensor("x", (2, 3)), graph.tensor("y", (1, 4))]
+    graph.ends(ends, [graph.compute(code, ends, "z", (2, 4))])
+    for one in fitted(build.to_bytes(), "onert-cpu", "openvino-cpu", "tflm").targets:
+        assert one.verdict == ("not_resident" if one.name in refusing.split() else "not_known")
+
+
 @pytest.mark.parametrize(("program", "target"), [("litert", "litert-cpu"), ("onert", "onert-cpu")])
 def test_fit_and_check_refuse_the_same_models(program: str, target: str) -> None:
     for path in own_models():
