@@ -92,6 +92,7 @@ def _with_odd_scales(facts: Graph) -> Iterator[tuple[int, str]]:
 
 def _inner_loops(model: ModelGraph) -> Iterator[Place]:
     """Yield the loops in subgraphs that other operators call."""
-    for index in sorted({called for some in model.callees.values() for called in some}):
-        codes = model.graphs[index].operators.code_names
-        yield from ((index, row) for row, code in enumerate(codes) if code == "WHILE")
+    called = {index for some in model.callees.values() for index in some}
+    for one in model.graphs if called else ():
+        if one.index in called:  # an index may be out of range
+            yield from ((one.index, row) for row, code in enumerate(one.operators.code_names) if code == "WHILE")
