@@ -37,7 +37,7 @@ def placed(hint: str, items: Any) -> str:
 def _list_of(value: Any, key: object) -> str:
     """Return how to get an item from an object that is not a list."""
     if noted := _noted("unpack" if isinstance(key, int) else "getitem", value):
-        return f"write {noted}"
+        return f"write {re.sub(r'(?<=, )name(?=.$)', lambda _: repr(key), noted)}"
     if isinstance(key, str) and key in _public(value):
         return f"write .{key}"
     known = [one for one in foreign()["lists"].split() if re.split(r"[\[(]", one)[0][1:] in _public(value)]
@@ -70,6 +70,8 @@ def _instead_of(name: str, value: Any) -> str:
             name = noted
         elif noted:
             return noted if noted.startswith("circletools ") else f"write {_in_edit(noted, value)}"
+    elif name.endswith("Length"):
+        return f"write len({variable_of(type(value))}.{own[0]})"
     wanted = meanings(name)
     ways = [(0.0, form_of(f".{one}", getattr(type(value), one, None))) for one in own[:1]]
     ways += [(_distance(wanted, words, place) + far, code) for code, words, place, far in _ways(value)]

@@ -191,8 +191,10 @@ def _assigned(
         if name not in moved and not any(held[name] is one for one in surplus):
             del held[name]  # it was moved
     for name in needed:
-        if name not in held and surplus and not _request_of(hints.get(name)):
-            held[name] = surplus.pop(0)
+        hint = hints.get(name, Any)
+        if name not in held and surplus and not _request_of(hint):
+            is_list = len(surplus) > 1 and not fits(surplus[0], hint) and fits(surplus, hint)
+            held[name], surplus = (surplus, []) if is_list else (surplus[0], surplus[1:])
     surplus = [one for one in surplus if not any(one is value for value in held.values())]
     return held, surplus, unknown
 

@@ -69,7 +69,7 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.surgery.ShapeRequest(static=[4, 3]), "`static` must be bool, not [4, 3] (write ct.surgery.S"),
     (lambda m, e: e.set_option(0, 0, padding="SAME"), "write edit.set_option(0, 0, 'padding', 'SAME')"),
     (lambda m, e: ct.surgery.rename(e, {"a": "b"}), "ct.surgery.RenameRequest(tensors=[('a', 'b')])"),
-    (lambda m, e: ct.fit(m, "gpu"), "write ct.fit(model, ct.FitRequest(on=['litert-gpu']))"),
+    (lambda m, e: ct.FitRequest("xnnpack", "tflm"), "arguments (write ct.FitRequest(on=['xnnpack', 'tflm']))"),
     (
         lambda m, e: e.set_inputs(0, ["x"]),
         "write edit.set_inputs(0, [next(one.index for one in model.subgraphs[0].ten",
@@ -89,7 +89,8 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: m.subgraphs[0].tensors[9999], IndexError, "has 14 items (the last index is 13)"),
     (lambda m, e: ct.check(m)[0], IndexError, "the list has 0 items (test for an empty list first)"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values for this tensor"),
-    (lambda m, e: m.tensors, AttributeError, "Model has no attribute 'tensors' (write model.subgraphs[0].tensors)"),
+    (lambda m, e: m.subgraphs[0].OperatorsLength(), AttributeError, "gth' (write len(subgraph.operators))"),
+    (lambda m, e: ct.metadata.list(m)["a"], TypeError, "Entries is not a list (write ct.metadata.get(model, 'a'))"),
     (lambda m, e: setattr(m.subgraphs[0].tensors[0], "name", "x"), AttributeError, "Tensor.name is read only"),
     (lambda m, e: list(m), TypeError, "Model is not a list (write .subgraphs[0].operators)"),
     (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "write [model.subgraphs[0].tensors[one] for one in ind"),
