@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,16 +56,18 @@ class ReadOnly(np.ndarray[Any, np.dtype[Any]]):
 class Ends(ReadOnly):
     """The tensor indices of inputs or outputs."""
 
-    if not TYPE_CHECKING:
+    @overload  # type: ignore[override]  # numpy's Any would hide the type of graph.tensors[graph.inputs[0]]
+    def __getitem__(self, index: SupportsIndex) -> TensorIndex: ...
+    @overload
+    def __getitem__(self, index: Any) -> Any: ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str):
+            refuse_index([*self], index)
+        found = super().__getitem__(index)
+        return TensorIndex(found) if isinstance(found, np.integer) else found
 
-        def __getitem__(self, index):
-            if isinstance(index, str):
-                refuse_index([*self], index)
-            found = super().__getitem__(index)
-            return TensorIndex(found) if isinstance(found, np.integer) else found
-
-        def __iter__(self):
-            return map(TensorIndex, self.tolist())
+    def __iter__(self) -> Iterator[TensorIndex]:  # type: ignore[override]
+        return map(TensorIndex, self.tolist())
 
 
 def _changing(name: str) -> Callable[..., Any]:

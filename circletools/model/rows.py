@@ -15,7 +15,7 @@ from circletools.calls import explained
 from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, grouped
 from circletools.model.arrays import Ends, array_of
-from circletools.model.columns import Indices, ModelColumns, scalars_column, vectors_column
+from circletools.model.columns import ModelColumns, scalars_column, vectors_column
 from circletools.model.options import enum_names, named_options, quantizations
 from circletools.model.views import Buffer, Operator, Quantization, Tensor, attach, text
 from circletools.wording import (
@@ -98,12 +98,12 @@ class Subgraph(Attributes):
         return text(self._table.strings("name")[0])
 
     @cached_property
-    def inputs(self) -> Indices:
+    def inputs(self) -> Ends:
         """The tensor indices of the inputs."""
         return self._table.vectors("inputs").row(0).view(Ends)
 
     @cached_property
-    def outputs(self) -> Indices:
+    def outputs(self) -> Ends:
         """The tensor indices of the outputs; a tensor may occur several times."""
         return self._table.vectors("outputs").row(0).view(Ends)
 

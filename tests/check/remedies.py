@@ -24,7 +24,11 @@ def hollow(hint: Any) -> Any:
     """Return an object of an annotated class without contents, or a list with one."""
     hints = [one for one in arguments.kinds_of(hint) if one not in (None, type(None))]
     kind, inner = (get_origin(hints[0]) or hints[0], get_args(hints[0])) if len(hints) == 1 else (ANY, ())
-    if not isinstance(kind, type) or kind is np.ndarray or not (kind.__module__.startswith("circletools") or inner):
+    if (
+        not isinstance(kind, type)
+        or issubclass(kind, np.ndarray)
+        or not (kind.__module__.startswith("circletools") or inner)
+    ):
         return ANY
     if inner and issubclass(kind, Iterable):
         return [hollow(inner[-1] if issubclass(kind, dict) else inner[0])]

@@ -70,10 +70,7 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: e.set_option(0, 0, padding="SAME"), "write edit.set_option(0, 0, 'padding', 'SAME')"),
     (lambda m, e: ct.surgery.rename(e, {"a": "b"}), "ct.surgery.RenameRequest(tensors=[('a', 'b')])"),
     (lambda m, e: ct.FitRequest("xnnpack", "tflm"), "arguments (write ct.FitRequest(on=['xnnpack', 'tflm']))"),
-    (
-        lambda m, e: e.set_inputs(0, ["x"]),
-        "write edit.set_inputs(0, [next(one.index for one in model.subgraphs[0].ten",
-    ),
+    (lambda m, e: e.set_inputs(0, ["x"]), "write edit.set_inputs(0, [next(one.index for one in model.subgr"),
     (lambda m, e: ct.attribute("a.csv", m), "write ct.attribute(model, ct.read_profile('a.csv'))"),
 ]
 OTHERS: list[tuple[Call, type[Exception], str]] = [

@@ -75,3 +75,4 @@ def public_surface() -> Iterator[str]:
                 yield f"def use_{title.replace('.', '_')}_{name}(one: {title}.{name}) -> None:"
                 yield from (f"    print(one.{one})" for one in sorted(attributes) if one[0] != "_")
                 yield "    print(one)"
+    yield 'print([one.tensors[end].name for one in ct.open("m").subgraphs for end in one.outputs])'
