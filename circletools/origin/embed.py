@@ -9,7 +9,7 @@ import numpy as np
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
-from circletools.errors import EditError, UsageError
+from circletools.errors import EditError, InvalidInputError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
@@ -41,7 +41,8 @@ def embed(
     A note states which names were used. The `stamp` makes it possible to detect later that the operators have
     changed. File names are relative to the working directory, or begin with their package, unless `absolute_paths` is
     set. Raises EditError if the model has tables and `replace` is not set, or if it lacks the selected names; and
-    UsageError if `origins` refers to an operator, subgraph or source that does not exist.
+    InvalidInputError if `origins` refers to an operator, subgraph or source that does not exist, or comes from a
+    document that states other codes of most operators. If it states other codes or outputs of some, a note warns.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     ct.origins.embed(edit)
@@ -58,7 +59,7 @@ def embed(
     if origins is None:
         columns, notes = name_operators(model, names)
     else:
-        _check(model, origins)
+        notes = _check(model, origins)
         columns = OriginColumns.of(origins)
     described = {subgraph: keys for subgraph, keys in columns.keys.items() if len(keys)}
     tables = {subgraph: encode_operator_keys(keys) for subgraph, keys in described.items()}
@@ -78,21 +79,51 @@ def embed(
     return replaced(write_entries(edit, entries), notes=notes)
 
 
-def _check(model: ModelGraph, origins: Origins) -> None:
+def _check(model: ModelGraph, origins: Origins) -> tuple[Finding, ...]:
+    """Refuse origins that are not of this model; return a note if some may not be."""
     for subgraph, operators in enumerate(origins.operators):
         if not operators:
             continue
         if subgraph >= len(model):
-            raise UsageError(f"subgraph {subgraph} does not exist; the count is {len(model)}")
+            raise _refusal(origins, f"subgraph {subgraph} does not exist; the count is {len(model)}")
         count, known = len(model.graphs[subgraph]), origins.sources.keys()
         wrong = next((operator for operator in (min(operators), max(operators)) if not 0 <= operator < count), None)
         if wrong is not None:
             location = f"subgraphs[{subgraph}].operators[{wrong}]"
-            raise UsageError(f"the operator does not exist; the count is {count}", location=location)
+            raise _refusal(origins, f"the operator does not exist; the count is {count}", location)
         for operator, origin in operators.items():
             if not origin <= known:
                 location = f"subgraphs[{subgraph}].operators[{operator}]"
-                raise UsageError(f"source {min(origin - known)} does not exist", location=location)
+                raise _refusal(origins, f"source {min(origin - known)} does not exist", location)
+    return _compare(model, origins) if origins.stated else ()
+
+
+def _compare(model: ModelGraph, origins: Origins) -> tuple[Finding, ...]:
+    """Compare the codes and outputs that a document states with those of the model, whose names may be empty."""
+    own = {
+        (one.index, row): found
+        for one in model.graphs
+        for row, found in enumerate(zip(one.operators.code_names, one.operators.first_result_names, strict=True))
+    }
+    codes, wrong, stated = 0, [], origins.stated
+    for place, (code, output) in stated.items():
+        real, name = own.get(place, ("", ""))
+        codes += code != real
+        if code != real or (name and output and name != output):
+            wrong.append(place)
+    if 2 * codes > len(stated):
+        raise _refusal(origins, f"this is of another model: {codes:,} of {len(stated):,} operators have other codes")
+    if not wrong:
+        return ()
+    words = f"{len(wrong):,} of {len(stated):,} operators have another code or output than the origins state"
+    return (Finding("STALE_ORIGIN", "warning", "subgraphs[{}].operators[{}]".format(*wrong[0]), words),)
+
+
+def _refusal(origins: Origins, message: str, location: str | None = None) -> InvalidInputError:
+    error = InvalidInputError(message, location=location)
+    if origins.document:
+        error.name_file(origins.document)
+    return error
 
 
 def strip(edit: ModelEdit) -> RewriteResult:

@@ -111,6 +111,7 @@ class _Collected:
         self.sources: dict[int, str] = {}
         self.details: dict[int, SourceDetails] = {}
         self.subgraphs: dict[int, dict[int, set[int]]] = {}
+        self.stated: dict[tuple[int, int], tuple[str, str]] = {}
 
     def source(self, item: Mapping[str, Any], place: str) -> int:
         """Add a source, unless it is known; return its id."""
@@ -130,9 +131,11 @@ class _Collected:
         return source
 
     def pair(self, item: Mapping[str, Any], sources: Iterable[int], place: str) -> None:
-        """Add sources of an operator."""
+        """Add sources of an operator, and what is stated of it."""
         subgraph = _whole(item, "subgraph", place) if "subgraph" in item else 0
         operator = _whole(item, "operator_index", place)
+        if "code" in item:
+            self.stated[subgraph, operator] = str(item["code"]), str(item.get("output", ""))
         for source in sources:
             if source not in self.sources:
                 raise InvalidInputError(f"source {source} is not listed", location=place)
@@ -145,7 +148,7 @@ class _Collected:
             raise InvalidInputError(f"subgraph index {count - 1} is too large", location=name)
         described = (self.subgraphs.get(index, {}) for index in range(count))
         frozen = ({operator: frozenset(origin) for operator, origin in one.items()} for one in described)
-        return Origins(self.sources, tuple(frozen), details=self.details)
+        return Origins(self.sources, tuple(frozen), details=self.details, document=name, stated=self.stated)
 
 
 def _items(document: Any, key: str, name: str) -> list[Mapping[str, Any]]:

@@ -61,6 +61,10 @@ class Origins(Attributes):
     details: Mapping[int, SourceDetails] = field(default_factory=dict)
     counts: tuple[int, ...] = field(default=(), compare=False, repr=False)
     """The number of operators of each subgraph, if known."""
+    document: str = field(default="", compare=False, repr=False)
+    """The name of the document with the origins, if they come from one."""
+    stated: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict, compare=False, repr=False)
+    """The code and first output that the document states of operators, by subgraph and index; empty if unknown."""
 
     def of(self, subgraph: int, operator: int) -> Origin:
         """Return the origin of an operator (empty if unknown). Raises IndexError for an invalid index."""

@@ -158,5 +158,5 @@ class _Loaded:
     def _try(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
-        except self._adapter.FAILURES as error:
+        except (*self._adapter.FAILURES, NoDeviceError) as error:
             raise _StoppedError(words_of(error), self._place) from error

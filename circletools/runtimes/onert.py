@@ -27,6 +27,7 @@ from circletools.runtimes.inputs import filled, make_input
 from circletools.runtimes.protocol import (
     Array,
     Make,
+    NoDeviceError,
     Placed,
     Recorded,
     RefusedError,
@@ -181,7 +182,7 @@ def loads(request: Request) -> Verdict:
         _load(session, request.variant, request.model)
         # A dynamic dimension is 1, which is what converters write for LiteRT.
         session.fix_shapes([tuple(map(abs, info.shape())) for info in session.infos("input")])
-        session("prepare")
+        _prepare(session, request.variant)
     except (StatusError, KeyError) as error:
         text = " ".join(printed(since).split()) or str(error)
         named = [Placed("", text, code=one or two) for one, two in _OPERATION.findall(text)]
@@ -246,7 +247,7 @@ class Running:
         infos = session.infos("input")
         self.inputs = filled(given, make, ((info.numpy(), map(abs, info.shape())) for info in infos))
         session.fix_shapes([value.shape for value in self.inputs])
-        session("prepare")
+        _prepare(session, variant)
         self._bound = [(ctypes.c_char * max(1, value.nbytes))() for value in self.inputs]
         for place, (info, buffer, value) in enumerate(zip(infos, self._bound, self.inputs, strict=True)):
             session.bind("input", place, info.dtype, buffer, value.nbytes)
@@ -285,3 +286,13 @@ class Running:
 def _load(session: Session, variant: str, model: str) -> None:
     session("load_model_from_file", model.encode())
     session("set_available_backends", variant.encode())
+
+
+def _prepare(session: Session, variant: str) -> None:
+    since = mark()
+    try:
+        session("prepare")
+    except StatusError:
+        if "No loaded backends available" in printed(since):
+            raise NoDeviceError(f"its package has no backend {variant!r}") from None
+        raise

@@ -17,10 +17,11 @@ import numpy as np
 import openvino
 
 from circletools.runtimes.inputs import filled, make_input
-from circletools.runtimes.protocol import Array, Make, Placed, Recorded, RefusedError, Request, Verdict
+from circletools.runtimes.protocol import Array, Make, NoDeviceError, Placed, Recorded, RefusedError, Request, Verdict
 
 FAILURES = (RuntimeError, ValueError, TypeError, RefusedError)
 _CODES = re.compile(r"No translator found for (\S+) node|operation of type (\S+) and name")
+_NO_DEVICE = re.compile("Cannot load library|is not registered")
 _LINES = re.compile(r"(?:Exception from|Check '.*failed at|FrontEnd API failed with).*")
 
 
@@ -127,6 +128,8 @@ def _compiled(request: Request, **more: Any) -> tuple[Any, Any, Any]:
         return core, model, core.compile_model(model, request.variant, {**hints, **more})
     except (RuntimeError, ValueError) as error:
         text = _short(error)
+        if _NO_DEVICE.search(text):
+            raise NoDeviceError(text) from error
         codes = [one or two for one, two in _CODES.findall(str(error))]
         raise RefusedError(text, [Placed("", text, code=code) for code in codes]) from error
 

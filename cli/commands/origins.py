@@ -56,13 +56,7 @@ def embed_origins(
             return write(edit, ct.exporters.from_exported_program(edit.model, exported_program))
         if onnx is not None:
             return write(edit, ct.exporters.from_onnx(edit.model, onnx))
-        if given is None:
-            return write(edit, names=ct.origins.NameSource(names or "auto"))
-        try:
-            return write(edit, given)
-        except ct.UsageError as error:
-            error.name_file(str(origins))
-            raise
+        return write(edit, given, names=ct.origins.NameSource(names or "auto"))
 
     rewrite(source, output, in_place, change, inputs=[origins, exported_program, onnx], erase=erase)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from circletools.edit.edit import ModelEdit
-from circletools.errors import EditError, ModelFormatError, UsageError
+from circletools.errors import EditError, InvalidInputError, ModelFormatError
 from circletools.model.model import open_model
 from circletools.origin.embed import embed, strip
 from circletools.origin.names import NameSource, collect_sources
@@ -102,18 +102,31 @@ def test_sources_without_operators_are_kept() -> None:
     assert (found.sources, found.operators) == (wanted.sources, wanted.operators)
 
 
+def stated(*codes: str, output: str = "") -> Origins:
+    """Return origins of mlp with the codes of its first operators, from a document."""
+    own = dict(enumerate(("FULLY_CONNECTED", "FULLY_CONNECTED", "SOFTMAX"))) | dict(enumerate(codes))
+    said = {(0, at): (code, output) for at, code in own.items()}
+    return Origins({0: "a"}, (), document="o.csv", stated=said)
+
+
 NOWHERE: list[tuple[Origins, str]] = [
     (origins({0: "a"}, {3: {0}}), r"subgraphs\[0\]\.operators\[3\]: the operator does not exist; the count is 3"),
     (origins({0: "a"}, {-1: {0}}), r"operators\[-1\]: the operator does not exist"),
     (origins({0: "a"}, {}, {0: {0}}), "subgraph 1 does not exist; the count is 1"),
     (origins({0: "a"}, {2: {0, 5}}), r"operators\[2\]: source 5 does not exist"),
+    (stated("TANH", "RELU"), "o.csv: this is of another model: 2 of 3 operators have other codes"),
 ]
 
 
 def test_origins_of_what_does_not_exist() -> None:
     for wanted, message in NOWHERE:
-        with pytest.raises(UsageError, match=message):
+        with pytest.raises(InvalidInputError, match=message):
             embedded(bytes_of("circle/mlp"), wanted)
+    for some, count in ((stated(), 0), (stated("TANH"), 1), (stated(output="x"), 3)):
+        with open_model(bytes_of("circle/mlp")) as model:
+            notes = [note.message for note in embed(ModelEdit(model), some).notes]
+        words = f"{count} of 3 operators have another code or output than the origins state"
+        assert notes == [words] * bool(count)
 
 
 def test_an_unknown_origin_has_no_entry() -> None:

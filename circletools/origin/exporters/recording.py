@@ -60,7 +60,14 @@ class Recording(Attributes):
 
         Raises UsageError if nothing was converted, and OutputError if the file cannot be written.
         """
-        write(path, [(json.dumps(origins_document(self.origins), indent=1) + "\n").encode()])
+        document = origins_document(self.origins)
+        if document["operators"]:
+            with open_model(self.conversions[-1].model) as model:
+                graphs = model_graph(model).graphs
+                for one in document["operators"]:
+                    facts, at = graphs[one["subgraph"]].operators, one["operator_index"]
+                    one |= {"code": facts.code_names[at], "output": facts.first_result_names[at]}
+        write(path, [(json.dumps(document, indent=1) + "\n").encode()])
 
 
 @contextmanager
