@@ -9,7 +9,7 @@ for target in found.targets:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -33,9 +33,11 @@ from circletools.model.model import Model
 from circletools.origin.source import NOTHING
 from circletools.soundness.refusals import judged
 from circletools.soundness.soundness import end_findings
-from circletools.wording import Items
+from circletools.wording import Items, ranges
 
 __all__ = ["fit"]
+
+_CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 
 
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
@@ -103,6 +105,8 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     obstacles = (*(end_findings(model) if reads_signatures(question.name) else ()), *question.unloadable)
     is_new, gone = against(obstacles, question.known.obstacles)
     parts = [_Part(one, refused[one.index], naming) for one in needed if any(refused[one.index])]
+    if [part.subgraph for part in parts] == [0]:
+        parts[0].kept = _kept(facts[0], parts[0].refusals.keys())
     found = cache(lambda: [pair for part in parts for pair in part.misfits(known)])
     misfits: Sequence[Misfit] = Misfits(
         lambda: (misfit for misfit, _ in found()),
@@ -161,6 +165,7 @@ class _Part:
         self.composites = composite_names(facts, self.refusals)
         self.of_shapes = shape_operators(facts)
         self.bytes = computed_bytes(facts)
+        self.kept = ""
 
     def alike(self) -> list[Alike]:
         """Return the operators, grouped by the reason for their refusal."""
@@ -184,12 +189,16 @@ class _Part:
         """Return the misfit of an operator, and its sources."""
         code, sources, refusal = self.codes[operator], self.names.sources(operator), self.refusals[operator]
         composite = self.composites.get(operator)
+        remedy = FIX_SHAPES if operator in self.of_shapes else remedy_of(refusal, code)
+        if self.kept and refusal.measured and remedy != FIX_SHAPES:
+            cut = f"run it outside the model: `extract --operators {self.kept}` keeps the others"
+            remedy = cut if code in _CONVERSIONS else f"{remedy}, or {cut}"
         misfit = Misfit(
             self.subgraph,
             operator,
             code,
             f"{composite}: {refusal.reason}" if composite else refusal.reason,
-            FIX_SHAPES if operator in self.of_shapes else remedy_of(refusal, code),
+            remedy,
             refusal.measured,
             tuple([name for _, name in sources]),
             sources[0][0] >= 0,
@@ -197,6 +206,20 @@ class _Part:
             self.names.details(sources),
         )
         return misfit, sources
+
+
+def _kept(facts: Graph, refused: Set[int]) -> str:
+    """Return the other operators as ranges if they are most and no refused one is between them, or else nothing."""
+    dag = facts.dag
+    if 2 * len(refused) > len(facts) or not refused.isdisjoint((*dag.constants, *facts.effects.tolist())):
+        return ""
+    before, after = set(dag.constants), set[int]()
+    ordered = [operator for operator in dag.order if operator in refused]
+    for operator in ordered:
+        before.update([operator] if before.issuperset(dag.predecessors[operator]) else ())
+    for operator in reversed(ordered):
+        after.update([operator] if after.issuperset(dag.successors[operator]) else ())
+    return ranges(sorted({*range(len(facts))} - refused)) if refused <= before | after else ""
 
 
 def _blamed(found: Iterable[tuple[Misfit, tuple[Source, ...]]], parts: Iterable[_Part]) -> Iterator[Blamed]:
