@@ -8,6 +8,7 @@ It reads only valid models.
 
 import io
 import json
+import os
 import struct
 import sys
 import zipfile
@@ -275,7 +276,7 @@ def main(statement, old, new, schemas=SCHEMAS):
         wrong.append("the formats")
     if len(listed) < len(said["changes"]) or said["equal_parts"] != len(names) - len(changes):
         wrong.append("the number of parts")
-    print("\n".join(f"not as stated: {name}" for name in wrong) or f"as stated; changes: {len(changes)}")
+    print("\n".join(f"not as stated: {name}" for name in wrong) or f"as stated; changes: {len(changes)}", flush=True)
     return int(bool(wrong))
 
 
@@ -285,6 +286,8 @@ if __name__ == "__main__":
         sys.exit(2)
     try:
         sys.exit(main(*sys.argv[1:]))
+    except BrokenPipeError:
+        os._exit(1)  # the reader of the output has stopped; an ordinary exit would write again
     except (OSError, ValueError, KeyError, IndexError, struct.error) as error:
         print(f"cannot read it: {error}", file=sys.stderr)
         sys.exit(2)

@@ -88,6 +88,7 @@ class _Comparing(Judge):
         return partners(self.first, self.second)
 
     def result(self) -> Comparison:
+        inputs: Runs = [[]]
         try:
             inputs = self._inputs()
             for runner in (self.reference, *self.runners):
@@ -95,7 +96,7 @@ class _Comparing(Judge):
             others = self._others(inputs)
             plain = self.reference.run(self.first, inputs)
         except NotRunError as error:
-            self.reference.failure = str(error)
+            self.reference.failure = f"{error}{self._unlike(self.first, inputs)}"
             return self._made([], 0)
         plains = [self._plain(runner, others, plain) for runner in self.runners]
         plan = list(tasks(self.first, self.second, self.pairs[0]))
@@ -121,10 +122,18 @@ class _Comparing(Judge):
         try:
             found = runner.run(self.second, inputs)
         except NotRunError as error:
-            runner.failure = str(error)
+            runner.failure = f"{error}{self._unlike(self.second, inputs)}"
             return None
         runner.outputs = tuple(self._output_errors(expected, found))
         return found
+
+    def _unlike(self, subject: Subject, inputs: Runs) -> str:
+        """Return which input has another shape than in the model, to be added to an error."""
+        for place, (tensor, array) in enumerate(zip(subject.graph.inputs.tolist(), inputs[0], strict=False)):
+            shape = subject.graph.values.shapes.row(tensor).tolist()
+            if shape != list(array.shape):
+                return f" (input {place} is {list(array.shape)}, in the model {shape})"
+        return ""
 
     def _output_errors(self, expected: Runs, found: Runs) -> Iterator[float | None]:
         """Yield the largest difference of each output of the second model, paired by tensor, or else by position."""

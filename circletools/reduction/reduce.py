@@ -38,6 +38,7 @@ Symptom = frozenset[str]
 """How a model fails, without details specific to the model; empty if it does not fail."""
 Ask = Callable[[Path], Symptom]
 
+_OF_SHELL = frozenset(("|", "||", "&", "&&", ";", "<", ">", ">>", ">&"))
 _COMPILERS = ("vela",)  # programs that do not run models
 _VARIES = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
 
@@ -53,9 +54,14 @@ def _asking(request: ReduceRequest) -> Iterator[Ask]:
     if sum(map(bool, (request.while_, request.while_refused, request.while_differs))) != 1:
         raise UsageError("give exactly one condition", hint="use `while_=`, `while_refused=` or `while_differs=`")
     if request.while_:
-        words = shlex.split(request.while_)
+        try:
+            words = shlex.split(request.while_)
+        except ValueError as error:
+            raise UsageError(f"the command is malformed: {error}") from error
         if not any("{}" in word for word in words):
             raise UsageError("the command does not name the model", hint="write {} where its file name belongs")
+        if _OF_SHELL.intersection(shlex.shlex(request.while_, punctuation_chars=True)):
+            raise UsageError("the command runs without a shell", hint="write sh -c 'COMMAND' to use | or >")
         yield lambda model: _of_command([word.replace("{}", str(model)) for word in words], timeout_s)
     elif request.while_refused:
         with Worker(request.while_refused, timeout_s) as worker:

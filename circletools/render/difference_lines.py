@@ -160,12 +160,12 @@ def difference_markdown(
 
 def _checked(findings: Sequence[Finding]) -> str:
     counts = Counter(finding.severity for finding in findings)
-    return ", ".join(counted(counts[kind], kind) for kind in ("error", "warning") if counts[kind]) or "no findings"
+    return ", ".join(counted(counts[kind], kind) for kind in ("error", "warning") if counts[kind]) or "ok"
 
 
 def _fitted(found: Fit | None) -> Iterator[tuple[str, str]]:
     for one in () if found is None else found.targets:
-        yield f"fit on {one.name}", f"{one.verdict.replace('_', ' ')}, {one.refused:,} of {one.operators:,} refused"
+        yield f"fit on {one.name}", f"{one.verdict.replace('_', ' ')}, {one.refused:,} refused"
 
 
 def _cell(words: str) -> str:

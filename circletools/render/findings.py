@@ -212,7 +212,9 @@ _GITLAB = {"error": "critical", "warning": "major", "info": "info"}
 
 def judgement_text(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:
     """Yield the verdict on a file, and a line for each new finding."""
-    return findings_text(file, found.new, error)
+    lines = iter(findings_text(file, found.new, error))
+    yield next(lines) + (f" ({found.fixed:,} fixed since the baseline)" if found.fixed else "")
+    yield from lines
 
 
 def headline_text(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:
@@ -241,7 +243,7 @@ def judgement_sarif(file: str, found: Judgement, error: str | None = None) -> di
 
 def judgement_gitlab(file: str, found: Judgement, error: str | None = None) -> str:
     """Return the new findings as a line of JSON: an array for GitLab (docs.gitlab.com/ci/testing/code_quality)."""
-    broken = [] if error is None else [("blocker", "cannot be read", "", error)]
+    broken = [] if error is None else [("blocker", "UNREADABLE_MODEL", "", error)]
     rows = [*broken, *((_GITLAB[one.severity], one.code, one.location, one.message) for one in found.new)]
     seen, path = Counter[tuple[str, ...]](), host_path(file)
     issues = []

@@ -63,6 +63,8 @@ def read_inputs(path: str | os.PathLike[str]) -> dict[str, Array]:
             return {name: found[name] for name in found.files}
     except MemoryError:
         raise
+    except OSError as error:
+        raise InvalidInputError(f"cannot read it: {error.strerror or error}", location=os.fspath(path)) from error
     except Exception as error:  # the parsers for ZIP, deflate and headers raise all kinds of errors
-        message = f"not an .npz file of input arrays: {error}"
+        message = "not an .npz file of input arrays" + ("" if "pickle" in str(error) else f": {error}")
         raise InvalidInputError(message, location=os.fspath(path), hint="numpy.savez writes them") from error

@@ -13,7 +13,7 @@ import circletools as ct
 from ..console.captured import reading
 from ..console.terminal import print_diagnostic, print_message, show_as
 from ..signature import option
-from .parameters import Form, InPlace, Input, TableForm, listed
+from .parameters import Form, InPlace, Input, TableForm, listed, refuse_mixing
 from .rewriting import check_output, rewrite
 
 
@@ -76,9 +76,13 @@ def requires(
     if also and resolver is None:
         raise ct.UsageError("--also requires --resolver", hint="use both")
     if lower or write:
+        if form != "text":
+            refuse_mixing(f"--{form}", output, "name a file")
         rewrite(source, output, in_place, lambda edit: ct.rewrite_requirements(edit, lower=lower, write=write))
-        return
-    if output is not None or in_place:
+        if form == "text":
+            return
+        source = output or source
+    elif output is not None or in_place:
         raise ct.UsageError("nothing to write", hint="use --lower, --write or both")
     if resolver is not None:
         with ExitStack() as stack:

@@ -145,8 +145,10 @@ def describe(
     if (mean is None) != (std is None):
         raise ct.UsageError("--mean and --std go together", hint="give both")
     texts = ct.metadata.Description(name, description, version, author, license_, inputs, outputs)
-
-    if json is not None and (mean is not None or texts != ct.metadata.Description()):
+    has_texts = mean is not None or texts != ct.metadata.Description()
+    if json is None and not has_texts:
+        raise ct.UsageError("nothing to describe", hint="use --description, --input, --json or another option")
+    if json is not None and has_texts:
         raise ct.UsageError(
             "--json replaces the whole description", hint="edit the JSON file, or run the command twice"
         )

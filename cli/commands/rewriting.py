@@ -38,6 +38,8 @@ def target(source: str, output: str | None, in_place: bool) -> str:
         raise ct.UsageError(
             "the output is binary, and standard output is a terminal", hint="name a file, or use a pipe"
         )
+    if {(own := Path(source).suffix), Path(output).suffix} == {".tflite", ".circle"}:
+        print_diagnostic("warning", f"{output}: this is a {own[1:]} model; circletools does not convert formats")
     return output
 
 
@@ -95,8 +97,6 @@ def rewrite(
             edit.parts()  # raises an error if writing would
         remaining = edit.remaining() if erase is False else ()
         caused = new_findings(model, to) if rewires and not dry else ()
-        if to is not None and Path(to).suffix in {".tflite", ".circle"} - {f".{model.format}"}:
-            print_diagnostic("warning", f"{to}: this is a {model.format} model; circletools does not convert formats")
     print_result(result, source)
     print_notes(remaining, source)
     print_notes(caused, to or "")
