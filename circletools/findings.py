@@ -148,7 +148,8 @@ def against(findings: Sequence[Finding], earlier: Sequence[Finding]) -> tuple[tu
     the count is compared.
     """
     new = [True] * len(findings)
-    for key in (_exactly, _but_for_numbers):
+    keys: tuple[Callable[[Finding], Hashable], ...] = (lambda finding: finding, _but_for_numbers)
+    for key in keys:
         earlier = list(_match(findings, earlier, new, key))
     return tuple(new), len(earlier)
 
@@ -166,10 +167,6 @@ def _match(
         if left[key(finding)]:
             left[key(finding)] -= 1
             yield finding
-
-
-def _exactly(finding: Finding) -> Hashable:
-    return finding
 
 
 def _but_for_numbers(finding: Finding) -> tuple[str, ...]:

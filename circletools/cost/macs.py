@@ -99,10 +99,6 @@ def _filtered(data: int, channels: int, *, output: bool = False) -> Count:
     return count
 
 
-def _fully_connected(shapes: _Shapes, operators: Indices) -> Numbers:
-    return shapes.elements(operators, 0, output=True) * shapes.size(operators, 1, -1)
-
-
 def _batch_matmul(shapes: _Shapes, operators: Indices) -> Numbers:
     adjoint = shapes.graph.operators.option("adj_x", operators) != 0
     inner = shapes.size(operators, 0, np.where(adjoint, -2, -1))
@@ -125,7 +121,7 @@ _COUNTS: Mapping[str, Count] = {
     "CONV_2D": _filtered(0, 0, output=True),
     **dict.fromkeys(("DEPTHWISE_CONV_2D", "CONV_3D"), _filtered(0, -1, output=True)),
     **dict.fromkeys(("TRANSPOSE_CONV", "CONV_3D_TRANSPOSE"), _filtered(2, -1)),
-    "FULLY_CONNECTED": _fully_connected,
+    "FULLY_CONNECTED": lambda shapes, rows: shapes.elements(rows, 0, output=True) * shapes.size(rows, 1, -1),
     "BATCH_MATMUL": _batch_matmul,
     **dict.fromkeys(("SVDF", "RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"), _recurrent(1, 2)),
     "BIDIRECTIONAL_SEQUENCE_RNN": _recurrent(1, 2, 5, 6),

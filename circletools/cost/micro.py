@@ -72,7 +72,9 @@ def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
         return None
     scopes = _scopes_of(graphs)
     tensors = np.concatenate([_tensors(graph, scopes.get(graph.index)) for graph in graphs], axis=1)
-    offsets = _offline(model, tensors.shape[1])[tensors[2] > 0]
+    found = bytes(model.metadata_value(_OFFLINE) or b"")[_OFFLINE_HEAD:]  # the model's own plan, such as Vela's
+    planned = np.frombuffer(found, "<i4") if len(found) == 4 * tensors.shape[1] else np.full(tensors.shape[1], -1)
+    offsets = planned.astype(np.int64)[tensors[2] > 0]
     scratch = np.array(list(_scratch(graphs, scopes)), np.int64).reshape(-1, 3).T
     if tensors.shape[1] + scratch.shape[1] > MOST_PLANNED:
         return None
@@ -88,13 +90,6 @@ def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
         tuple(sorted(unknown)),
         is_open=any(bool((graph.values.shape_signatures.flat() < 0).any()) for graph in graphs),
     )
-
-
-def _offline(model: ModelGraph, count: int) -> Indices:
-    """Return the offset of each tensor in the model's own plan, such as Vela's, or -1 if the planner decides."""
-    found = bytes(model.metadata_value(_OFFLINE) or b"")[_OFFLINE_HEAD:]
-    planned = np.frombuffer(found, "<i4") if len(found) == 4 * count else np.full(count, -1)
-    return planned.astype(np.int64)
 
 
 def _preparing(graphs: tuple[Graph, ...], scratch: int, buffers: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from struct import Struct
@@ -58,17 +57,13 @@ def replace_member(
             if target is not None:
                 write(target, [Range(bundle, 0, len(bundle.octets))], source=bundle)
             return RewriteResult(())
-        _check_apart(members, member, name)
+        for other in members:
+            if other is not member and (other.reason or (other.head < member.end and member.head < other.end)):
+                raise EditError(f"{other.name!r} overlaps this member, or cannot be read", location=name)
         data = Range(new.source, 0, len(new.source.octets))
         make = _sections if member.kind != "file" else _archive
         write(Path(parts[0]) if target is None else target, make(bundle, members, member, data), source=bundle)
         return RewriteResult((f"{parts[1]}: {member.end - member.start} -> {len(data)} bytes",))
-
-
-def _check_apart(members: Iterable[Member], member: Member, name: str) -> None:
-    for other in members:
-        if other is not member and (other.reason or (other.head < member.end and member.head < other.end)):
-            raise EditError(f"{other.name!r} overlaps this member, or cannot be read", location=name)
 
 
 def _sections(bundle: Source, members: list[Member], member: Member, data: Range) -> list[Part]:

@@ -1,9 +1,5 @@
 """The editing interface: changes are collected, then written as a small prefix in front of the old file.
 
-    with ct.open("in.circle") as model, ct.edit(model) as edit:
-        edit.set_metadata("note", b"checked")
-        edit.save("out.circle")
-
 Existing indices never change: tensors, operators, operator codes and buffers are only appended. `index_map` lists the
 added operators, each with those whose work it continues, so that tables that refer to operators can be updated.
 """

@@ -1,10 +1,4 @@
-"""Check whether a whole model runs on a target, and what prevents it.
-
-with ct.open("model.tflite") as model:
-    found = ct.fit(model, ct.FitRequest(on=("xnnpack", "npu.json")))
-for target in found.targets:
-    print(target.name, target.verdict, [source.name for source in target.sources])
-"""
+"""Check whether a whole model runs on a target, and what prevents it."""
 
 from __future__ import annotations
 

@@ -81,45 +81,36 @@ def embed(
 
 def _check(model: ModelGraph, origins: Origins) -> tuple[Finding, ...]:
     """Refuse origins that are not of this model; return a note if some may not be."""
+    known, stated = origins.sources.keys(), origins.stated
     for subgraph, operators in enumerate(origins.operators):
-        if not operators:
-            continue
-        if subgraph >= len(model):
+        if operators and subgraph >= len(model):
             raise _refusal(origins, f"subgraph {subgraph} does not exist; the count is {len(model)}")
-        count, known = len(model.graphs[subgraph]), origins.sources.keys()
-        wrong = next((operator for operator in (min(operators), max(operators)) if not 0 <= operator < count), None)
-        if wrong is not None:
-            location = f"subgraphs[{subgraph}].operators[{wrong}]"
-            raise _refusal(origins, f"the operator does not exist; the count is {count}", location)
+        count = len(model.graphs[subgraph]) if operators else 0
+        for operator in (min(operators), max(operators)) if operators else ():
+            if not 0 <= operator < count:
+                raise _refusal(origins, f"the operator does not exist; the count is {count}", subgraph, operator)
         for operator, origin in operators.items():
             if not origin <= known:
-                location = f"subgraphs[{subgraph}].operators[{operator}]"
-                raise _refusal(origins, f"source {min(origin - known)} does not exist", location)
-    return _compare(model, origins) if origins.stated else ()
-
-
-def _compare(model: ModelGraph, origins: Origins) -> tuple[Finding, ...]:
-    """Compare the codes and outputs that a document states with those of the model, whose names may be empty."""
+                raise _refusal(origins, f"source {min(origin - known)} does not exist", subgraph, operator)
     own = {
         (one.index, row): found
-        for one in model.graphs
+        for one in (model.graphs if stated else ())
         for row, found in enumerate(zip(one.operators.code_names, one.operators.first_result_names, strict=True))
     }
-    codes, wrong, stated = 0, [], origins.stated
-    for place, (code, output) in stated.items():
-        real, name = own.get(place, ("", ""))
-        codes += code != real
-        if code != real or (name and output and name != output):
-            wrong.append(place)
-    if 2 * codes > len(stated):
-        raise _refusal(origins, f"this is of another model: {codes:,} of {len(stated):,} operators have other codes")
-    if not wrong:
+    pairs = [(place, *said, *own.get(place, ("", ""))) for place, said in stated.items()]
+    codes = [place for place, code, _, own_code, _ in pairs if code != own_code]
+    names = [place for place, _, name, _, own_name in pairs if name and own_name and name != own_name]
+    if 2 * len(codes) > len(stated):
+        words = f"this is of another model: {len(codes):,} of {len(stated):,} operators have other codes"
+        raise _refusal(origins, words)
+    if not (wrong := {*codes, *names}):
         return ()
     words = f"{len(wrong):,} of {len(stated):,} operators have another code or output than the origins state"
-    return (Finding("STALE_ORIGIN", "warning", "subgraphs[{}].operators[{}]".format(*wrong[0]), words),)
+    return (Finding("STALE_ORIGIN", "warning", "subgraphs[{}].operators[{}]".format(*min(wrong)), words),)
 
 
-def _refusal(origins: Origins, message: str, location: str | None = None) -> InvalidInputError:
+def _refusal(origins: Origins, message: str, *place: int) -> InvalidInputError:
+    location = "subgraphs[{}].operators[{}]".format(*place) if place else None
     error = InvalidInputError(message, location=location)
     if origins.document:
         error.name_file(origins.document)

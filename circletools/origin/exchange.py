@@ -1,10 +1,4 @@
-"""Origins as JSON and CSV: the output of `dump-origins` and the input of `--origins`.
-
-JSON: {"sources": [{"id", "name"}], "operators": [{"subgraph", "operator_index", "sources": [id]}]}. A source may also
-have `path`, `class`, `file`, `line`, `call` and `caller`; further fields are for human readers, and are ignored. CSV:
-one row for each operator-source pair, with the columns `subgraph, operator_index, source_id, source_name` and, if
-there are any, these details; a row without operator_index only names a source.
-"""
+"""Origins as JSON and CSV (docs/formats.md): the output of `dump-origins` and the input of `--origins`."""
 
 from __future__ import annotations
 

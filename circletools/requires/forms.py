@@ -117,7 +117,10 @@ def _holds(condition: str, inputs: Operands, outputs: Operands, option: Option) 
         "tensor": len(scales_of_1) == 1,
         "channelsout": len(scales_of_output) > 1,
         "ungrouped": second is not None and shape[-1:] == second.shape[-1:],
-        "rescaled": _product_of_one(scales, scales_of_1, scales_of_output),
+        # The product of the factors' scales is at least the scale of their product.
+        "rescaled": all((scales, scales_of_1, scales_of_output))
+        and scales_of_output[0] > 0
+        and scales[0] * scales_of_1[0] / scales_of_output[0] >= 1,
     }
     if condition in plain:
         return plain[condition]
@@ -126,11 +129,6 @@ def _holds(condition: str, inputs: Operands, outputs: Operands, option: Option) 
     name, relation, value = match.groups()
     number = sum(one is not None for one in inputs) if name == "inputs" else option(name)
     return (number == int(value)) == (relation == "=")
-
-
-def _product_of_one(one: Sequence[float], two: Sequence[float], product: Sequence[float]) -> bool:
-    """Return whether the product of two factors' scales is at least the scale of their product."""
-    return all((one, two, product)) and product[0] > 0 and one[0] * two[0] / product[0] >= 1
 
 
 @cache

@@ -35,7 +35,9 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
     yield from _in_place(whole)
     yield from _left_out(whole)
     yield from _order(whole)
-    yield from _repeated_inputs(whole)
+    text = f"the tensor is an input of the subgraph more than once; {CORRECT}"
+    rows = np.flatnonzero(_repeats(whole.graph.inputs))
+    yield from findings_at("DUPLICATE_INPUT", rows, whole.input_, lambda _: text)
 
 
 def _unproduced(whole: Whole) -> Iterator[Finding]:
@@ -167,9 +169,3 @@ def _order(whole: Whole) -> Iterator[Finding]:
 
     rows = np.flatnonzero(late)
     yield from findings_at("OPERATOR_ORDER", rows, lambda at: whole.operator(int(readers[at])), message)
-
-
-def _repeated_inputs(whole: Whole) -> Iterator[Finding]:
-    rows = np.flatnonzero(_repeats(whole.graph.inputs))
-    text = f"the tensor is an input of the subgraph more than once; {CORRECT}"
-    yield from findings_at("DUPLICATE_INPUT", rows, whole.input_, lambda _: text)

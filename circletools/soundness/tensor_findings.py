@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.findings import Finding
-from circletools.flatbuf.columns import Tables, Vectors
+from circletools.flatbuf.columns import Tables
 from circletools.model.arrays import sparse_elements
 from circletools.model.model import Model
 from circletools.model.sizes import bits_of, element_counts
@@ -119,6 +119,8 @@ def _quantization(model: Model, whole: Whole) -> Iterator[Finding]:
     sizes = np.ones(len(rows), np.int64)
     along = some & ranked & inside
     sizes[along] = shapes.wire.gather(shapes.start[along] + 4 * axis[along], shapes.dtype)
+    values, negative = scales.flat(), np.zeros(len(scales.count), np.bool_)
+    negative[scales.rows_where(~(np.isfinite(values) & (values > 0)))] = True
     texts: tuple[tuple[NDArray[np.bool_], Callable[[int], str]], ...] = (
         (
             some & (zeros.count != scales.count),
@@ -129,7 +131,7 @@ def _quantization(model: Model, whole: Whole) -> Iterator[Finding]:
             along & (scales.count != 1) & (scales.count != sizes),
             lambda at: f"dimension {axis[at]} of size {sizes[at]} has {scales.count[at]} scales",
         ),
-        (some & _not_positive(scales), lambda _: "a scale is not a positive number"),
+        (some & negative, lambda _: "a scale is not a positive number"),
     )
     for broken, text in texts:
 
@@ -139,13 +141,6 @@ def _quantization(model: Model, whole: Whole) -> Iterator[Finding]:
         found = np.flatnonzero(broken)
         yield from findings_at("INVALID_QUANTIZATION", found, lambda at: whole.tensor(int(rows[at])), message)
     yield from _blocks(model, whole, tables, rows)
-
-
-def _not_positive(scales: Vectors) -> NDArray[np.bool_]:
-    values = scales.flat()
-    found = np.zeros(len(scales.count), np.bool_)
-    found[scales.rows_where(~(np.isfinite(values) & (values > 0)))] = True
-    return found
 
 
 def _blocks(model: Model, whole: Whole, tables: Tables, rows: NDArray[np.int64]) -> Iterator[Finding]:

@@ -1,12 +1,4 @@
-"""The functions of `ct.metadata`: metadata entries, and descriptions of inputs and outputs in TFLITE_METADATA.
-
-with ct.open("in.tflite") as model, ct.edit(model) as edit:
-    ct.metadata.set(edit, "note", b"checked")
-    edit.save("out.tflite")
-
-with ct.open("out.tflite") as model:
-    assert ct.metadata.get(model, "note") == b"checked"
-"""
+"""The functions of `ct.metadata`: metadata entries, and descriptions of inputs and outputs in TFLITE_METADATA."""
 
 from __future__ import annotations
 

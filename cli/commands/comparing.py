@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Literal
@@ -57,8 +56,12 @@ def diff(
         text = partial(ct.render.difference_text, full=full)
         page = html and ct.difference_html(differences, old, new)
         if form == "markdown":
-            verdicts = list(_verdicts((old, new), listed(on)))
-            show(ct.render.difference_markdown(differences, old, new, verdicts))
+            request = ct.FitRequest(on=listed(on)).read() if listed(on) else None
+            sides = [
+                ct.render.ModelVerdicts(ct.cost(one), ct.check(one), ct.fit(one, request) if request else None)
+                for one in (old, new)
+            ]
+            show(ct.render.difference_markdown(differences, old, new, sides))
         else:
             show_as(form, differences, old, new, text=text, json=ct.render.difference_json)
         if html and page:
@@ -66,12 +69,6 @@ def diff(
     print_notes(differences.notes)
     if differences.changes:
         raise Exit(1)
-
-
-def _verdicts(models: Iterable[ct.Model], on: Sequence[str]) -> Iterator[ct.render.ModelVerdicts]:
-    request = ct.FitRequest(on=tuple(on)).read() if on else None
-    for model in models:
-        yield ct.render.ModelVerdicts(ct.cost(model), ct.check(model), ct.fit(model, request) if request else None)
 
 
 def _attest(before: str, after: str, form: str) -> None:

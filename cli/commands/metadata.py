@@ -11,7 +11,7 @@ import circletools as ct
 from ..console.captured import read_bytes, read_text, reading
 from ..console.terminal import show_as
 from ..signature import REQUIRED, argument, option
-from .parameters import Erase, InPlace, Input, Output, TableForm
+from .parameters import Erase, InPlace, Input, Output, TableForm, numbers
 from .rewriting import check_output, rewrite, write_or_show
 
 _WORDS = "The name of the metadata entry."
@@ -160,13 +160,6 @@ def describe(
         result = ct.metadata.describe(edit, texts)
         if mean is None or std is None:
             return result
-        return ct.metadata.normalize(edit, _numbers(mean), _numbers(std))
+        return ct.metadata.normalize(edit, numbers(mean, float), numbers(std, float))
 
     rewrite(source, output, in_place, change, inputs=[json, *files])
-
-
-def _numbers(words: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(word) for word in words.split(","))
-    except ValueError as error:
-        raise ct.UsageError(f"not numbers: {words!r}", hint="write 127.5, or 123.7,116.3,103.5") from error

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import circletools as ct
 
@@ -24,11 +24,20 @@ Baseline = Annotated[Path | None, option("Omit findings that are in this earlier
 
 Form = Annotated[Literal["text", "json"], option("Output format.")]
 TableForm = Annotated[Literal["text", "json", "csv"], option("Output format.")]
+_Number = TypeVar("_Number", int, float)
 
 
 def listed(words: Iterable[str]) -> tuple[str, ...]:
     """Return the names in comma-separated lists, for an option that may be repeated."""
     return tuple(name.strip() for word in words if word for name in word.split(","))
+
+
+def numbers(words: str, kind: Callable[[str], _Number]) -> tuple[_Number, ...]:
+    """Return the numbers in a comma-separated list. Raises UsageError."""
+    try:
+        return tuple(map(kind, words.split(",")))
+    except ValueError as error:
+        raise ct.UsageError(f"not numbers: {words!r}", hint="write them like 2,0,1") from error
 
 
 def first_executions(words: str) -> int | Literal["auto"]:

@@ -10,7 +10,7 @@ from ..console.captured import reading
 from ..console.progress import of_bytes
 from ..console.terminal import print_notes
 from ..signature import argument, option
-from .parameters import InPlace, Input, OneSubgraph, OutputFile
+from .parameters import InPlace, Input, OneSubgraph, OutputFile, numbers
 from .rewriting import check_output, is_member, new_findings, print_result, rewrite, target
 
 Pairs = tuple[str, ...]
@@ -112,16 +112,8 @@ def reorder(
     """
     if inputs is None and outputs is None:
         raise ct.UsageError("nothing to reorder", hint="use --inputs or --outputs")
-    orders = [None if words is None else _positions(words) for words in (inputs, outputs)]
+    orders = [None if words is None else numbers(words, int) for words in (inputs, outputs)]
     rewrite(source, output, in_place, lambda edit: ct.surgery.reorder(edit, *orders, subgraph=subgraph), rewires=True)
-
-
-def _positions(words: str) -> tuple[int, ...]:
-    """Parse positions such as `2,0,1`. Raises UsageError."""
-    try:
-        return tuple(int(word) for word in words.split(","))
-    except ValueError as error:
-        raise ct.UsageError(f"{words!r} is not a list of positions", hint="write positions like 2,0,1") from error
 
 
 def expose(

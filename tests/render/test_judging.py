@@ -21,7 +21,10 @@ FILE = "a,b:%.tflite"
 
 
 def test_text_has_what_is_new() -> None:
-    assert list(ct.render.judgement_text("a", AGAIN)) == ["a: ok", "  info OUTPUT_TAP subgraphs[0].outputs[0]: x & y"]
+    assert list(ct.render.judgement_text("a", AGAIN)) == [
+        "a: ok (2 fixed since the baseline)",
+        "  info OUTPUT_TAP subgraphs[0].outputs[0]: x & y",
+    ]
     assert list(ct.render.headline_text("a", FOUND)) == ["a: findings"]
     assert list(ct.render.judgement_text("a", NOTHING, "it is broken")) == ["a: invalid"]
     assert list(ct.render.headline_text("a", NOTHING, "it is broken")) == ["a: invalid"]

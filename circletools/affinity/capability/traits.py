@@ -66,7 +66,9 @@ class SubgraphTraits:
         """Read the columns. Raises ModelFormatError if an operator refers to something that does not exist."""
         self._facts, self._names = facts, facts.operators.code_names
         self._codes: list[int] = facts.operators.code_indices.tolist()
-        self._once = _read_once(facts)
+        if facts not in _READ:
+            _READ[facts] = _Once(*_tensor_classes(facts.values), Measures(ref(facts)))
+        self._once = _READ[facts]
         # Index -1 (no tensor) refers to the extra last element.
         self._constant = np.append(facts.values.is_constant, False)
         self._classes = np.append(self._once.classes, -1)
@@ -201,12 +203,6 @@ class _Once:
 
 
 _READ: WeakKeyDictionary[Graph, _Once] = WeakKeyDictionary()
-
-
-def _read_once(facts: Graph) -> _Once:
-    if facts not in _READ:
-        _READ[facts] = _Once(*_tensor_classes(facts.values), Measures(ref(facts)))
-    return _READ[facts]
 
 
 def _tensor_classes(values: Values) -> tuple[NDArray[np.int64], list[list[int]]]:

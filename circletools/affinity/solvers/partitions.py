@@ -69,7 +69,8 @@ def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
         whole = graph_inside(graph, operators, devices)
         rows = _inside(beside, operators)
         detours = Detours(whole)
-        least = len(component) + max(1, _returns([group[operators[at]] for at in detours.path]))
+        visits = [number for number, _ in groupby(group[operators[at]] for at in detours.path)]
+        least = len(component) + max(1, len(visits) - len(set(visits)))  # one more for each return to a set
         home = _contracted(whole, detours, rows, least)
         if max(home) >= least:
             pairs = [pair for row in rows for pair in combinations(row[:_NEAR], 2)]
@@ -79,12 +80,6 @@ def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
             home = _ruin_and_recreate(whole, detours, home, pairs, orders, least)
         partitions += [tuple(operators[at] for at in some) for some in members_of(home)]
     return partitions
-
-
-def _returns(path: Sequence[int]) -> int:
-    """Return how often a path returns to a set of operators; at least that many more partitions are needed."""
-    visits = [group for group, _ in groupby(path)]
-    return len(visits) - len(set(visits))
 
 
 def _inside(beside: Sequence[Sequence[int]], operators: Sequence[int]) -> list[list[int]]:

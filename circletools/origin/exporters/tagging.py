@@ -43,7 +43,10 @@ def nodes_of_operators(main: Graph, nodes: Sequence[Any], calls: Calls = NO_CALL
         inner = givers and all(tags[one][-1:] == last for one in givers)
         found = graph.laid_out(own, size, made) if layout else graph.computed(last, behind)
         kept.append(last if moved or inner else sorted(found) or last)
-    return _continued(main, _folded(main, kept, graph))
+    kept = _folded(main, kept, graph)
+    for operator, inputs in enumerate(main.operands.lists()):  # without a tag, an operator gets its producer's nodes
+        kept[operator] = kept[operator] or next((kept[one] for one in feeding(main, inputs)), [])
+    return kept
 
 
 def _tags(name: str, count: int) -> list[int]:
@@ -179,11 +182,3 @@ def _constant_sizes(main: Graph, operator: int) -> set[int]:
 def feeding(main: Graph, inputs: Sequence[int]) -> list[int]:
     """Return the operators that produce the given tensors."""
     return [int(main.producer[one]) for one in inputs if one >= 0 and main.producer[one] >= 0]
-
-
-def _continued(main: Graph, kept: list[list[int]]) -> list[list[int]]:
-    """Give operators without a tag the nodes of their producers."""
-    for operator, inputs in enumerate(main.operands.lists()):
-        if not kept[operator]:
-            kept[operator] = next((kept[one] for one in feeding(main, inputs)), [])
-    return kept

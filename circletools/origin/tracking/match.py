@@ -50,7 +50,10 @@ def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indic
         if not all(map(len, free)):
             return [rounds[:-1] for rounds in history]
         for one, rounds in zip(edges, history, strict=True):
-            rounds.append(_refined(one, rounds[-1]))
+            new = old = rounds[-1]
+            for near, far, pins in one:
+                new = further(new, gather(len(old), near, further(old[far], pins)))
+            rounds.append(new)
     return history
 
 
@@ -59,13 +62,6 @@ def _edges(view: View) -> list[tuple[Indices, Indices, Colours]]:
     fed = view.giver != NONE
     giver, reader, pin = view.giver[fed], view.reader[fed], view.slot[fed] * 1024 + view.place[fed]
     return [(reader, giver, mixed(pin, 1)), (giver, reader, mixed(pin, 2))]
-
-
-def _refined(edges: list[tuple[Indices, Indices, Colours]], colours: Colours) -> Colours:
-    new = colours
-    for near, far, pins in edges:
-        new = further(new, gather(len(colours), near, further(colours[far], pins)))
-    return new
 
 
 def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int) -> Colours:

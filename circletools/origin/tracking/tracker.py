@@ -377,15 +377,9 @@ def track_from(before: ModelGraph, known: Origins | None, after: ModelGraph, min
     )
     origins = Origins(known.sources, operators, details=known.details)
     rows = operator_rows(after, origins, Selection())
-    return Tracking(after.source.format, origins, tuple(grounds), tuple(rows), _carried_along(before, after))
-
-
-def _carried_along(before: ModelGraph, after: ModelGraph) -> bool:
-    """Return whether the tables in `after` are those of `before`, copied unread by the tool."""
-    return all(
-        (old := before.metadata_value(name)) is not None and old == after.metadata_value(name)
-        for name in (SOURCE_TABLE, OP_TABLE)
-    )
+    old, new = ([one.metadata_value(name) for name in (SOURCE_TABLE, OP_TABLE)] for one in (before, after))
+    carried = None not in old and old == new  # the tool copied the tables unread
+    return Tracking(after.source.format, origins, tuple(grounds), tuple(rows), carried)
 
 
 def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, same: bool) -> dict[int, Grounds]:

@@ -164,16 +164,13 @@ class _Pass:
         found = Analysis(name, trace.encoding, self.machine.events, *times, self.collector.finish(trace.place))
         counted, marked = ([self._tids[thread] for thread in some] for some in (self._counted, self._marked))
         found.threads, found.marked = frozenset(counted), frozenset(marked)
-        found.drivers, found.ordered = self._driver_names(), not self.known.sort
+        known = self.trace.thread_names  # main threads name processes; without one, any other thread does
+        names = {process: known[tid] for tid, process in self.trace.processes.items() if tid in known} | known
+        found.drivers = {process: names.get(process, "") for process in sorted(self.learnt.drivers)}
+        found.ordered = not self.known.sort
         found.first_ns, found.last_ns = self.machine.first_ns or 0, self.last_ns
         found.machine = machine_in(trace.counters, *windows[not len(executions)][:2])
         return found
-
-    def _driver_names(self) -> dict[int, str]:
-        """Return the drivers with the names of their main threads or, if these are unknown, of other threads."""
-        known = self.trace.thread_names
-        names = {process: known[tid] for tid, process in self.trace.processes.items() if tid in known} | known
-        return {process: names.get(process, "") for process in sorted(self.learnt.drivers)}
 
     def _windows(
         self, columns: Iterable[Numbers], layer: str, phase: str, phases: Sequence[str] = EXECUTING
