@@ -102,7 +102,7 @@ def test_origins_of_an_operator_that_does_not_exist(tmp_path: Path) -> None:
     document = put(tmp_path / "a.csv", HEADER + "3,0,a\n")
     ran = run("embed-origins", MLP, tmp_path / "out.circle", "--origins", document)
     place = f"{document}: subgraphs[0].operators[3]"
-    assert ran == Ran(2, b"", f"error: {place}: the operator does not exist; the count is 3\n")
+    assert ran == Ran(3, b"", f"error: {place}: the operator does not exist; the count is 3\n")
     missing = run("embed-origins", MLP, "-", "--origins", tmp_path / "missing.json")
     assert missing.status == 3
     assert missing.err == f"error: {tmp_path / 'missing.json'}: cannot read it: No such file or directory\n"

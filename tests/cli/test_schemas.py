@@ -39,7 +39,7 @@ SEVERAL = {
 ALONE = {
     "fix-outputs": ["TWICE --dry-run"],
     "reduce": ["MODEL OUT --while-refused litert"],
-    "requires": ["BLOCKS", "BLOCKS --runtime litert-2"],
+    "requires": ["BLOCKS", "BLOCKS --runtime litert-2", "BLOCKS --lower -o OUT"],
     "annotate-affinity": [f"MODEL OUT {PLAN}"],
     "partition": ["ANNOTATED", "ANNOTATED --costs COSTS", "MODEL"],
     "track-origins": ["BEFORE AFTER --dry-run"],

@@ -239,3 +239,16 @@ def test_shape_arithmetic_needs_fixed_shapes_and_nothing_else() -> None:
     remedies = {one.operator: one.remedy for one in target.misfits}
     assert {remedies[at] for at in (0, 2)} == {FIX_SHAPES}
     assert remedies.get(3) != FIX_SHAPES
+
+
+def test_operators_at_the_ends_can_run_outside_the_model() -> None:
+    build = Build()
+    graph = build.graph()
+    values = [graph.tensor("x", (1, 4))]
+    for code in ("GELU", "TANH", "NEG", "TANH", "GELU"):
+        values.append(graph.compute(code, values[-1:], f"v{len(values)}", (1, 4)))
+    graph.ends(values[:1], values[-1:])
+    with ct.open(build.to_bytes()) as model:
+        (target,) = ct.fit(model, ct.FitRequest(on=("tflm",))).targets
+    cut = ", or run it outside the model: `extract --operators 1-3` keeps the others"
+    assert [(one.operator, one.remedy.endswith(cut)) for one in target.misfits] == [(0, True), (4, True)]

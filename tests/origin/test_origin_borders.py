@@ -14,12 +14,14 @@ from circletools.origin.exporters.onnx_file import _steps
 from circletools.origin.exporters.recording import Conversion, Recording
 from circletools.origin.read import Origins
 from tests.kit.build import Build, floats
+from tests.kit.support import bytes_of
 
 
 def test_what_was_recorded_is_written_for_people_too(tmp_path: Path) -> None:
     origins = Origins({0: "layer"}, ({0: frozenset({0})},))
-    Recording([Conversion(b"", origins)]).write(tmp_path / "origins.json")
-    assert (tmp_path / "origins.json").read_text(encoding="utf-8").startswith('{\n "schema_version": 1,\n "')
+    Recording([Conversion(bytes_of("circle/mlp"), origins)]).write(tmp_path / "origins.json")
+    text = (tmp_path / "origins.json").read_text(encoding="utf-8")
+    assert (text.startswith('{\n "schema_version": 1,\n "'), '"code": "FULLY_CONNECTED"' in text) == (True, True)
 
 
 def test_operators_of_one_layer_of_keras_are_one_step() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from circletools.runtimes.child import run_with
-from circletools.runtimes.protocol import Array, Placed, RefusedError, Request, Verdict
+from circletools.runtimes.protocol import Array, NoDeviceError, Placed, RefusedError, Request, Verdict
 from tests.kit.fake_programs import adapter
 
 FLOAT = np.dtype(np.float32)
@@ -19,6 +19,7 @@ ERRORS = {
     "No translator found for Fancy node.\n",
     "uncompiled": "Check 'x' failed at src/b.cpp:3:\nan operation of type Odd and name odd:1\n",
     "nowhere": "Exception from src/c.cpp:1:",
+    "missing": 'Cannot load library "a.so"\n',
 }
 
 
@@ -119,6 +120,8 @@ def test_a_refusal_is_told_without_places_in_the_source(
 ) -> None:
     with pytest.raises(RefusedError) as caught:
         openvino.loads(Request("loads", model, "CPU"))
+    with pytest.raises(NoDeviceError, match="Cannot load library"):
+        openvino.loads(Request("loads", "missing", "NPU"))
     assert str(caught.value) == words
     assert caught.value.operators == tuple(Placed("", words, code=code) for code in codes)
     assert run_with(openvino, Request("run", model, "CPU")).failure == words
