@@ -31,8 +31,6 @@ from circletools.wording import Items, ranges
 
 __all__ = ["fit"]
 
-_CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
-
 
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     """Return, for each target, whether the whole model runs on it, what prevents that, and what to change.
@@ -186,7 +184,7 @@ class _Part:
         remedy = FIX_SHAPES if operator in self.of_shapes else remedy_of(refusal, code)
         if self.kept and refusal.measured and remedy != FIX_SHAPES:
             cut = f"run it outside the model: `extract --operators {self.kept}` keeps the others"
-            remedy = cut if code in _CONVERSIONS else f"{remedy}, or {cut}"
+            remedy = cut if code in ("QUANTIZE", "DEQUANTIZE") else f"{remedy}, or {cut}"
         misfit = Misfit(
             self.subgraph,
             operator,

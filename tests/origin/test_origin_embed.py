@@ -103,7 +103,6 @@ def test_sources_without_operators_are_kept() -> None:
 
 
 def stated(*codes: str, output: str = "") -> Origins:
-    """Return origins from a document that states codes of operators of mlp."""
     return Origins({0: "a"}, (), document="o.csv", stated={(0, at): (code, output) for at, code in enumerate(codes)})
 
 
