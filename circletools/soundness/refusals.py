@@ -28,6 +28,7 @@ _MISFITS = (
     r"\w+ does not fit its inputs: .*(do not broadcast|does not (match|permute|divide)|is not a multiple of"
     "|cannot (form|be multiplied)|is not the number of outputs).*LiteRT's kernel refuses"
 )
+_CALLED = r"INDEX_OUT_OF_RANGE .*(cond|body|then|else)_subgraph_index"
 _REFUSED = {
     "litert": (
         "NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_TYPES"
@@ -51,6 +52,7 @@ _REFUSED = {
         "NO_SUBGRAPH|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|IN_PLACE_OPERATOR|OUTPUT_LEFT_OUT|CONSTANT_TOO_SHORT",
         r"UNKNOWN_OPERATOR (?!.*: LiteRT has no kernel)",
         r"OUTPUT_TAP .* may reuse its memory",
+        _CALLED,
         r"OPERATOR_SHAPES .*: SQUEEZE ",
         rf"OPERATOR_SHAPES .*: (?!ADD_N|SELECT|UNPACK){_MISFITS}",
         "NO_METADATA|OLD_OPERATOR_CODE|SENTINEL_BUFFER_NOT_EMPTY .*onert",
@@ -59,13 +61,14 @@ _REFUSED = {
 """By program, patterns that match `CODE location: message` of findings that keep the program from running a model."""
 _PARTLY = {
     "openvino": (
+        _CALLED,
         r"OPERATOR_SHAPES .*: SQUEEZE ",
         rf"OPERATOR_SHAPES .*: (?!ADD_N|BATCH_MATMUL|PRELU|SELECT |RESHAPE|TILE){_MISFITS}",
         r"INVALID_QUANTIZATION .*quantized_dimension is",
         r"DUPLICATE_NAME .*another type",
         "OLD_OPERATOR_CODE",
     ),
-    "tflm": (r"OPERATOR_SHAPES .*: SQUEEZE ",),
+    "tflm": (_CALLED, r"OPERATOR_SHAPES .*: SQUEEZE "),
 }
 """The same for programs that are not known well enough to judge all findings."""
 _DOUBTED = dict.fromkeys(("onert", "openvino", "tflm"), (r"OPERATOR_SHAPES .*LiteRT's kernel refuses",))

@@ -152,6 +152,16 @@ def test_shapes_that_do_not_fit_are_never_resident(code: str, refusing: str) -> 
         assert one.verdict == ("not_resident" if one.name in refusing.split() else "not_known")
 
 
+@pytest.mark.parametrize("device", ["litert-cpu", "onert-cpu", "openvino-cpu", "tflm"])
+def test_a_loop_without_a_body_is_refused(device: str) -> None:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x"), graph.tensor("y")
+    graph.operator("WHILE", [x], [y], cond_subgraph_index=0, body_subgraph_index=9)
+    graph.ends([x], [y])
+    assert fitted(build.to_bytes(), device).targets[0].verdict == "not_resident"
+
+
 @pytest.mark.parametrize(("program", "target"), [("litert", "litert-cpu"), ("onert", "onert-cpu")])
 def test_fit_and_check_refuse_the_same_models(program: str, target: str) -> None:
     for path in own_models():
