@@ -187,7 +187,7 @@ def _integers(numbers: NDArray[Any]) -> Indices:
 
 
 def _is_weight(values: Values) -> Mask:
-    tables, owners = values.tables.child("quantization", values.model.schema)
+    tables, owners = values.quantization
     scaled: Mask = np.zeros(len(values), np.bool_)
     scaled[owners] = (tables.vectors("scale").count > 0) | (tables.scalars("details_type") > 0)
     kinds = [number for number, name in values.model.schema.enums["TensorType"].items() if "FLOAT" in name]

@@ -282,7 +282,7 @@ def ends_bytes(graph: Graph) -> int:
 
 def _tensor_bytes(values: Values) -> Indices:
     """Return the bytes of the TfLiteTensor of each tensor, including its quantization (4 bytes per channel)."""
-    quantization, owners = values.tables.child("quantization", values.model.schema)
+    quantization, owners = values.quantization
     channels = np.zeros(len(values), np.int64)
     channels[owners] = np.where(quantization.vectors("zero_point").count, quantization.vectors("scale").count, 0)
     table = packaged(__package__, "micro.json")

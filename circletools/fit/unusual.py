@@ -67,7 +67,7 @@ def _refusals(found: Iterable[tuple[Place, str]], device: str) -> Iterator[tuple
 
 def _with_odd_scales(facts: Graph) -> Iterator[tuple[int, str]]:
     """Yield the operators that read or compute quantized tensors with odd scales, and what is odd."""
-    tables, rows = facts.values.tables.child("quantization", facts.values.model.schema)
+    tables, rows = facts.values.quantization
     if not len(rows):
         return
     scales = tables.vectors("scale")

@@ -131,6 +131,11 @@ class Values:
         return self.model.tensor_columns.tables.take(self.rows)
 
     @cached_property
+    def quantization(self) -> tuple[Tables, Indices]:
+        """The quantization tables in the file, and the values that have one."""
+        return self.tables.child("quantization", self.model.schema)
+
+    @cached_property
     def names(self) -> list[bytes]:
         """The name of each value, as the bytes in the file."""
         return self.model.tensor_columns.names[self.rows]

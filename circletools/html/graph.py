@@ -226,7 +226,7 @@ class Columns:
 
     def _quantization(self, values: Values) -> dict[str, list[Any]]:
         """Return [first scale, first zero point, number of scales] of quantized tensors, by index."""
-        tables, owners = values.tables.child("quantization", values.model.schema)
+        tables, owners = values.quantization
         scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
         some = np.flatnonzero(scales.count)
         first = scales.wire.gather(scales.start[some], scales.dtype)

@@ -147,7 +147,7 @@ def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
 
 
 def _blockwise(graph: Graph) -> int:
-    tables, _ = graph.values.tables.child("quantization", graph.values.model.schema)
+    tables, _ = graph.values.quantization
     members = graph.values.model.schema.unions["QuantizationDetails"]
     wanted = [number for number, name in members.items() if name == "BlockwiseQuantization"]
     return int(np.isin(tables.scalars("details_type"), wanted).sum())

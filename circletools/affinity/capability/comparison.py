@@ -255,7 +255,7 @@ def _column(values: Values, what: str, element: int | None) -> Column:
         return row_numbers(shapes.flat(), shapes.count).astype(np.float64)
     if what == "size":
         return element_counts(shapes, shapes.flat())
-    tables, rows = values.tables.child("quantization", values.model.schema)
+    tables, rows = values.quantization
     found = np.full(len(values), np.nan)  # NaN unless there is a single scale
     if len(rows):
         one = tables.vectors("scale").count == 1

@@ -239,7 +239,7 @@ def _open(vectors: Vectors) -> NDArray[np.int64]:
 
 def _quantizations(values: Values) -> NDArray[np.int64]:
     """Return the index of each tensor's quantization in QUANTIZATIONS."""
-    tables, rows = values.tables.child("quantization", values.model.schema)
+    tables, rows = values.quantization
     found = np.zeros(len(values), np.int64)
     if len(rows):
         details = tables.union_codes(tables.field("details"))
