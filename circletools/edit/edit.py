@@ -372,13 +372,15 @@ class ModelEdit(Attributes):
         With `erase`, the result is a minimal file, as `compact` writes it, without the values of removed metadata.
 
         Raises UsageError if the target is the file being read and `in_place` is not set, or if the model is closed;
-        EditError if the target cannot be written; and InvalidInputError if the file has changed since it was opened.
+        EditError if the target cannot be written, or an old value is not in the flatbuffer and cannot be erased; and
+        InvalidInputError if the file has changed since it was opened.
         """
         self._overlay.unsaved = False
         self.check_target(target, in_place=in_place)
         if not erase:
             write(target, self.parts(), source=self.model.source, progress=progress)
             return
+        self._entries.check_erasable()
         folder = None if os.fspath(target) == "-" else Path(target).absolute().parent
         with TemporaryDirectory(dir=folder, prefix=".circletools-") as scratch:
             write(whole := Path(scratch) / "whole", self.parts(), source=self.model.source)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from circletools.edit.members import check_index
-from circletools.errors import ModelFormatError
+from circletools.errors import EditError, ModelFormatError
 from circletools.findings import Finding
 from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, too_large
 from circletools.flatbuf.overlay import Overlay
 from circletools.flatbuf.tables import NewTable, References
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
+from circletools.model.views import Buffer, Metadata
 
 
 def _names(model: Model) -> list[int]:
@@ -282,12 +283,24 @@ class Entries:
 
     def remaining(self, base: int) -> tuple[Finding, ...]:
         """Return a note for each changed or removed entry whose old value is in the original file, after `base`."""
-        model, notes = self._model, []
-        for entry in model.metadata:
-            old = model.buffers[entry.buffer]
-            written = not old.external and int(model.buffers.data.start[entry.buffer]) < base
-            changed = entry.name in self._values and self.value(entry.name) != old.data
-            if len(old.data) and not written and changed:
-                message = "the old value is still in the file, unused; erase it if nobody should read it"
-                notes.append(Finding("OLD_VALUE_REMAINS", "info", f"metadata {entry.name}", message))
-        return tuple(notes)
+        message = "the old value is still in the file, unused; erase it if nobody should read it"
+        starts = self._model.buffers.data.start
+        return tuple(
+            Finding("OLD_VALUE_REMAINS", "info", f"metadata {entry.name}", message)
+            for entry, old in self._changed()
+            if old.external or int(starts[entry.buffer]) >= base
+        )
+
+    def check_erasable(self) -> None:
+        """Raise EditError if a changed or removed value lies behind the flatbuffer, where data is kept unchanged."""
+        for entry, old in self._changed():
+            if old.external:
+                message = "the old value lies outside the flatbuffer and cannot be erased"
+                raise EditError(message, location=f"metadata {entry.name}", hint="save without erasing it")
+
+    def _changed(self) -> Iterator[tuple[Metadata, Buffer]]:
+        """Yield each entry of the original whose value was changed or removed, with its buffer, unless empty."""
+        for entry in self._model.metadata:
+            old = self._model.buffers[entry.buffer]
+            if len(old.data) and entry.name in self._values and self.value(entry.name) != old.data:
+                yield entry, old

@@ -147,7 +147,8 @@ class _Parts:
         has_inside = bool(self.has_data[buffer]) and bool(buffers.external[buffer] or not buffers.data.count[buffer])
         place = *buffers.place(buffer), int(buffers.data.start[buffer]) if has_inside else -1
         if place not in self.values:
-            inside = [buffers.data.row(buffer).tobytes()] if has_inside else []
+            is_empty = bool(buffers.external[buffer]) and not buffers.sizes[buffer]  # LiteRT refuses these
+            inside = [buffers.data.row(buffer).tobytes()] if has_inside else [b""] * is_empty
             self.values[place] = digest(buffers[buffer].data, *inside)
         return self.values[place]
 

@@ -27,8 +27,9 @@ from circletools.wording import SCHEMA_VERSION
 
 _DEEPEST = 100
 _TOO_DEEP = f"arrays and objects are nested more than {_DEEPEST} deep"
-EXCESSIVE = "it has far more arrays and objects than its size justifies"
-_MOST, _CHARACTERS = 500_000, 40  # arrays and objects; characters that justify one more, which takes 300 bytes
+EXCESSIVE = "it has far more arrays, objects and keys than its size justifies"
+# Arrays and objects, or keys; and characters that justify one more, which takes 300 bytes.
+_MOST, _CHARACTERS, _OF_KEYS = 500_000, 40, 20
 
 
 class Object(dict[str, Any]):
@@ -67,7 +68,7 @@ def is_excessive(text: str) -> bool:
 
 
 def _decoded(text: str, *, lines: bool) -> Any:
-    if is_excessive(text):
+    if is_excessive(text) or text.count(":") > _MOST + len(text) // _OF_KEYS:
         raise _RefusedError(EXCESSIVE)
     if not lines:
         try:

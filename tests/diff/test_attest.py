@@ -101,11 +101,11 @@ def noted(**value: object) -> bytes:
     return build.to_bytes().ljust(1 << 12, b"-") + b"note"
 
 
-def stored(buffer: int, *data: bytes | None) -> bytes:
+def stored(buffer: int, *data: bytes | None, **more: int) -> bytes:
     """Return a model with these data in its buffers, one of which a tensor has."""
     build = Build()
     build.graph().tensor("x", (4,), "INT8", buffer=buffer)
-    build.model.buffers = [Table("Buffer", data=one) for one in data]
+    build.model.buffers = [Table("Buffer", data=one, **more) for one in data]
     return build.to_bytes()
 
 
@@ -138,6 +138,7 @@ FORGED = {
     "an empty vector beside data outside": (placed(2, None), placed(2, b"")),
     "an empty vector": (stored(1, None, None), stored(1, None, b"")),
     "empty large options": (behind(0, 0), behind(2, 0)),
+    "empty data outside": (stored(1, None, None), stored(1, None, None, offset=100, size=0)),
     "an empty vector in buffer 0": (stored(0, None), stored(0, b"")),
 }
 
@@ -172,6 +173,9 @@ def test_a_statement_that_says_more_than_is_true(tmp_path: Path) -> None:
     more = {**said, "changes": [{**said["changes"][0], "after": "0" * 32}, *said["changes"]]}
     for wrong in (more, {**said, "equal_parts": 99}):
         assert checked(tmp_path, wrong, old, new) == (1, ["not as stated: the number of parts"])
+    for wrong in ({**said, "verdict": "harmless"}, {**said, "changes": [{**more["changes"][1], "kind": "none"}]}):
+        with pytest.raises(AssertionError, match="more, or less, than this program checks"):
+            checked(tmp_path, wrong, old, new)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from circletools.edit.edit import ModelEdit
+from circletools.errors import EditError
 from circletools.model.model import open_model
 from tests.kit.build import Build, Table
 from tests.kit.command_support import run
@@ -64,6 +65,17 @@ def test_what_is_replaced_is_erased_too(tmp_path: Path) -> None:
     with open_model(target) as model:
         assert value_of(model, "secret") == b"none"
     assert SECRET not in target.read_bytes()
+
+
+def test_what_lies_behind_the_flatbuffer_is_not_erased(tmp_path: Path) -> None:
+    build = Build()
+    build.metadata("secret", b"")
+    build.model.buffers[-1] = Table("Buffer", offset=1 << 12, size=len(SECRET))
+    with open_model(build.to_bytes().ljust(1 << 12, b"-") + SECRET) as model, ModelEdit(model) as edit:
+        edit.remove_metadata("secret")
+        with pytest.raises(EditError, match="outside the flatbuffer and cannot be erased"):
+            edit.save(tmp_path / "out", erase=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_an_edit_wrote_does_not_remain() -> None:

@@ -122,7 +122,7 @@ LOGS = (
     "prefix",
     [
         b"", b"11-25 18:00:00.123  1234  1240 I tflite  : ", b"I/tflite  ( 1234): ",
-        b"11-25 18:00:00.123 I/tflite( 1234): ", b"2026-11-25T18:00:00.123Z ", b"[2026-11-25 18:00:00] ",
+        b"11-25 18:00:00.123 I/tflite( 1234): ", b"2026-11-25T18:00:00.123Z ", b"[2026-11-25 18:00:00] ", b"1 " * 80,
     ],
 )  # fmt: skip
 def test_logs_with_a_prefix_on_each_line(prefix: bytes) -> None:

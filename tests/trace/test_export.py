@@ -49,6 +49,13 @@ def test_a_broken_record_of_faults(record: bytes) -> None:
     assert trace.faults[-1].text == "a broken record of faults"
 
 
+def test_a_count_of_faults_without_end() -> None:
+    fault = b'{"faults": {"T003": [%b, ""]}}' % (b"9" * 4300)
+    trace = open_trace(b'{"displayTimeUnit": "ns", "otherData": %b, "traceEvents": [\n]}' % fault)
+    assert not list(trace.batches())
+    assert trace.fault_counts["T003"] == 1 + (1 << 53)
+
+
 def test_what_a_chrome_export_holds() -> None:
     found = json.loads(exported(EXAMPLE.read_bytes(), "chrome"))["traceEvents"]
     begin = next(one for one in found if one.get("name") == "ANeuralNetworksCompilation_finish")

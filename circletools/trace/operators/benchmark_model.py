@@ -139,6 +139,7 @@ class _Section:
     subgraph: int = 0
     delegates: bool = False
     rows: list[_Row] = field(default_factory=list)
+    listed: set[_Row] = field(default_factory=set)
     types: list[_Row] = field(default_factory=list)
     count: int = 0
     mean_us: Decimal = Decimal(0)
@@ -224,8 +225,7 @@ def _session(lines: Sequence[str], begin: int, end: int, tables: int) -> Whole:
 
 def _sections(lines: Sequence[str], marks: Sequence[int]) -> tuple[list[_Section], list[_Section]]:
     """Return the tables of the initialization, if marked as such, and those of the runs, in the order of running."""
-    initial, sections = list[_Section](), list[_Section]()
-    section, title, end = _Section(), "", 0
+    initial, sections, section, title, end = list[_Section](), list[_Section](), _Section(), "", 0
     for at in marks:
         line = lines[at]
         if "Operator-wise Profiling Info for Regular Benchmark Runs" in line:
@@ -245,10 +245,11 @@ def _sections(lines: Sequence[str], marks: Sequence[int]) -> tuple[list[_Section
             types, shares = _TYPES.search(line), sum(row.percent for row in rows)
             # The operators are listed again, ordered by time; without titles, only the rows show it.
             whole = not title or (title == "Top by Computation Time" and shares > _ALL)
-            if types or title == _RUN_ORDER or (whole and not {*section.rows} >= {*rows}):
+            if types or title == _RUN_ORDER or (whole and not section.listed.issuperset(rows)):
                 if not sections or sections[-1] is not section:  # else a second table continues it
                     sections.append(section)
                 (section.types if types else section.rows).extend(rows)
+                section.listed.update(() if types else rows)
                 section.open = title == _RUN_ORDER or section.open or 0 < shares < _ALL
             title = ""
     return initial, sections
@@ -265,7 +266,7 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
     cells = gap.join(_CELLS.get(name, _NUMBER) for name in inner)
     # The kind may contain commas and spaces, as may the name; the numbers between show where these end.
     pattern = re.compile(rf"(?P<kind>.{{1,300}}?){gap}{cells},?[ \t]*(?P<name>.*)")
-    shape = r"\s*".join(re.sub(r"\d+", r"\\d+", re.escape(part)) for part in header[1].split())
+    shape = r"\s*".join(re.sub(r"\d+", r"\\d+(?!\\d)", re.escape(part)) for part in header[1].split())
     prefix = re.compile(rf"\s*{shape}")
     rows = list[_Row]()
     for number in range(at + 1, len(lines)):
@@ -292,8 +293,7 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
     parts = tuple((row.kind, int(row.mean_ms * row.calls * 1_000_000)) for row in rows) or whole.parts
     executions = max([section.count for section in sections], default=0) or whole.runs or 1
     runs, inside, others = list[OperatorRun](), list[OperatorRun](), list[tuple[str, int, int]]()
-    first_ns, types = 0, Counter[str]()
-    listed = any(section.rows for section in sections)
+    first_ns, types, listed = 0, Counter[str](), any(section.rows for section in sections)
     for section in sections:
         rows = section.rows if listed else section.types
         for row, place in zip(rows, _places(rows), strict=True):

@@ -35,6 +35,7 @@ _EXPECTED = (
 )
 _REPORT = re.compile(rb"= Run Order =|[Nn]ode type[],]|nference (?:timings in us: |\(avg\): )")
 _LOG = re.compile(rb"Graph: \[|king failed\.|\bcount=\d+ (?:first|curr)=|EXECUTE +takes |average time:| ticks \(")
+_MOST_UNPACKED, _UNPACKED_RATIO = 8 << 20, 30  # all is in memory several times, unlike the events of other traces
 _HEAD_BYTES, _MEMORY_NAME = 4096, "<bytes>"  # the second is the name of data in memory
 _OPENVINO = b"layerName;execStatus;layerType;execType;realTime"
 _NO_KERNELS = ("Parameter", "Result", "Constant", "")  # the last is the total
@@ -59,7 +60,8 @@ def read_profile(
     memory = opened.octets
     opened.close()  # the mapping stays open as long as something refers to it
     try:
-        pieces, packing = unpacked(pieces_of(memory), _MEMORY_NAME, most_unpacked(len(memory)))
+        most = min(most_unpacked(len(memory)), max(_MOST_UNPACKED, _UNPACKED_RATIO * len(memory)))
+        pieces, packing = unpacked(pieces_of(memory), _MEMORY_NAME, most)
         memory = memoryview(b"".join(pieces())) if packing else memory
         trace = _parse(memory, process, thread)
     except CircleToolsError as error:
@@ -75,7 +77,7 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
         if is_one(head, memory):
             if (process, thread) != (None, None):
                 raise UsageError("only system traces have processes and threads")
-            return parse(bytes(memory))
+            return parse(_whole(memory))
     try:
         found = events(open_trace(memory))
         return litert.collect(one for one in found if process in (None, one.tgid) and thread in (None, one.tid))
@@ -87,7 +89,13 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
             raise
         if log[0].endswith(b" ticks ("):
             raise nothing_found("the clock ticks of TFLite Micro's profiler have an unknown length") from None
-        return benchmark_model.parse(bytes(memory))
+        return benchmark_model.parse(_whole(memory))
+
+
+def _whole(memory: memoryview) -> bytes:
+    """Return the bytes of a buffer, without a copy if they are all of an object."""
+    whole = memory.obj
+    return whole if isinstance(whole, bytes) and len(whole) == len(memory) else bytes(memory)
 
 
 def _parse_openvino(data: bytes) -> OperatorTrace:

@@ -23,7 +23,7 @@ from circletools.trace.sources.wire import CONTENT, BrokenMessage, bytes_in, con
 BEGIN: Literal["B"] = "B"
 END: Literal["E"] = "E"
 NO_PROCESS = -1
-_MOST_FAULTS = 1000
+_MOST_FAULTS, _MOST_COUNTED = 1000, 1 << 53
 _BATCH_EVENTS = 1 << 15
 LATEST_NS = 1 << 62
 FAULTS = b"circletool faults"  # the name of the record of an exported trace's faults
@@ -189,7 +189,7 @@ class Trace:
         try:
             for code, (count, text) in json.loads(record).items():
                 self.fault(FAULT_CODES[FAULT_CODES.index(code)], -1, text.encode())
-                self.fault_counts[code] += max(0, int(count) - 1)
+                self.fault_counts[code] += min(max(0, int(count) - 1), _MOST_COUNTED)
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             self.fault(MALFORMED, -1, b"a broken record of faults")
 

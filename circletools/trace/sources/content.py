@@ -80,8 +80,8 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int, skipped: in
 
 def too_large(name: str) -> InvalidInputError:
     """Return the error for a decompression bomb."""
-    message = f"it decompresses to more than {_UNPACKED_RATIO} times its size"
-    return InvalidInputError(message, location=name, hint="decompress it first if you trust the file")
+    hint = "decompress it first if you trust the file"
+    return InvalidInputError("it decompresses to far more than its size", location=name, hint=hint)
 
 
 def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -86,7 +86,7 @@ def _read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Itera
         known = known or batch is not None
         if batch is not None and len(batch):
             yield batch
-    if not known and not re.search(rb"^# tracer:|^\s*\S.*-\d+ .*\[\d+\]", first or b"", re.MULTILINE):
+    if not known and not re.search(rb"^# tracer:|^[^\S\n]*\S.*-\d+ .*\[\d+\]", first or b"", re.MULTILINE):
         raise InvalidInputError("the text contains no ftrace lines", location=trace.name, hint=EXPECTED)
 
 
