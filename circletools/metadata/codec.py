@@ -70,12 +70,12 @@ def decode_names(data: bytes | memoryview, table: str) -> dict[int, str]:
     for number, length, at in reader.entries():
         if length == 0:
             raise reader.error("a name of length 0 (the length includes the final NUL)", at + 4)
-        raw = reader.take(length)
+        raw = bytes(reader.take(length))
         if raw[-1] != 0:
             raise reader.error("a name without its final NUL", reader.position - 1)
         if number in names:
             raise reader.error(f"duplicate entry for id {number}", at)
-        names[number] = bytes(raw[:-1]).decode("utf-8", "surrogateescape")
+        names[number] = raw[:-1].decode("utf-8", "surrogateescape")
     return names
 
 

@@ -11,7 +11,7 @@ from circletools.metadata.stamp import Freshness
 from circletools.origin.describe import OperatorRow, OriginTable
 from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
 from circletools.origin.modules import ROOT, module_tree
-from circletools.origin.source import UNKNOWN, SourceDetails
+from circletools.origin.source import NOTHING, UNKNOWN, SourceDetails
 from circletools.render.table import csv_lines, places_json, table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
@@ -62,17 +62,15 @@ def origins_csv(table: OriginTable) -> str:
 
 def origins_csv_lines(table: OriginTable) -> Iterator[str]:
     """Yield the lines of `origins_csv`, each with its newline."""
-    origins = table.origins
-
-    sources = (
-        (one, name, *(value or "" for value in origins.details_of(one))) for one, name in origins.sources.items()
-    )
-    half = dict(zip(origins.sources, islice(csv_lines((), sources), 1, None), strict=True))  # for all operators
+    names, details = table.origins.sources, table.origins.details
+    sources = ((one, name, *(value or "" for value in details.get(one, NOTHING))) for one, name in names.items())
+    half = dict(zip(names, islice(csv_lines((), sources), 1, None), strict=True))  # for all operators
     operators = csv_lines(CSV_COLUMNS, ((row.subgraph, row.index, row.code, row.output) for row in table.rows))
     yield next(operators)
     for row, cells in zip(table.rows, operators, strict=True):
         operator = cells[:-1] + ","
-        yield from (operator + half[source] for source in sorted(row.origin))
+        for source in sorted(row.origin):
+            yield operator + half[source]
         if not row.origin:
             yield operator + "," * (len(DETAIL_FIELDS) + 1) + "\n"
     shown = UNKNOWN.union(*(row.origin for row in table.rows))
