@@ -129,8 +129,9 @@ def test_the_old_file_or_the_new_one(folder: Path, number: int) -> None:
         kinds += ["fail-named", "SIGTERM-named"]
     if number == 0:
         kinds += ["kill-named", "fail", "SIGTERM"]
-    if "onert" in WRITERS[number]:
-        pytest.importorskip("onert")
+    for name, package in ("onert", "onert"), ("litert", "ai_edge_litert"):
+        if name in WRITERS[number]:
+            pytest.importorskip(package)
     sample = (1, 1) if number < ALL_CALLS else (1 + number % 5, 5)
     found = happened(folder, kinds, WRITERS[number].split(), *sample)
     assert len(found) >= len(kinds)

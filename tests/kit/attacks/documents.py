@@ -68,12 +68,12 @@ def _origins() -> list[Attack]:
         origins("id-true", "a source id of true", [{"id": True, "name": "a"}], []),
         origins("name-nul", "a source name with a NUL", [{"id": 0, "name": "a\0b"}], []),
         origins("name-surrogate", "a source name that is half a character", [{"id": 0, "name": "\ud800"}], []),
-        origins("operator-far", "operator 2^32-1", one, [{"operator_index": 0xFFFFFFFF, "sources": [0]}], 2),
+        origins("operator-far", "operator 2^32-1", one, [{"operator_index": 0xFFFFFFFF, "sources": [0]}], 3),
         origins(
             "subgraph-far", "subgraph 2^32-1", one, [{"subgraph": 0xFFFFFFFF, "operator_index": 0, "sources": [0]}]
         ),
         origins(
-            "subgraph-many", "subgraph 65,535", one, [{"subgraph": 65535, "operator_index": 0, "sources": [0]}], 2
+            "subgraph-many", "subgraph 65,535", one, [{"subgraph": 65535, "operator_index": 0, "sources": [0]}], 3
         ),
         origins(
             "pairs-many",
