@@ -12,7 +12,15 @@ from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Place, Time
 from circletools.profile.shares import GroupTime, OperatorTime
-from circletools.render.executions import Rank, program_runs_text, ranks, whole_cells, whole_json, without_model
+from circletools.render.executions import (
+    Rank,
+    of_first,
+    program_runs_text,
+    ranks,
+    whole_cells,
+    whole_json,
+    without_model,
+)
 from circletools.render.origins import operator_label, with_line
 from circletools.render.table import places_json, places_text, shorter, table_csv, table_text
 from circletools.trace.operators.names import KERNEL_NUMBERS
@@ -182,6 +190,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         runs = attribution.whole.runs if attribution.whole.runs != attribution.executions else None
         known = attribution.whole.known(attribution.executions, True)
         executions = f"averages of {counted(runs, 'run') if runs else executions}" if known else "averages"
+        executions = f"rows of the first of {runs:,} runs" if runs and of_first(attribution) else executions
         executions = attribution.whole.failure or executions
     else:
         each = f", {microseconds(attribution.total_ns // attribution.executions)} us each" if several else ""
@@ -352,7 +361,8 @@ def _table(
         return
     yield ""
     several = any(row.time.runs > attribution.executions for row in attribution.operators if row.time)
-    header: tuple[str, ...] = _AVERAGES[: None if several else 3] if attribution.averaged else _NUMBERS
+    averages = ("rank", "first_us", *_AVERAGES[2:]) if of_first(attribution) else _AVERAGES
+    header: tuple[str, ...] = averages[: None if several else 3] if attribution.averaged else _NUMBERS
     found = ranks([row[0] for row in rows], attribution.tick_ns, work)
     counts = Counter(rank.shared for rank in found)
     ordered = sorted(zip(found, rows, strict=True), key=lambda pair: pair[0])

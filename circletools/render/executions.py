@@ -104,6 +104,13 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         yield from zip((name, *[""] * len(text)), wrap(text, _WIDTH, break_on_hyphens=False), strict=False)
 
 
+def of_first(attribution: Attribution) -> bool:
+    """Return whether the rows are only of the first of several runs, whose average is known."""
+    whole = attribution.whole
+    known = whole.operators_ns not in (None, whole.first_operators_ns)
+    return known and attribution.executions == 1 < (whole.runs or 0)
+
+
 def _settings(whole: Whole) -> tuple[Any, ...]:
     return whole.model, whole.model_bytes, whole.threads, whole.delegates, whole.options
 
@@ -200,8 +207,9 @@ def _warm_up(attribution: Attribution) -> str:
 def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[str, str]]:
     """Yield the time of a run, the time of its operators, and their rate."""
     each, outside, spread = attribution.medians_ns or attribution.total_ns / attribution.executions, "", ""
-    each = attribution.whole.operators_ns or each if attribution.whole.types else each
+    each = attribution.whole.operators_ns or each if attribution.whole.types or of_first(attribution) else each
     percentiles = [milliseconds(time) for time in attribution.whole.range_ns[3:]]
+    of_operators = attribution.whole.range_of_operators
     if steady is not None:
         beside = max(0.0, steady - each) if attribution.outside_ns is None else attribution.outside_ns
         share = f" ({100 * beside / steady:.0f} %)" if steady else ""
@@ -209,13 +217,14 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
     if times := attribution.whole.range_ns:
         low, high, *deviation = map(milliseconds, times[:3])
         spread = f", {low} to {high}"
+        usual = each if of_operators else steady or each
         for one in deviation:
-            spread += f", standard deviation {one} ({100 * times[2] / max(steady or each, 1):.1f} %)"
+            spread += f", standard deviation {one} ({100 * times[2] / max(usual, 1):.1f} %)"
     if not attribution.averaged:
         yield "steady state", "" if steady is None else f"{milliseconds(steady)} ms a run{outside}"
     else:
-        yield "average run", "" if steady is None else f"{milliseconds(steady)} ms{spread}"
-        spread = "" if steady else spread
+        yield "average run", "" if steady is None else f"{milliseconds(steady)} ms{spread * (not of_operators)}"
+        spread *= of_operators
         if percentiles:
             yield "percentiles", "5 % {} ms, median {}, 95 % {}".format(*percentiles)
         more = attribution.executions - (attribution.whole.runs or attribution.executions)

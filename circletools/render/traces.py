@@ -37,6 +37,7 @@ def trace_json(
             **{name: getattr(analysis, name) for name in ("name", "encoding", "events")},
             "elapsed_ns": analysis.last_ns - analysis.first_ns,
             "drivers": [{"process": process, "name": name} for process, name in analysis.drivers.items()],
+            "clients": [{"process": process, "name": name} for process, name in sorted(analysis.clients.items())],
             "covered_ns": analysis.tables.covered_ns,
         },
     }
@@ -154,8 +155,11 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
     runs, cut = document["all_runs"], document["all_runs"]["cut_short"]
     models = iter(document["models"])
     first = list(islice(models, TOP_RUNS))
-    others = [one["runs"]["count"] for one in models]
-    count = sum(one["runs"]["count"] for one in first) + sum(others)
+    others = [(one["runs"]["count"], one["executions"]["count"]) for one in models]
+    rest = [(one["runs"]["count"], one["executions"]["count"]) for one in first]
+    count, inside = (sum(column) for column in zip((0, 0), *rest, *others, strict=True))
+    outside = document["all_executions"]["count"] - inside
+    note = f"; {counted(outside, 'execution')} outside runs" * bool(outside)
     if count > TOP_RUNS:
         some = f", the first {TOP_RUNS} of {TOP_RUNS + len(others)} names" * bool(others)
         rows = [_MODEL_HEAD]
@@ -166,12 +170,12 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
             numbers = own + [executions[at] for at in (0, 2, 3, 5)]
             rows.append([*numbers, model["name"] + ", cut" * model["partial"]])
         some = f", process {runs['processes'][0]}" * (len(runs["processes"]) == 1) + some
-        yield f"runs by name{some}, in ms", rows, number_columns(rows)
+        yield f"runs by name{some}, in ms{note}", rows, number_columns(rows)
     elif count:
         rows = [_RUN_HEAD, *(_run_cells(run) for run in document["runs"] if run["index"] >= 0)]
         if all(row[6] == "-" for row in rows[1:]):  # no run has later executions
             rows = [[*row[:6], row[7]] for row in rows]
-        yield "runs, in ms", rows, number_columns(rows)
+        yield f"runs, in ms{note}", rows, number_columns(rows)
     else:
         for run in document["runs"]:
             yield "thread time in ms", _bucket_rows(run["parts"][0]), _BEHIND_TWO
@@ -302,7 +306,10 @@ def _execution_block(document: Document) -> Iterator[_Block]:
 def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     """Yield the lines of text."""
     trace = document["trace"]
-    drivers = ", ".join(f"{one['process']} {one['name']}".rstrip() for one in trace["drivers"])
+    clients, drivers = (
+        ", ".join(f"{one['process']} {one['name']}".rstrip() for one in trace[role])
+        for role in ("clients", "drivers")
+    )
     events = f"{counted(trace['events'], 'event')} in {milliseconds(trace['elapsed_ns'])} ms"
     signs = sorted(_INCOMPLETE & {one["code"] for one in document["diagnostics"]})
     whole = (
@@ -311,6 +318,8 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
         else "no known losses"
     )
     yield f"{trace['name']}: {trace['encoding']}, {events}, {whole}"
+    if clients:
+        yield f"application processes: {clients}"
     if drivers:
         yield f"driver processes: {drivers}"
     if "all_runs" in document:
@@ -326,6 +335,8 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     for title, rows, numbers in _blocks(document, by):
         yield ""
         yield title
+        if {"T003", "T010"} & {*signs} and not title.startswith("runs, in ms"):  # the first may be missing
+            rows[0] = ["first seen" if name == "first" else name for name in rows[0]]
         yield from table_text(rows, right=numbers)
 
 

@@ -49,18 +49,15 @@ def test_one_view_leaves_out_the_other() -> None:
 
 
 def test_the_functions_with_the_most_time() -> None:
-    def functions(count: int) -> list[str]:
+    def functions(count: int, by: Any = None) -> list[str]:
         marks = (f"{10 * at} T1 B [NN_LR_PE]f{at}\n{10 * at + 5} T1 E" for at in range(1, count + 1))
-        return list(trace_text(trace_json(read("\n".join(marks)), "function")))
+        return list(trace_text(trace_json(read("\n".join(marks)), "function"), by))
 
-    assert functions(8)[2] == "functions, in ms"
+    assert functions(8)[3] == "functions, in ms"
     titled = functions(9)
-    assert titled[2] == "functions, the 8 with the most self time of 9, in ms"
-    assert len(titled) == 12
-    document = trace_json(
-        read("\n".join(f"{10 * at} T1 B [NN_LR_PE]f{at}\n{10 * at + 5} T1 E" for at in range(1, 17)))
-    )
-    assert len(list(trace_text(document, "function"))) >= 20
+    assert titled[3] == "functions, the 8 with the most self time of 9, in ms"
+    assert len(titled) == 13
+    assert len(functions(16, "function")) >= 20
 
 
 def test_what_never_ends_is_cut_short() -> None:
@@ -69,6 +66,11 @@ def test_what_never_ends_is_cut_short() -> None:
     text = list(trace_text(document))
     assert text[text.index("") + 3].split() == ["0", "1000", "0.020", "-", "0", "-", "run,", "cut", "short"]
     assert "all runs, cut short, by wall-clock time, in ms" in text
+    marks = "5 T1 E\n10 T1 B [NN_LA_PE]a\n15 T1 E\n"
+    lost = "\n".join(
+        trace_text(trace_json(read(marks + "20 T1 B [NN_LA_PO]run\n30 T1 B [NN_LA_PE]b\n40 T1 E\n50 T1 E")))
+    )
+    assert [lost.count(text) for text in ("runs, in ms; 1 execution outside runs\n", " max  first seen ")] == [1, 1]
     assert "functions, in ms, counting scopes without an end up to the end of the trace" in text
 
 

@@ -34,7 +34,8 @@ class Analysis(Tabular):
     `wall_clock` holds the shares of `executions` in wall-clock time, and `run_clock` those of `runs`; `machine` holds
     frequencies and energy during executions. If the runtime has no marks, executions are HAL calls or marks of the
     application ([NN_LA_PE]), as their kind shows. `threads` are the threads with time in the tables, and `marked`
-    those with any NNAPI mark; `drivers` maps processes that served HAL calls to the name of one of their threads;
+    those with any NNAPI mark; `drivers` maps processes that served HAL calls to the name of one of their threads,
+    and `clients` other processes with time to the name of their main thread or, after `thread `, another one;
     `ordered` means that the times of the trace never decrease.
     """
 
@@ -52,6 +53,7 @@ class Analysis(Tabular):
     threads: frozenset[int] = frozenset()
     marked: frozenset[int] = frozenset()
     drivers: dict[int, str] = field(default_factory=dict)
+    clients: dict[int, str] = field(default_factory=dict)
     first_ns: int = 0
     last_ns: int = 0
     ordered: bool = True
@@ -164,9 +166,13 @@ class _Pass:
         found = Analysis(name, trace.encoding, self.machine.events, *times, self.collector.finish(trace.place))
         counted, marked = ([self._tids[thread] for thread in some] for some in (self._counted, self._marked))
         found.threads, found.marked = frozenset(counted), frozenset(marked)
-        known = self.trace.thread_names  # main threads name processes; without one, any other thread does
+        known = {tid: name for tid, name in self.trace.thread_names.items() if name != "<...>"}
+        # Main threads name processes; without one, any other thread does
         names = {process: known[tid] for tid, process in self.trace.processes.items() if tid in known} | known
         found.drivers = {process: names.get(process, "") for process in sorted(self.learnt.drivers)}
+        threads = ((self._processes[thread], self._tids[thread]) for thread in sorted(self._counted, reverse=True))
+        others = {process: f"thread {known[tid]}" for process, tid in threads if tid in known}
+        found.clients = {one: known.get(one, name) for one, name in others.items() if one not in found.drivers}
         found.ordered = not self.known.sort
         found.first_ns, found.last_ns = self.machine.first_ns or 0, self.last_ns
         found.machine = machine_in(trace.counters, *windows[not len(executions)][:2])

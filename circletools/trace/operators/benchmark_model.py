@@ -1,18 +1,14 @@
 """Read the operator tables that LiteRT's summarizer prints in `benchmark_model` and in LiteRT's own runtime.
 
-The tables are CSV (`--profiling_output_csv_file`), or text:
+The tables are text, or CSV with the same columns (`--profiling_output_csv_file`):
 
     ============================== Run Order ==============================
-    node type, first, avg_ms, %, cdf%, mem KB, times called, name
-    CONV_2D, 0.05, 0.048, 31.2%, 31.2%, 0, 1, [model/conv/Relu]:0
-
                  [node type]  [first]  [avg ms]  [%]  [cdf%]  [mem KB]  [times called]  [Name]
                      CONV_2D    0.050     0.048  31.2%  31.2%   0.000               1  [model/conv/Relu]:0
 
-Older versions have a column `start` before `first`, and some print no titles. The name of an operator ends with
-`:<operator index>`, except in old versions; that of a delegate's own operator begins with `Delegate/`. Subgraphs but
-the first follow `Subgraph (index: N) profile:`, the parts of a delegate's run `Delegate internal:`. Lines may have a
-prefix, as from logcat. The last table, by type, has the column `count`; often it is published alone.
+Older versions have a column `start` before `first`, some print no titles, and in 2018 and 2019 `avg ms` is `first`.
+An operator's name ends with `:<index>`, except in old versions; that of a delegate's own begins with `Delegate/`.
+Subgraphs but the first follow `Subgraph (index: N) profile:`, and parts of a delegate's run `Delegate internal:`.
 Sources: core/util/stats_calculator.cc, lite/profiling/profile_summarizer.cc, lite/tools/benchmark/*.cc.
 """
 
@@ -23,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 from circletools.errors import InvalidInputError
@@ -32,14 +28,12 @@ from circletools.trace.operators.names import NAMES
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 
 DELEGATE_PREFIX = "Delegate/"
-
 _WORTH = re.compile(
     r"ode type|=== |[Pp]rofil|elegate internal|STARTING!|: \[|--graph=|(?<=n)ference (?:tim|\(avg)|```|ing failed\."
     r"|[Cc]reated|pplied|Replacing|Initialized |count=|[Ll]oad(?:ed|ing) model|[el] Filename |(?:E|_LOAD) +takes"
     r"|Segmentat|Aborted|Killed|Fatal |average time:|, OpCode|Model init|model file size|(?:_model|_image|_run)\w* +-"
 )
 _TITLE, _RUN_ORDER = re.compile(r"= (Run Order|Top by .*|Summary by .*) =+$"), "Run Order"
-_COUNT = re.compile(r"Timings \(microseconds\): count=(\d{1,9})\b(?:.* avg=(\d{1,9}(?:\.\d{1,9})?) )?")
 _SUBGRAPH, _NAME = re.compile(r"Subgraph \(index: (\d{1,9})\) profile:$"), re.compile(r".*:(\d{1,9})")
 _OUTPUTS, _NODE = re.compile(r"\[(.*)\](?::\w+)?"), re.compile(r"Node number \d+ \((?!\w*Delegate)\S+\) failed")
 _HEADER = re.compile(
@@ -47,8 +41,7 @@ _HEADER = re.compile(
 )
 _TYPES, _OPERATORS = re.compile(r"ode type[],]\s{1,99}\[?count\b"), re.compile(r"node type[],]\s|, OpCode +\d")
 _NO_OPERATOR = re.compile(r"AllocateTensors|ModifyGraphWithDelegate|Misc Runtime Ops|LiteRT::.*")
-_CELLS = {name: rf"(?P<{group}>[^ \t,]*)" for name, group in (("first", "first"), ("avg ms", "mean"))}
-_CELLS |= dict.fromkeys(("%", "avg %"), r"(?P<share>[^ \t,]*)%")
+_CELLS = {"avg ms": r"(?P<mean>[^ \t,]*)"} | dict.fromkeys(("%", "avg %"), r"(?P<share>[^ \t,]*)%")
 _CELLS |= {name: rf"(?P<{group}>\d{{1,9}})" for name, group in (("times called", "calls"), ("count", "count"))}
 _AFTER = re.compile(r"\s*(?:=+ |Number of nodes|Timings \(|Memory \(|\[[Nn]ode type\])")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)%?"
@@ -62,7 +55,6 @@ _BEGUN, _STATED = re.compile(r"Graph: \[|[el] Filename |king failed\."), re.comp
 _LOADED, _COUNTED = re.compile(r"Load(?:ed model|ing model from)|MODEL_LOAD +takes"), re.compile(r"(?<!s\): )count=")
 _OF_MANY = re.compile(r"((?:cpu|dsp) w/ [^:]*|(?:gpu|nnapi|coreml)\b[^:]*): count=")
 _NEXT = re.compile(r"[Cc]reated|pplied|Replacing|Initialized |Model init|model file size")  # the program runs again
-
 _ALL = 99  # per cent; all shares of a table, allowing for rounding of its total
 _LONGEST = 1000  # the longest line with figures: searching takes time quadratic in the length
 _INIT, _FIRST, _MEAN = "initialization_ns", "first_ns", "mean_ns"
@@ -119,7 +111,6 @@ class _Row(NamedTuple):
     percent: Decimal
     calls: int
     name: str
-    first_ms: Decimal
     operators: int
 
     def total_ns(self, mean_us: Decimal) -> Decimal:
@@ -167,10 +158,9 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return the first line of each run of the program, the line after the run, and a code for its tables.
+    """Return the first line of each run of the program, the line after it, and 2 for operators or 1 for only types.
 
-    This is 2 if they list operators, 1 if only types, and 0 if there are none. A run begins where its options
-    do, where another model is loaded or, after results, with a Markdown block, other results, or another table.
+    A run begins with its options, another model or, after results, a Markdown block, other results, or a table.
     """
     sessions: list[tuple[int, int, bool]] = []
     begin = tables = begun = since = ended = 0
@@ -201,7 +191,7 @@ def _sessions(lines: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int
         wise, logged = wise or "Operator-wise" in line, logged or match is not None
         over = sessions and _ENDED.search(line)
         level = 3 + (begun > 2 and not same) if counted else 2 if loaded else bool(over or _BEGUN.search(line))
-        begun, ended, before = max(begun, level), at + 1 if _COUNT.search(line) else ended * (not part), line
+        begun, ended, before = max(begun, level), at + 1 if _OF_TABLE.search(line) else ended * (not part), line
         timings = timings or (match[0] if match else "")
     sessions.append((begin, tables, bool(timings or begun)))
     ends = [*(begin for begin, *_ in sessions[1:]), len(lines)]
@@ -234,8 +224,8 @@ def _sections(lines: Sequence[str], marks: Sequence[int]) -> tuple[list[_Section
             section = _Section(int(match[1]))
         elif line.endswith("Delegate internal:"):
             section = _Section(delegates=True)
-        elif match := _COUNT.search(line):
-            section.count, section.mean_us, section.open = int(match[1]), Decimal(match[2] or 0), False
+        elif match := _OF_TABLE.search(line):
+            section.count, section.mean_us, section.open = int(match[1]), Decimal(match[5] or 0), False
         elif match := _TITLE.search(line):
             title = match[1]
             if title == _RUN_ORDER and not _HEADER.search(lines[at + 1] if at + 1 < len(lines) else ""):
@@ -260,14 +250,14 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
     text = header[2].startswith("[")
     names = re.findall(r"\[([^]]*)\]", header[2]) if text else header[2].replace("_", " ").split(", ")
     inner = names[1:] if _TYPES.search(header[2]) else names[1:-1]
-    if "avg ms" not in inner or any(name not in inner or names.count(name) > 1 for name in _CELLS if name in names):
+    if "avg ms" not in inner or len({*names}) < len(names):
         raise InvalidInputError("unknown table columns", location=str(at + 1))
     gap = r"[ \t]{1,99}" if text else ", "  # matching must not take time quadratic in the length of a line
     cells = gap.join(_CELLS.get(name, _NUMBER) for name in inner)
     # The kind may contain commas and spaces, as may the name; the numbers between show where these end.
     pattern = re.compile(rf"(?P<kind>.{{1,300}}?){gap}{cells},?[ \t]*(?P<name>.*)")
-    shape = r"\s*".join(re.sub(r"\d+", r"\\d+(?!\\d)", re.escape(part)) for part in header[1].split())
-    prefix = re.compile(rf"\s*{shape}")
+    shapes = (re.sub(r"\d+", r"\\d+(?!\\d)", re.escape(part)) for part in ["", *header[1].split()])
+    prefix = re.compile(r"\s*".join(shapes))
     rows = list[_Row]()
     for number in range(at + 1, len(lines)):
         own = prefix.match(lines[number])
@@ -275,27 +265,29 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
         if not line.strip("` \t") or _AFTER.match(line):  # the table or its Markdown block ends
             return rows, number
         if match := pattern.fullmatch(line):
-            mean = match["mean"]
+            kind, mean, name = match.group("kind", "mean", "name")
             if not _MILLISECONDS.fullmatch(mean):
                 raise InvalidInputError(f"{mean[:40]!r} is not a time in milliseconds", location=str(number + 1))
-            found = {"calls": "1", "count": "0", "share": "", "first": ""} | match.groupdict()
-            calls, count = int(found["calls"]), int(found["count"])
-            texts = found["share"], found["first"]
-            share, first = (Decimal(text if _MILLISECONDS.fullmatch(text) else 0) for text in texts)
-            rows.append(_Row(match["kind"], Decimal(mean), share, calls, match["name"], first, count))
+            found = {"calls": "1", "count": "0", "share": ""} | match.groupdict()
+            share = Decimal(found["share"] if _MILLISECONDS.fullmatch(found["share"]) else 0)
+            rows.append(_Row(kind, Decimal(mean), share, int(found["calls"]), name, int(found["count"])))
         elif own and (not rows or number < len(lines) - 1):  # else another program's line in a log, or half a line
             raise InvalidInputError("the row does not match the table's columns", location=str(number + 1))
     return rows, len(lines)
 
 
 def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Whole) -> OperatorTrace:
-    rows = [row for section in initial for row in section.rows]
-    parts = tuple((row.kind, int(row.mean_ms * row.calls * 1_000_000)) for row in rows) or whole.parts
+    some = ((row.kind, int(row.mean_ms * row.calls * 1_000_000)) for section in initial for row in section.rows)
+    parts = tuple(some) or whole.parts
     executions = max([section.count for section in sections], default=0) or whole.runs or 1
     runs, inside, others = list[OperatorRun](), list[OperatorRun](), list[tuple[str, int, int]]()
-    first_ns, types, listed = 0, Counter[str](), any(section.rows for section in sections)
-    for section in sections:
-        rows = section.rows if listed else section.types
+    types, listed = Counter[str](), any(section.rows for section in sections)
+    each = [section.rows if listed else section.types for section in sections]
+    if _of_first([*chain(*each)], executions, whole):
+        scale, executions = 1 if listed else executions, 1
+        each = [[row._replace(mean_ms=row.mean_ms * scale) for row in rows] for rows in each]
+        sections = [replace(section, count=1, mean_us=Decimal(0)) for section in sections]
+    for section, rows in zip(sections, each, strict=True):
         for row, place in zip(rows, _places(rows), strict=True):
             if place is None:
                 of_kind = row.operators or row.name.startswith(f"{row.kind}/")
@@ -310,17 +302,23 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
             run = OperatorRun(section.subgraph, place, row.kind, "", 0, total, 0, 0, calls, of_delegate, label)
             (inside if section.delegates else runs).append(run)
             types[row.kind] += row.operators
-            if not (section.delegates or section.subgraph):
-                first_ns += int(row.first_ms * max(1, row.calls) * 1_000_000)
     if not runs and whole.mean_ns is None and whole.first_ns is None:
         if whole.failure.startswith("failed"):
             raise InvalidInputError(f"benchmark_model {whole.failure}")
         reason = f" ({whole.failure})" * bool(whole.failure)
         raise nothing_found(f"benchmark_model's report has neither tables nor results like `count=9 first=5`{reason}")
     whole = replace(whole, parts=parts, others=tuple(others), types=tuple((+types).items()))
-    whole = replace(whole, first_operators_ns=first_ns or whole.first_operators_ns)
     cut = sum(section.open for section in sections)
     return OperatorTrace("benchmark_model", tuple(runs), executions, True, tuple(inside), cut, whole=whole)
+
+
+def _of_first(rows: Sequence[_Row], runs: int, whole: Whole) -> bool:
+    """Return whether rows have only the first run's times, but shares and times of types divided by all runs."""
+    total_ns = sum(row.mean_ms * (runs if row.operators else 1) for row in rows) * 1_000_000
+    rounding = sum(1000 * runs * row.operators or 500 for row in rows)
+    once = not any(row.calls for row in rows) or 2 * sum(row.percent for row in rows) < _ALL
+    first, mean = (abs(int(total_ns) - (time or 0)) for time in (whole.first_operators_ns, whole.operators_ns))
+    return runs > 1 and once and first <= rounding < mean
 
 
 def _places(rows: Sequence[_Row]) -> list[int | None]:
@@ -339,8 +337,7 @@ def _by_type(lines: Sequence[str], begin: int, end: int) -> Whole:
     """Return the figures of a table by type; if no log precedes it, a document may name its model just before."""
     table = next(at for at in range(begin, end) if _TYPES.search(lines[at][:_LONGEST]))
     logged = any("Graph: [" in lines[at] for at in range(begin, table))
-    named = (at for at in range(table, begin, -1) if _FILE in lines[at][:_LONGEST] and not logged)
-    first = next(named, begin)
+    first = next((at for at in range(table, begin, -1) if _FILE in lines[at][:_LONGEST] and not logged), begin)
     name = _NOT_OF_NAME.split(lines[first][:_LONGEST].rpartition(_FILE)[0])[-1]
     found = _figures(lines[first:end])
     return replace(found, model=found.model or (name and name + _FILE), line=table + 1)
@@ -375,7 +372,8 @@ def _figures(lines: Iterable[str]) -> Whole:
     times = tuple(spread[name] for name in _RANGES if name in spread)
     found = Whole(**values, memory_added=added, range_ns=times if len(times) in (2, 3, 6) else ())
     first = next((at for at, line in enumerate(lines) if "Operator-wise" in line), 0)  # end of initialization
-    statistics, tables = _found(lines, (_STATISTICS,)), _found(lines[first:], (_OF_TABLE,))
+    statistics = _found(lines, (_STATISTICS,))
+    shown = tables = _found(lines[first:], (_OF_TABLE,))
     if tables:
         first_ns, mean_ns = (int(Decimal(tables[0][at] or tables[0][2] or 0) * 1000) for at in (2, 5))
         found = replace(found, first_operators_ns=first_ns or None, operators_ns=mean_ns or None)
@@ -384,12 +382,14 @@ def _figures(lines: Iterable[str]) -> Whole:
         first_ns, mean_ns = (int(Decimal(text or 0) * 1000) for text in (warm_up[2], regular and regular[0][5]))
         found = replace(found, first_ns=first_ns or found.first_ns, mean_ns=mean_ns or found.mean_ns)
         found = replace(found, warm_up_runs=int(warm_up[1]), warm_up_ns=_times(warm_up, 5, 3, 4) or found.warm_up_ns)
-        tables = regular
+        shown = regular
     elif statistics and statistics[0][5] and int(Decimal(statistics[0][5]) * 1000) == found.mean_ns:
-        tables = statistics
-    elif found.mean_ns is not None:
-        return replace(found, runs=int(tables[-1][1])) if tables and found.runs is None else found
-    return replace(found, range_ns=_times(tables[-1], 3, 4, 6, 7, 8, 9), runs=int(tables[-1][1])) if tables else found
+        shown = statistics
+    elif not tables or (found.mean_ns is not None and found.runs is not None):
+        return found
+    if shown:
+        found = replace(found, range_ns=_times(shown[-1], 3, 4, 6, 7, 8, 9), runs=int(shown[-1][1]))
+    return replace(found, range_of_operators=shown is tables)
 
 
 def _times(match: re.Match[str], *groups: int) -> tuple[int, ...]:

@@ -47,16 +47,17 @@ class Whole(Attributes):
 
     `elapsed_ns` holds the time of each execution; for averages, `mean_ns` is the mean of `runs` without warm-up,
     `first_ns` the first time, and `range_ns` the minimum, maximum, standard deviation (not of onert_run) and, if
-    known, 5th percentile, median and 95th percentile. `memory_bytes` is the peak memory of the process or, if
-    `memory_added`, the memory that the run added; `initial_memory_bytes` is the same figure after initialization.
-    `parts` holds names and times of parts of initialization, `model_bytes` the size of the file `model`, and
-    `delegates` what a log states about delegates. `others` holds rows that are not operators: name, mean time, and
-    calls per run (0 if not in every run). `warm_up_ns` holds the mean of the warm-up and, if known, its minimum and
-    maximum; `operators_ns` is the mean time of all operators in a run, and `first_operators_ns` that in the first;
-    `options` are those that a log shows; `program` wrote the log, if not benchmark_model. If it ran several times,
-    `sessions` has the figures of each run, which begins at `line` or just before; the others are those of run
-    `session`. If a report has only the times of types, `types` holds their names and numbers of operators. `failure`
-    tells why a run of the program has no results: `failed` or `cut`, perhaps with `: ` and its error.
+    known, 5th percentile, median and 95th percentile (of all operators if `range_of_operators`). `memory_bytes` is
+    the peak memory of the process or, if `memory_added`, the memory that the run added; `initial_memory_bytes` is the
+    same figure after initialization. `parts` holds names and times of parts of initialization, `model_bytes` the size
+    of the file `model`, and `delegates` what a log states about delegates. `others` holds rows that are not
+    operators: name, mean time, and calls per run (0 if not in every run). `warm_up_ns` holds the mean of the warm-up
+    and, if known, its minimum and maximum; `operators_ns` is the mean time of all operators in a run, and
+    `first_operators_ns` that in the first; `options` are those that a log shows; `program` wrote the log, if not
+    benchmark_model. If it ran several times, `sessions` has the figures of each run, which begins at `line` or just
+    before; the others are those of run `session`. If a report has only the times of types, `types` holds their names
+    and numbers of operators. `failure` tells why a run of the program has no results: `failed` or `cut`, perhaps with
+    `: ` and its error.
     """
 
     initialization_ns: int | None = None
@@ -85,6 +86,7 @@ class Whole(Attributes):
     session: int = 0
     failure: str = ""
     sessions: tuple[Whole, ...] = ()
+    range_of_operators: bool = False
 
     def known(self, executions: int, averaged: bool) -> int | None:
         """Return the number of executions of a trace, or None if its averages do not state it."""

@@ -88,7 +88,10 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
                 error.message, error.hint = "no operator times of a known format", _EXPECTED
             raise
         if log[0].endswith(b" ticks ("):
-            raise nothing_found("the clock ticks of TFLite Micro's profiler have an unknown length") from None
+            message = (
+                "the clock ticks of TFLite Micro's profiler, with whole milliseconds, are not read as operator times"
+            )
+            raise InvalidInputError(message) from None
         return benchmark_model.parse(_whole(memory))
 
 
