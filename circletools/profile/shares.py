@@ -98,7 +98,6 @@ class _Shares:
     """Sums the shares of groups (a source, module or code; None: operators without one) in the operators' times."""
 
     def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
-        """Start with the measured times, and without shares."""
         self._measured, self._trace = measured, trace
         self._totals: dict[Any, int] = {}
         self._parts: dict[Any, dict[Place, float]] = {}

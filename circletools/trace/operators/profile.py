@@ -56,8 +56,7 @@ class Whole(Attributes):
     `first_operators_ns` that in the first; `options` are those that a log shows; `program` wrote the log, if not
     benchmark_model. If it ran several times, `sessions` has the figures of each run, which begins at `line` or just
     before; the others are those of run `session`. If a report has only the times of types, `types` holds their names
-    and numbers of operators. `failure` tells why a run of the program has no results: `failed` or `cut`, perhaps with
-    `: ` and its error.
+    and numbers of operators. `failure` is `failed` or `cut` if there are no results, perhaps with `: ` and an error.
     """
 
     initialization_ns: int | None = None

@@ -77,7 +77,7 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
         if is_one(head, memory):
             if (process, thread) != (None, None):
                 raise UsageError("only system traces have processes and threads")
-            return parse(_whole(memory))
+            return parse(bytes(memory))
     try:
         found = events(open_trace(memory))
         return litert.collect(one for one in found if process in (None, one.tgid) and thread in (None, one.tid))
@@ -88,17 +88,8 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
                 error.message, error.hint = "no operator times of a known format", _EXPECTED
             raise
         if log[0].endswith(b" ticks ("):
-            message = (
-                "the clock ticks of TFLite Micro's profiler, with whole milliseconds, are not read as operator times"
-            )
-            raise InvalidInputError(message) from None
-        return benchmark_model.parse(_whole(memory))
-
-
-def _whole(memory: memoryview) -> bytes:
-    """Return the bytes of a buffer, without a copy if they are all of an object."""
-    whole = memory.obj
-    return whole if isinstance(whole, bytes) and len(whole) == len(memory) else bytes(memory)
+            raise InvalidInputError("clock ticks of TFLite Micro's profiler are not read as times") from None
+        return benchmark_model.parse(bytes(memory))
 
 
 def _parse_openvino(data: bytes) -> OperatorTrace:

@@ -28,8 +28,7 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
     start = head(pieces, _HEAD_BYTES)
     shell = start.find(b"TRACE:")
     if shell >= 0 and not start[:shell].strip(b"\r\n").count(b"\n") and b"|" not in start[:shell]:
-        body = shell + len(b"TRACE:")
-        body += len(start[body:]) - len(start[body:].lstrip(b"\r\n"))
+        body = len(start) - len(start[shell + len(b"TRACE:") :].lstrip(b"\r\n"))
         mark = start[body : body + 2]
         if len(mark) == 2 and mark[0] & 0x0F == 8 and int.from_bytes(mark, "big") % 31 == 0:
             pieces, packing = inflated(pieces, file.name, 15, most, body), "zlib"
@@ -50,10 +49,8 @@ def events(trace: Trace, *, ordered: bool = True) -> Iterator[Event]:
         columns = (batch.times.tolist(), batch.threads.tolist(), batch.texts.tolist(), batch.places.tolist())
         for t_ns, tid, text, where in zip(*columns, strict=True):
             tgid = trace.processes.get(tid, NO_PROCESS)
-            if text < 0:
-                yield Event(t_ns, tid, tgid, END, b"", where)
-            else:
-                yield Event(t_ns, tid, tgid, BEGIN, batch.names[text], where)
+            kind, name = (END, b"") if text < 0 else (BEGIN, batch.names[text])
+            yield Event(t_ns, tid, tgid, kind, name, where)
 
 
 def unpacked(pieces: Pieces, name: str, most: int) -> tuple[Pieces, str]:
