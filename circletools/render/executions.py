@@ -185,8 +185,8 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
         middle = one.range_ns[4] if len(one.range_ns) > 3 else None
         times = one.initialization_ns, one.first_ns, middle, one.mean_ns, one.operators_ns if less else None
         of = *("" if time is None else milliseconds(time) for time in times), str(one.threads or "")
-        told = sorted(one.delegates, key=lambda text: " operators" in text)  # these tell most
-        how = "".join([*_delegate_texts(told, short=True)][-1:]) or _options(one.options)
+        stated = sorted(one.delegates, key=lambda text: " operators" in text)  # these say most
+        how = "".join([*_delegate_texts(stated, short=True)][-1:]) or _options(one.options)
         rows.append((str(at), *of, str(one.line) if less else ""))
         rows[-1] += (one.program or attribution.runtime) * several[0], one.model * several[1], how
     known = [any(values) for _, *values in zip(*rows, strict=True)]

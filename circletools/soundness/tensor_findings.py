@@ -119,8 +119,8 @@ def _quantization(model: Model, whole: Whole) -> Iterator[Finding]:
     sizes = np.ones(len(rows), np.int64)
     along = some & ranked & inside
     sizes[along] = shapes.wire.gather(shapes.start[along] + 4 * axis[along], shapes.dtype)
-    values, negative = scales.flat(), np.zeros(len(scales.count), np.bool_)
-    negative[scales.rows_where(~(np.isfinite(values) & (values > 0)))] = True
+    values, wrong = scales.flat(), np.zeros(len(scales.count), np.bool_)
+    wrong[scales.rows_where(~(np.isfinite(values) & (values > 0)))] = True
     texts: tuple[tuple[NDArray[np.bool_], Callable[[int], str]], ...] = (
         (
             some & (zeros.count != scales.count),
@@ -131,7 +131,7 @@ def _quantization(model: Model, whole: Whole) -> Iterator[Finding]:
             along & (scales.count != 1) & (scales.count != sizes),
             lambda at: f"dimension {axis[at]} of size {sizes[at]} has {scales.count[at]} scales",
         ),
-        (some & negative, lambda _: "a scale is not a positive number"),
+        (some & wrong, lambda _: "a scale is not a positive number"),
     )
     for broken, text in texts:
 
