@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from circletools.profile import compare
-from circletools.profile.compare import NO_TIME, ComparedTime, Comparison, Row, Samples, Verdict
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.timeline import APP_PHASES, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING
@@ -27,7 +26,7 @@ Between the operator and the name are two numbers. For the operator's own run, b
 it (at the start, after operator -1), they are the numbers of the delegate's part, from 1, and of the row in it.
 """
 
-_Times = dict[_Key | None, Samples]
+_Times = dict[_Key | None, compare.Samples]
 """The self times in every execution: of each operator and, under the key None, of all operators together."""
 
 
@@ -52,11 +51,11 @@ class ComparedOperator(Attributes):
     operator_index: int | None
     row: int | None
     name: str
-    time: ComparedTime
+    time: compare.ComparedTime
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ProfileComparison(Comparison[ComparedProfile, ComparedOperator], Tabular):
+class ProfileComparison(compare.Comparison[ComparedProfile, ComparedOperator], Tabular):
     """Operator recordings of two sides; the first row is the sum over all operators."""
 
     @property
@@ -84,8 +83,8 @@ def compare_profiles(
     times = [[_times(trace, by_type=by_type) for trace in side] for side in sides]
     same = _same_rows(*({key for some in side for key in some if key} for side in times[:2]))
     times[1] = [{same.get(key, key): found for key, found in some.items()} for some in times[1]]
-    keys = {key for side in times[:2] for some in side for key in some if key}
-    series = {key: [[some.get(key, NO_TIME) for some in side] for side in times] for key in (None, *sorted(keys))}
+    keys = [None, *sorted({key for side in times[:2] for some in side for key in some if key})]
+    series = {key: [[some.get(key, compare.NO_TIME) for some in side] for side in times] for key in keys}
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     tick_ns = max(  # for averages, the tick is divided by the number of executions
         compare.tick_of(run.duration_ns for run in trace.runs) / (trace.executions if trace.averaged else 1)
@@ -93,7 +92,7 @@ def compare_profiles(
         for trace in side
     )
     pairs = [
-        Row(first, second, total_ns, known, paired, pace, len(series) - 2)
+        compare.Row(first, second, total_ns, known, paired, pace, len(series) - 2)
         for (first, second, known), pace in zip(series.values(), _paces(list(series.values()), tick_ns), strict=True)
     ]
     compared = compare.compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
@@ -107,14 +106,14 @@ def _compared(trace: OperatorTrace) -> ComparedProfile:
     return ComparedProfile(trace.runtime, trace.whole.known(trace.executions, trace.averaged), trace.averaged)
 
 
-def _present(key: _Key | None, time: ComparedTime, times: Sequence[Sequence[_Times]]) -> ComparedTime:
+def _present(key: _Key | None, time: compare.ComparedTime, times: Sequence[Sequence[_Times]]) -> compare.ComparedTime:
     """Return the time; if only one side has the operator, the verdict states this, unless it is `slower`."""
     before, after = (any(key in some for some in side) for side in times[:2])
-    verdict: Verdict = "only after" if after else "only before"
+    verdict: compare.Verdict = "only after" if after else "only before"
     return time if (before and after) or time.regressed else replace(time, verdict=verdict)
 
 
-def _paces(series: Sequence[Sequence[Sequence[Samples]]], tick_ns: float) -> list[float]:
+def _paces(series: Sequence[Sequence[Sequence[compare.Samples]]], tick_ns: float) -> list[float]:
     """Return the median change of the other operators for each row, including the error of rounding to clock ticks.
 
     The first row is not an operator.
@@ -228,11 +227,11 @@ class ComparedBucket(Attributes):
     layer: str
     phase: str
     unit: Unit
-    time: ComparedTime
+    time: compare.ComparedTime
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TraceComparison(Comparison[ComparedTrace, ComparedBucket], Tabular):
+class TraceComparison(compare.Comparison[ComparedTrace, ComparedBucket], Tabular):
     """Recordings of two sides, and the times of each layer and phase."""
 
 
@@ -257,14 +256,14 @@ def compare_traces(
     executed = all(len(analysis.executions) for side in sides for analysis in side)
     times = [[_bucket_times(analysis, executed) for analysis in side] for side in sides]
     keys = sorted({key for side in times[:2] for some in side for key in some})
-    pairs = {key: [[some.get(key, NO_TIME) for some in side] for side in times] for key in keys}
+    pairs = {key: [[some.get(key, compare.NO_TIME) for some in side] for side in times] for key in keys}
     totals = Counter[str]()
     for (unit, layer, _), (recordings, *_) in pairs.items():
         if layer:
             totals[unit] += round(float(np.mean([compare.location(one) for one in recordings])))
     series = (one.astype(np.int64) for side in times for some in side for one in some.values())
     tick_ns = compare.tick_of(int(np.gcd.reduce(one)) for one in series)
-    rows = [Row(first, second, totals[unit], known, paired) for (unit, *_), (first, second, known) in pairs.items()]
+    rows = [compare.Row(one, two, totals[unit], known, paired) for (unit, *_), (one, two, known) in pairs.items()]
     compared = compare.compare_times(rows, limit=threshold_percent / 100, tick_ns=tick_ns)
     found = (ComparedBucket(key[1], key[2], key[0], time) for key, time in zip(pairs, compared, strict=True))
     first, second = (
@@ -283,9 +282,9 @@ def _measured(analysis: Analysis) -> list[int]:
     return list(range(len(phases)))
 
 
-def _bucket_times(analysis: Analysis, executed: bool) -> dict[_Bucket, Samples]:
+def _bucket_times(analysis: Analysis, executed: bool) -> dict[_Bucket, compare.Samples]:
     """Return the times of each layer and phase: one for each execution, or the mean over the runs."""
-    found: dict[_Bucket, Samples] = {}
+    found: dict[_Bucket, compare.Samples] = {}
     chosen = _measured(analysis)
     count = len(chosen)
     if executed:

@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 from circletools.profile import comparisons
 from circletools.profile.compare import ComparedTime, Verdict
-from circletools.profile.comparisons import ComparedBucket, ComparedOperator, ComparedProfile, ComparedTrace
 from circletools.render.table import number_columns, table_text
 from circletools.trace.nnapi.marks import LAYER_NAMES, PHASE_NAMES
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds
@@ -61,19 +60,19 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     yield from table_text(rows, right=number_columns(rows))
 
 
-def _side(side: ComparedTrace | ComparedProfile) -> str:
+def _side(side: comparisons.ComparedTrace | comparisons.ComparedProfile) -> str:
     executions = counted(side.executions or 0, "execution")
-    if isinstance(side, ComparedTrace):
+    if isinstance(side, comparisons.ComparedTrace):
         return f"{side.name}, {counted(side.runs, 'run')}, {executions}"
     return f"{side.runtime}{f', {executions}' * bool(side.executions)}{', averages only' * side.averaged}"
 
 
-def _bucket_cells(row: ComparedBucket) -> tuple[str, ...]:
+def _bucket_cells(row: comparisons.ComparedBucket) -> tuple[str, ...]:
     place = LAYER_NAMES.get(row.layer, "-"), PHASE_NAMES.get(row.phase, row.phase)
     return (*place, row.unit, *_time_cells(row.time, milliseconds))
 
 
-def _place(row: ComparedOperator, several: bool) -> str:
+def _place(row: comparisons.ComparedOperator, several: bool) -> str:
     if row.operator_index is None and row.row is None:
         return ""
     place = f"row {row.row}" if row.operator_index is None else str(row.operator_index)

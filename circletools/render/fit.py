@@ -12,20 +12,19 @@ from circletools.cost.micro import MicroMemory
 from circletools.findings import Finding, fingerprint
 from circletools.fit import verdicts
 from circletools.fit.request import key_of
-from circletools.fit.verdicts import Fit, Misfit, Misfits, TargetFit
 from circletools.origin.exchange import details_json
 from circletools.render.findings import sarif_result, sarif_run
 from circletools.render.origins import operator_label, with_line
 from circletools.render.table import fields_json, places_json, places_text, table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
-_Refused = TypeVar("_Refused", Misfit, verdicts.RefusedOperators)
+_Refused = TypeVar("_Refused", verdicts.Misfit, verdicts.RefusedOperators)
 _MOST_ROWS, _MOST_REASONS, _FEW_ROWS = 30, 5, 4
 _NUMBERED = re.compile(r"operator \d+")
 _RULES = ("REFUSED_OPERATOR", "REFUSED_MODEL", "TABLE_DISAGREES", "NOT_MEASURED")
 
 
-def fit_json(found: Fit) -> dict[str, Any]:
+def fit_json(found: verdicts.Fit) -> dict[str, Any]:
     """Return the JSON document, which can be the baseline of later runs."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -35,7 +34,7 @@ def fit_json(found: Fit) -> dict[str, Any]:
     }
 
 
-def _target_json(target: TargetFit) -> dict[str, Any]:
+def _target_json(target: verdicts.TargetFit) -> dict[str, Any]:
     return {
         "runtime": target.runtime,
         "cause": target.cause,
@@ -56,7 +55,7 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
     }
 
 
-def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
+def fit_text(found: verdicts.Fit, *, full: bool = False) -> Iterator[str]:
     """Yield a table of the targets; then, for each with refusals, the new refusals and the sources to change.
 
     If one cause explains the verdict, only that is shown; otherwise, the most frequent reasons or, with `full`, all
@@ -109,11 +108,11 @@ def memory_text(target: str, memory: MicroMemory) -> str:
     )
 
 
-def _words(found: TargetFit | verdicts.Asked) -> str:
+def _words(found: verdicts.TargetFit | verdicts.Asked) -> str:
     return found.verdict.replace("_", " ")
 
 
-def _asked_text(target: TargetFit, asked: verdicts.Asked) -> Iterator[str]:
+def _asked_text(target: verdicts.TargetFit, asked: verdicts.Asked) -> Iterator[str]:
     """Yield the verdict of a program, and its disagreements with the target's table."""
     program = " ".join(filter(None, (asked.program, asked.version)))
     words = asked.words or (f"{asked.left:,} of {target.operators:,} operators left to the CPU" if asked.left else "")
@@ -125,9 +124,9 @@ def _asked_text(target: TargetFit, asked: verdicts.Asked) -> Iterator[str]:
         yield f"  the table {table} {place}, but {asked.program} {stance}" + (f": {one.words}" if one.words else "")
 
 
-def _misfits_text(misfits: Sequence[Misfit], full: bool) -> Iterator[str]:
+def _misfits_text(misfits: Sequence[verdicts.Misfit], full: bool) -> Iterator[str]:
     """Yield the newly refused operators by reason, the most frequent reason first."""
-    if isinstance(misfits, Misfits):
+    if isinstance(misfits, verdicts.Misfits):
         known = misfits.alike
     else:
         known = [verdicts.Alike((at,), misfits.__getitem__) for at, one in enumerate(misfits) if one.is_new]
@@ -158,7 +157,7 @@ def refusals_alike(refused: Iterable[_Refused]) -> list[list[_Refused]]:
     return list(groups.values())
 
 
-def refused_text(count: int, alike: Sequence[Misfit | verdicts.RefusedOperators]) -> Iterator[str]:
+def refused_text(count: int, alike: Sequence[verdicts.Misfit | verdicts.RefusedOperators]) -> Iterator[str]:
     """Yield the number of operators with the same code and similar reasons, then the reason, then the remedy."""
     first = alike[0]
     reason, remedy = first.reason, first.remedy
@@ -168,15 +167,17 @@ def refused_text(count: int, alike: Sequence[Misfit | verdicts.RefusedOperators]
     yield f"    {remedy}"
 
 
-def _origin(misfit: Misfit) -> str:
+def _origin(misfit: verdicts.Misfit) -> str:
     names = map(with_line, misfit.origin, misfit.details) if misfit.details else misfit.origin
     return ", ".join(names) + ("" if misfit.from_tables else " (output)")
 
 
-def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
+def _sources_text(target: verdicts.TargetFit, most: int) -> Iterator[str]:
     """Yield the sources to change; those called from the same line of code share a row."""
     misfits = target.misfits
-    is_named = misfits.named if isinstance(misfits, Misfits) else any(misfit.from_tables for misfit in misfits)
+    is_named = (
+        misfits.named if isinstance(misfits, verdicts.Misfits) else any(misfit.from_tables for misfit in misfits)
+    )
     if not is_named or not target.sources:
         return
     by_line: dict[object, list[verdicts.Blamed]] = {}
@@ -216,7 +217,7 @@ def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: S
         yield f"{indent}and {counted(count - len(rows), 'other')} (--full or --json)"
 
 
-def fit_sarif(found: Fit) -> dict[str, Any]:
+def fit_sarif(found: verdicts.Fit) -> dict[str, Any]:
     """Return the run of a SARIF log; with a baseline, it states which results are new."""
     results = [_refusal(found, target.name, misfit) for target in found.targets for misfit in target.misfits]
     for target in found.targets:
@@ -231,11 +232,13 @@ def fit_sarif(found: Fit) -> dict[str, Any]:
     return sarif_run("fit", found.file, _RULES, results)
 
 
-def _state(found: Fit, one: Misfit | verdicts.Obstacle) -> dict[str, str]:
+def _state(found: verdicts.Fit, one: verdicts.Misfit | verdicts.Obstacle) -> dict[str, str]:
     return {"baselineState": "new" if one.is_new else "unchanged"} if found.has_baseline else {}
 
 
-def _disagreement(found: Fit, target: str, asked: verdicts.Asked, one: verdicts.Disagreement) -> dict[str, Any]:
+def _disagreement(
+    found: verdicts.Fit, target: str, asked: verdicts.Asked, one: verdicts.Disagreement
+) -> dict[str, Any]:
     path = f"subgraphs[{one.subgraph}].operators[{one.operator_index}]"
     place, subject = ("model", "model") if one.operator_index is None else (path, "operator")
     table, program = ("accepts", "refuses") if one.table_takes else ("refuses", "accepts")
@@ -244,7 +247,7 @@ def _disagreement(found: Fit, target: str, asked: verdicts.Asked, one: verdicts.
     return sarif_result(found.file, Finding("TABLE_DISAGREES", "warning", place, text), target, place)
 
 
-def _refusal(found: Fit, target: str, misfit: Misfit) -> dict[str, Any]:
+def _refusal(found: verdicts.Fit, target: str, misfit: verdicts.Misfit) -> dict[str, Any]:
     verb = "does not support" if misfit.measured else "was not tested with"
     code, reason, names = key_of(misfit.code, misfit.reason, misfit.origin)
     finding = Finding(
