@@ -116,14 +116,14 @@ def _class_and_name(element: str) -> tuple[str, str]:
 
 
 def _nodes(name: str) -> Sequence[AnySource]:
+    if ";" not in name:
+        return [name] if name else []
     parts = name.split(";")
-    if len(parts) <= 2 and "Const" not in name:
-        first, last = parts[0], parts[-1]
-        if first and last and not last.isdigit() and not first.isdigit() and f"{first}/" not in name:
-            if first is last:
-                return parts
-            if first != last and f"{last}/" not in name:
-                return parts  # the usual case: no name is dropped
+    if len(parts) == 2 and "Const" not in name:
+        first, last = parts
+        joined = first and last and first != last and not (first.isdigit() or last.isdigit())
+        if joined and f"{first}/" not in name and f"{last}/" not in name:
+            return parts  # the usual case: no name is dropped
     parts = parts_of(name)
     # A name below another node is one of its inputs: `dense/MatMul/ReadVariableOp` is the weights of `dense/MatMul`.
     if len(parts) > 1:
