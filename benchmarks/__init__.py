@@ -1,1 +1,1 @@
-"""Measurements of the command against its peers: generated models, one table."""
+"""Compare the command with its peers on generated models; print one table."""

@@ -1,10 +1,10 @@
-"""Run the benchmarks, and say which target is missed.
+"""Run the benchmarks, and report missed targets.
 
     python -m benchmarks [--only GROUP]... [--rounds 3] [--against CHECKOUT]
 
-The commands of a group take turns; what counts is the least processor time of the rounds, and the most private
-memory. With `--against`, each command is also run by the environment of another checkout (CHECKOUT/.venv), in the
-same turns, and must not take 1.1 times as long as there. The exit status is 1 when a target is missed.
+The commands of a group take turns; the result is the minimum processor time over the rounds, and the maximum private
+memory. With `--against`, each command is also run, in the same turns, in the environment of another checkout
+(CHECKOUT/.venv), and must take less than 1.1 times the time there. The exit status is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from benchmarks.suite import GROUPS, OURS, Group, Target
 
 SLOWER = 1.1
 Row = tuple[str, str, str, bool]
-"""The command, what is promised, what was measured, and whether it was met."""
+"""The command, the target, the measurement, and whether the target was met."""
 
 
 def measure(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, Run]:
-    """Run commands in turns; return the least time and the most memory of each, or its failure."""
+    """Run commands in turns; return the minimum time and maximum memory of each, or its failure."""
     best: dict[str, Run] = {}
     names = list(commands)
     for number in range(rounds):
@@ -38,7 +38,7 @@ def measure(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, Run
 
 
 def judge(target: Target, runs: Mapping[str, Run]) -> Row:
-    """Compare what was measured with a target."""
+    """Compare measurements with a target."""
     bases = target.base.split(" + ") if target.base else []
     failed = next((runs[name] for name in (target.command, *bases) if runs[name].failure), None)
     if failed is not None:
@@ -54,7 +54,7 @@ def judge(target: Target, runs: Mapping[str, Run]) -> Row:
 
 
 def rows_of(group: Group, rounds: int, against: Path | None) -> list[Row]:
-    """Measure a group; return a row for each target, and for each command that another checkout ran too."""
+    """Measure a group; return a row for each target, and for each command that another checkout also ran."""
     ours = {name: command for name, command in group.commands.items() if command[0] == OURS}
     tool = str(Path(sys.executable).with_name(OURS))
     commands = dict(group.commands) | {name: [tool, *command[1:]] for name, command in ours.items()}
@@ -66,7 +66,7 @@ def rows_of(group: Group, rounds: int, against: Path | None) -> list[Row]:
 
 
 def main() -> None:
-    """Measure all groups, and print a table."""
+    """Measure all groups, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=[*GROUPS], help="a group; may be repeated")
     parser.add_argument("--rounds", type=int, default=3)

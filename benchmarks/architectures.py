@@ -1,6 +1,6 @@
-"""Operator graphs in the shapes of whole architectures: diffusion UNets, language models, HRNet, NASNet, DenseNet.
+"""Operator graphs with the structure of architectures: diffusion UNets, language models, HRNet, NASNet, DenseNet.
 
-Each function takes a size of its own (levels, layers, heads) and returns a `Shape`; `ROWS` has what is measured.
+Each function has its own size parameters (levels, layers, heads) and returns a `Shape`; `ROWS` lists the benchmarks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from benchmarks.graphs import Shape
 def diffusion(blocks: int, depth: int = 1, heads: int = 1) -> Shape:
     """A UNet as in Stable Diffusion: four levels of `blocks` blocks, each with `depth` transformers, and skips.
 
-    What the timestep and the text encode to is read by every block.
+    Every block reads the encodings of the timestep and of the text.
     """
     shape = Shape()
     time = shape.chain(shape.add("FULLY_CONNECTED"), "LOGISTIC", "FULLY_CONNECTED")
@@ -129,7 +129,7 @@ def _rotary(shape: Shape, last: int, cosine: int, sine: int) -> int:
 
 
 def hrnet(modules: int, branches: int = 4) -> Shape:
-    """Branches of several resolutions side by side; after each module every one takes from all others."""
+    """Parallel branches with several resolutions; after each module, every branch reads from all others."""
     shape = Shape()
     stem = shape.chain(shape.add("CONV_2D"), "RELU", "CONV_2D", "RELU")
     lanes = [shape.chain(stem, "CONV_2D", "RELU") for _ in range(branches)]
@@ -155,7 +155,7 @@ def _fused(shape: Shape, lanes: list[int], target: int) -> int:
 
 
 def nasnet(cells: int) -> Shape:
-    """Cells of five pairs of branches; each reads the two before it."""
+    """Cells with five pairs of branches; each cell reads the two preceding cells."""
     shape = Shape()
     before = last = shape.add("CONV_2D")
     for _ in range(cells):
@@ -174,7 +174,7 @@ def nasnet(cells: int) -> Shape:
 
 
 def densenet(layers: int, blocks: int = 4) -> Shape:
-    """Blocks in which every layer reads all before it."""
+    """Blocks in which every layer reads all preceding layers."""
     shape = Shape()
     last = shape.chain(shape.add("CONV_2D"), "RELU", "MAX_POOL_2D")
     for _ in range(blocks):
@@ -187,7 +187,7 @@ def densenet(layers: int, blocks: int = 4) -> Shape:
 
 
 def by_chance_fed(count: int, reach: int, seed: int) -> Shape:
-    """A random graph: every operator is fed by one to three of the `reach` before it (0: of all)."""
+    """A random graph: every operator reads one to three of the `reach` preceding operators (0: all)."""
     generator = random.Random(seed)  # noqa: S311 - made input, no secret
     shape = Shape()
     for operator in range(count):

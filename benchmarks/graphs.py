@@ -1,4 +1,4 @@
-"""Operator graphs in the shapes of real networks, of any size, and ways to share them out to devices."""
+"""Operator graphs with the structure of real networks, of any size, and ways to assign operators to devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circletools.graph.algorithms import Dag, dag_from_edges
 
 @dataclass(slots=True)
 class Shape:
-    """A graph in the making: the kind of each operator, and who feeds whom."""
+    """A graph under construction: the kind of each operator, and the edges."""
 
     kinds: list[str] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
@@ -26,7 +26,7 @@ class Shape:
         return len(self.kinds) - 1
 
     def chain(self, start: int, *kinds: str) -> int:
-        """Append operators one after the other and return the last."""
+        """Append a chain of operators and return the last."""
         for kind in kinds:
             start = self.add(kind, start)
         return start
@@ -38,7 +38,7 @@ class Shape:
 
 
 def resnet(count: int) -> Shape:
-    """Residual blocks; every fourth has a projection on its shortcut."""
+    """Residual blocks; every fourth block has a projection on its shortcut."""
     shape = Shape()
     last, block = shape.add("CONV_2D"), 0
     while len(shape.kinds) < count:
@@ -69,7 +69,7 @@ def transformer(count: int, heads: int = 4) -> Shape:
 
 
 def inception(count: int) -> Shape:
-    """Blocks of four branches, the last with a pool."""
+    """Blocks with four branches, the last of which has a pool."""
     shape = Shape()
     last = shape.add("CONV_2D")
     while len(shape.kinds) < count:
@@ -84,7 +84,7 @@ def inception(count: int) -> Shape:
 
 
 def unet(count: int) -> Shape:
-    """A way down and a way up, with a skip from each step of the one to the other: half of them over a quarter."""
+    """A contracting and an expanding path, with a skip at each step; half of the skips span over a quarter."""
     shape = Shape()
     last = shape.add("CONV_2D")
     skips = []
@@ -107,7 +107,7 @@ SHAPES: dict[str, Callable[[int], Shape]] = {
 
 
 class Kinds(Protocol):
-    """What is shared out: anything that tells the kind of each operator."""
+    """A graph to assign to devices: anything that has the kind of each operator."""
 
     @property
     def kinds(self) -> list[str]:
@@ -118,23 +118,23 @@ _SECOND = {"ADD", "SOFTMAX", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "MAX_POOL_2D"
 
 
 def by_kind(shape: Kinds) -> list[int]:
-    """Return device 1 for what small accelerators often lack."""
+    """Return device 1 for kinds that small accelerators often lack."""
     return [int(kind in _SECOND) for kind in shape.kinds]
 
 
 def by_chance(shape: Kinds, share: float = 0.1, seed: int = 0) -> list[int]:
-    """Return device 1 for a share of the operators."""
+    """Return device 1 for a random share of the operators."""
     generator = random.Random(seed)  # noqa: S311 - made input, no secret
     return [int(generator.random() < share) for _ in shape.kinds]
 
 
 def by_half(shape: Kinds) -> list[int]:
-    """Return device 1 for the second half."""
+    """Return device 1 for the second half of the operators."""
     return [int(2 * operator >= len(shape.kinds)) for operator in range(len(shape.kinds))]
 
 
 def by_stretch(shape: Kinds, length: int = 37) -> list[int]:
-    """Return devices that change every `length` operators, whatever these are."""
+    """Return devices that alternate every `length` operators."""
     return [operator // length % 2 for operator in range(len(shape.kinds))]
 
 

@@ -1,14 +1,14 @@
-"""Count the subgraphs that OpenVINO's hetero plugin cuts models into, and those of `circletools.affinity`.
+"""Count the subgraphs into which OpenVINO's hetero plugin and `circletools.affinity` partition models.
 
     python -m benchmarks.hetero [MODEL.tflite...] [--only TEXT] [--json FILE]
 
-The models are made ones (the shapes of `graphs`, random graphs) and those of testdata/ and of the command line that
-OpenVINO reads and that have 12 to 300 operators. Each is shared out to devices in several ways. Where that makes few
-enough parts, each part of mode `min` is also run as an OpenVINO model of its own, in our order, and the
+The models are generated ones (the shapes of `graphs`, random graphs) and those in testdata/ and on the command line
+that OpenVINO reads and that have 12 to 300 operators. The operators of each are assigned to devices in several ways.
+If there are few enough parts, each part in mode `min` is also run as a separate OpenVINO model, in our order, and the
 results are compared with those of the whole model.
 
-The exit code is 1 when `min` has more subgraphs than OpenVINO anywhere, when it has fewer in less than 30 % of the
-cases, and when a result differs.
+The exit code is 1 if `min` has more subgraphs than OpenVINO in any case, if it has fewer in less than 30 % of the
+cases, or if a result differs.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _SHARE = 0.3
 
 @dataclass(frozen=True)
 class Case:
-    """A model shared out to devices. `ours` has no number where the subgraphs of mode `seed` wait for each other.
+    """A model with devices. `ours` has no number for mode `seed` if its subgraphs wait for each other.
 
-    Nobody has fewer than `least` subgraphs that are connected: what is left when cycles do not matter.
-    `difference` is the largest between a number of our parts and of the whole, in relation to the largest number of
-    the result; None where the parts were not run.
+    `least` is a lower bound on the number of connected subgraphs: their number if cycles are ignored. `difference` is
+    the largest difference between values of our parts and of the whole model, relative to the largest value of the
+    result; None if the parts were not run.
     """
 
     model: str
@@ -82,7 +82,7 @@ class Case:
 HEAD = ("model", "affinity", "operators", "least", "OpenVINO", *MODES, "difference", "note")
 
 
-# --- the ways to share out ----------------------------------------------------------------------------------
+# --- the assignments to devices ----------------------------------------------------------------------------------
 
 
 def by_every_other_kind(shape: Kinds) -> list[int]:
@@ -92,12 +92,12 @@ def by_every_other_kind(shape: Kinds) -> list[int]:
 
 
 def in_three(shape: Kinds) -> list[int]:
-    """Return device 1 and 2 for a fifth of the operators each."""
+    """Return devices 1 and 2 for a fifth of the operators each."""
     return [max(0, number - 2) for number in by_choice(shape, 5)]
 
 
 def by_choice(shape: Kinds, count: int) -> list[int]:
-    """Return numbers below `count` by chance."""
+    """Return random numbers below `count`."""
     numbers: list[int] = np.random.default_rng(0).integers(0, count, len(shape.kinds)).tolist()
     return numbers
 
@@ -116,7 +116,7 @@ AFFINITIES: dict[str, Callable[[Kinds], list[int]]] = {
 
 
 def sources(files: Sequence[Path]) -> list[tuple[str, ...]]:
-    """Return what to measure: the words that `network` makes a model of."""
+    """Return the models to measure, as words from which `network` makes a model."""
     made: list[tuple[str, ...]] = [("shape", name, "150") for name in SHAPES]
     reaches = (6, 12, 40)
     made += [("random", str(count), str(reach), str(count)) for count in (40, 80, 160) for reach in reaches]
@@ -124,7 +124,7 @@ def sources(files: Sequence[Path]) -> list[tuple[str, ...]]:
 
 
 def network(core: Any, kind: str, *words: str) -> Network | None:
-    """Return a model, None for a file that cannot be used."""
+    """Return a model, or None for a file that cannot be used."""
     if kind == "shape":
         return make(" ".join(words), SHAPES[words[0]](int(words[1])))
     if kind == "random":
@@ -133,13 +133,13 @@ def network(core: Any, kind: str, *words: str) -> Network | None:
     return found if found is not None and len(found.graph) in _OPERATORS else None
 
 
-# --- the measurement, in a process of its own ---------------------------------------------------------------
+# --- the measurement, in a separate process ---------------------------------------------------------------
 
 _core = cache(start_core)
 
 
 def measure(source: tuple[str, ...], *, run: bool) -> list[Case]:
-    """Return the cases of a model, with `run` also compared part by part."""
+    """Return the cases of a model; with `run`, also compare their results part by part."""
     core = _core()
     found = network(core, *source)
     if found is None:
@@ -191,7 +191,7 @@ def _difference(wanted: Values, got: Values) -> float:
 
 
 def run_all(all_sources: Iterable[tuple[str, ...]]) -> Iterator[Case]:
-    """Measure everything in a process of its own. Where OpenVINO dies of running a model it is only counted."""
+    """Measure everything in separate processes. If running a model crashes OpenVINO, the model is only counted."""
     pool = None
     for source in all_sources:
         for run in (True, False):
@@ -209,7 +209,7 @@ def run_all(all_sources: Iterable[tuple[str, ...]]) -> Iterator[Case]:
 
 
 def summary(cases: Sequence[Case]) -> tuple[list[str], bool]:
-    """Return the totals as lines, and whether what is promised is kept."""
+    """Return the totals as lines, and whether the targets are met."""
     counted = [case for case in cases if case.openvino is not None]
     lines, kept = [f"{len(counted)} cases; OpenVINO: {sum(case.openvino or 0 for case in counted)} subgraphs"], True
     for mode in MODES:
@@ -232,7 +232,7 @@ def summary(cases: Sequence[Case]) -> tuple[list[str], bool]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a row for each case as it comes, and the totals."""
+    """Print a row for each case as it completes, and the totals."""
     parser = argparse.ArgumentParser(prog="benchmarks.hetero", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL", help="more models, besides testdata/")
     parser.add_argument("--only", default="", help="only models whose name contains this")

@@ -1,9 +1,9 @@
-"""Models beyond 2 GiB through all commands: time, memory outside the mapping, and what became of the contents.
+"""Run all commands on models beyond 2 GiB; measure time and memory outside the mapping, and check the contents.
 
 `python -m benchmarks.huge [--cache FOLDER] [--only TEXT]`
 
-Every output is compared with the model it began with by readers that nobody here wrote: the published accessors
-(`tflite`, `circle-schema`) tell where external data lies, whose bytes are compared; LiteRT runs the TFLite models.
+Every output is compared with the initial model by independent readers: the published accessors (`tflite`,
+`circle-schema`) locate external data, whose bytes are compared, and LiteRT runs the TFLite models.
 """
 
 import argparse
@@ -42,7 +42,7 @@ _COMPARED_AT_ONCE = 1 << 24
 
 @dataclass(frozen=True)
 class Row:
-    """One command on one model. `contents` says what differs from the model at the beginning."""
+    """A command on a model. `contents` describes the differences from the initial model."""
 
     model: str
     command: str
@@ -51,7 +51,7 @@ class Row:
     contents: str
 
     def met(self) -> bool:
-        """Tell whether it did its job within the memory."""
+        """Return whether the command succeeded within the memory limit."""
         return not self.run.failure and self.contents == "same" and self.peak_mb() <= TARGET_MB
 
     def peak_mb(self) -> float:
@@ -66,7 +66,7 @@ class Row:
 
 
 class _Mapped:
-    """A file in memory, by mapping."""
+    """A memory-mapped file."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
@@ -80,7 +80,7 @@ class _Mapped:
 
 
 def external(data: mmap.mmap) -> Iterator[tuple[str, int, int]]:
-    """Yield name, place and size of all external data, as the published accessors have them."""
+    """Yield the name, position and size of all external data, according to the published accessors."""
     circle = data[4:8] == b"CIR0"
     published = importlib.import_module("circle_schema").circle.Model if circle else importlib.import_module("tflite")
     model: Any = published.Model.GetRootAs(data, 0)
@@ -96,7 +96,7 @@ def external(data: mmap.mmap) -> Iterator[tuple[str, int, int]]:
 
 
 def compared(before: Path, after: Path) -> str:
-    """Return `same`, or what of the external data differs between two files."""
+    """Return `same`, or the first difference between the external data of two files."""
     with _Mapped(before) as old, _Mapped(after) as new:
         first, second = list(external(old)), list(external(new))
         if not first or [(name, size) for name, _, size in first] != [(name, size) for name, _, size in second]:
@@ -110,7 +110,7 @@ def compared(before: Path, after: Path) -> str:
 
 
 def litert(path: Path, size_bytes: int) -> list[bytes]:
-    """Run a model in LiteRT, in a process of its own; return its outputs, the first five of which edits keep."""
+    """Run a model in LiteRT, in a separate process; return its outputs, of which edits preserve the first five."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.huge", "--run", path, "--bytes", str(size_bytes)],
         cwd=ROOT,
@@ -135,7 +135,7 @@ def _run_in_litert(path: Path, size_bytes: int) -> None:
 
 
 def measure(folder: Path, size_bytes: int, *, circle: bool, sparse: bool) -> Iterator[Row]:
-    """Make a model and take it through all commands; the output of one is the input of the next."""
+    """Make a model and run all commands on it; the output of one command is the input of the next."""
     tool = Path(sysconfig.get_path("scripts")) / "circletool"
     suffix = ".circle" if circle else ".tflite"
     title = f"{suffix[1:]}, {'sparse' if sparse else 'full'}"
@@ -146,7 +146,7 @@ def measure(folder: Path, size_bytes: int, *, circle: bool, sparse: bool) -> Ite
     for command, options in _STEPS:
         reads = command in _READING
         output = source if reads else folder / f"{command}{suffix}"
-        os.sync()  # what others have left to write is not paid by this one
+        os.sync()  # so that this command does not wait for the writes of others
         done = run([str(tool), command, str(source), *([] if reads else [str(output)]), *options])
         contents = "none" if done.failure else compared(first, output)
         if contents == "same" and values and litert(output, size_bytes) != values:
@@ -160,7 +160,7 @@ def measure(folder: Path, size_bytes: int, *, circle: bool, sparse: bool) -> Ite
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and return 1 when a target is missed."""
+    """Measure, print the results, and return 1 if a target is missed."""
     parser = argparse.ArgumentParser(prog="benchmarks.huge", description=__doc__)
     parser.add_argument("--bytes", dest="size", type=int, default=HUGE_BYTES)
     parser.add_argument("--cache", type=Path, help="where to work; an empty folder on a disk unless given")

@@ -1,12 +1,12 @@
-"""Models beyond 2 GiB: a small flatbuffer, and behind it large constants and a large custom option.
+"""Models beyond 2 GiB: a small flatbuffer, followed by large constants and a large custom option.
 
 `python -m benchmarks.huge_models OUT [--circle] [--sparse] [--bytes N]`
 
-Four tables are looked up by GATHER, which reads the named rows only, so that a runtime needs no memory for the rest.
-The options of an AudioSpectrogram operator are filled up in front: a FlexBuffers value is read from its end. The
-last table is listed as an output twice. LiteRT runs the TFLite model.
+GATHER reads only some rows of four tables, so a runtime needs no memory for the rest. The options of an
+AudioSpectrogram operator are padded at the front, since a FlexBuffers value is read from its end. The last table is
+listed twice as an output. LiteRT runs the TFLite model.
 
-The constants are pseudo-random; in a sparse file most of them are holes.
+The constants are pseudo-random; in a sparse file, most of them are holes.
 """
 
 import argparse
@@ -25,31 +25,31 @@ from tests.kit.build import Build, Code, quantization
 HUGE_BYTES = 2_500_000_000
 TABLES, ROW_BYTES, LOOKUPS = 4, 512, 8
 SOUND_SHAPE = (20, 1)
-_OPTIONS_SHARE = 10  # one part in so many is the custom option
+_OPTIONS_SHARE = 10  # one part in this many is the custom option
 _CHUNK = 1 << 24
 _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
 class Extent:
-    """One range behind the flatbuffer; the last `end` bytes of it are as given."""
+    """A range after the flatbuffer; `end` holds its last bytes."""
 
     size: int
     end: bytes = b""
 
 
 def rows(size_bytes: int) -> int:
-    """Return how many rows each table of a model of about `size_bytes` bytes has."""
+    """Return the number of rows in each table of a model of about `size_bytes` bytes."""
     return size_bytes // _OPTIONS_SHARE * (_OPTIONS_SHARE - 1) // TABLES // ROW_BYTES
 
 
 def huge(path: Path, size_bytes: int = HUGE_BYTES, *, circle: bool = False, sparse: bool = False) -> None:
-    """Write a model of about `size_bytes` bytes; a `sparse` one has data only around what it looks up."""
+    """Write a model of about `size_bytes` bytes; a `sparse` one has data only around the rows that are read."""
     options = bytes(flexbuffers.Dumps({"window_size": 8, "stride": 4, "magnitude_squared": False}))
     factors = np.linspace(-1, 1, SOUND_SHAPE[0], dtype="<f4").tobytes()
     extents = [Extent(rows(size_bytes) * ROW_BYTES)] * TABLES
     extents += [Extent(len(factors), factors), Extent(size_bytes // _OPTIONS_SHARE // 8 * 8 + len(options), options)]
-    structure = _structure([16] * len(extents), extents, circle)  # as long as with the right places
+    structure = _structure([16] * len(extents), extents, circle)  # as long as with the correct positions
     places, end = [], len(structure)
     for extent in extents:
         end = -(-end // _ALIGNMENT) * _ALIGNMENT
@@ -66,7 +66,7 @@ def huge(path: Path, size_bytes: int = HUGE_BYTES, *, circle: bool = False, spar
 
 
 def lookups(size_bytes: int) -> Any:
-    """Return the rows to look up: at both ends of each table, and between."""
+    """Return the rows to read: at both ends of each table, and between."""
     return np.linspace(0, rows(size_bytes) - 1, LOOKUPS, dtype=np.int32)
 
 
@@ -82,7 +82,7 @@ def _contents(place: int, extent: Extent, sparse: bool) -> Iterator[tuple[int, b
 
 
 def _structure(places: Sequence[int], extents: Sequence[Extent], circle: bool) -> bytes:
-    """Return the flatbuffer for data at these places."""
+    """Return the flatbuffer for data at these positions."""
     build = Build("Generated for measurements.")
     graph = build.graph()
     buffers = [

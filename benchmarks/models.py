@@ -1,10 +1,10 @@
-"""Large models to measure on: one of many bytes and one of many operators.
+"""Large models for benchmarks: one with many bytes, and one with many operators.
 
 `python -m benchmarks.models big OUT --bytes N [--circle]`
 `python -m benchmarks.models operators OUT --count N [--circle]`
 
-The structure is written by the builder of the tests, on the ordinary one of FlatBuffers, so vtables are shared and
-tables lie among their strings and vectors as in the files of the converters.
+The structure is written by the tests' builder, which uses the standard FlatBuffers builder, so vtables are shared and
+tables lie among their strings and vectors, as in the files of converters.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from tests.kit.build import Build, Table
 from tests.kit.support import field_at, locate
 
 GENERATOR_VERSION = 2
-"""Part of the names of cached files: raise it when the bytes change."""
+"""Part of the names of cached files; increase it when the bytes change."""
 
 BIG_LAYERS = 256
 MAX_BIG_BYTES = 2_000_000_000
@@ -40,7 +40,7 @@ _MUL: Kind = ("MUL", {})
 
 
 class _Chain:
-    """A model in the making: quantized tensors, and operators with one output."""
+    """A model under construction: quantized tensors, and operators with one output."""
 
     def __init__(self) -> None:
         self.build = Build("Generated for measurements.")
@@ -66,8 +66,8 @@ class _Chain:
 def big(path: Path, size_bytes: int, *, circle: bool = False) -> None:
     """Write a model with about `size_bytes` bytes of weights: FULLY_CONNECTED and ADD in a residual chain.
 
-    The weights are pseudo-random, and appended in chunks after the structure, so that neither a sparse
-    file makes copying cheaper than it is nor this process needs the memory.
+    The weights are pseudo-random, so that holes cannot make copying cheaper, and are appended in chunks after the
+    structure, so that this process needs little memory.
     """
     if not BIG_LAYERS <= size_bytes <= MAX_BIG_BYTES:
         raise ValueError(f"the weights must have {BIG_LAYERS} to {MAX_BIG_BYTES} bytes, not {size_bytes}")
@@ -104,7 +104,7 @@ def _dense_layer(graph: _Chain, scope: str, source: int, width: int, late: list[
 
 
 def _patch(structure: bytearray, late: Iterable[tuple[int, int]]) -> list[int]:
-    """Let the data of these buffers lie behind the structure; return where each vector begins."""
+    """Place the data of these buffers after the structure; return the start of each vector."""
     starts = []
     end, data = len(structure), bytes(structure)
     for index, size in late:
@@ -127,16 +127,16 @@ def _random_chunks(seed: int, size: int) -> Iterator[bytes]:
 
 
 def many_operators(path: Path, count: int, *, circle: bool = False) -> None:
-    """Write a model of `count` small operators in a residual chain, each with an output of its own.
+    """Write a model of `count` small operators in a residual chain, each with its own output.
 
-    One operator in four is a convolution with a constant of its own, quantized by channel.
+    One operator in four is a convolution with its own constant, quantized by channel.
     """
     if count < 1:
         raise ValueError("a model needs at least one operator")
     graph = _Chain()
     shape = (1, 4, 4, 8)
     first = graph.tensor("serving_default_image:0", shape, (2.0**-4,))
-    # One bias for all: it is zeros everywhere, and converters merge equal constants.
+    # All share one bias: it is zero everywhere, and converters merge equal constants.
     bias = graph.tensor("model/bias", (8,), (2.0**-13,) * 8, "INT32", graph.build.buffer(bytes(32)))
     chain = [first, first]
     random = np.random.Generator(np.random.SFC64(count))
@@ -158,7 +158,7 @@ def many_operators(path: Path, count: int, *, circle: bool = False) -> None:
 
 
 class replacing:  # noqa: N801 - reads as a verb at its uses
-    """Give a temporary neighbour of `path` to write, and put it in place only when that went well."""
+    """Provide a temporary file next to `path`, and rename it to `path` only on success."""
 
     def __init__(self, path: Path) -> None:
         """Remember the destination."""
@@ -166,11 +166,11 @@ class replacing:  # noqa: N801 - reads as a verb at its uses
         self.temporary = path.with_name(f".{path.name}.{os.getpid()}")
 
     def __enter__(self) -> Path:
-        """Return the path to write."""
+        """Return the temporary path."""
         return self.temporary
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Keep the file or remove it."""
+        """Rename the file or remove it."""
         if kind is None:
             self.temporary.replace(self.path)
         else:
@@ -178,7 +178,7 @@ class replacing:  # noqa: N801 - reads as a verb at its uses
 
 
 def cached_big(folder: Path, size_bytes: int, *, circle: bool = False) -> Path:
-    """Return the big model from the cache folder, made if it is missing."""
+    """Return the big model from the cache folder; make it if it is missing."""
     path = folder / f"big-v{GENERATOR_VERSION}-{size_bytes}{_suffix(circle)}"
     if not path.exists():
         big(path, size_bytes, circle=circle)
@@ -186,7 +186,7 @@ def cached_big(folder: Path, size_bytes: int, *, circle: bool = False) -> Path:
 
 
 def cached_operators(folder: Path, count: int, *, circle: bool = False) -> Path:
-    """Return the model of many operators from the cache folder, made if it is missing."""
+    """Return the model with many operators from the cache folder; make it if it is missing."""
     path = folder / f"operators-v{GENERATOR_VERSION}-{count}{_suffix(circle)}"
     if not path.exists():
         many_operators(path, count, circle=circle)

@@ -1,8 +1,8 @@
-"""Models as OpenVINO has them, beside the operator graph of each: made ones, and what it reads from files.
+"""Models in OpenVINO, each with its operator graph: generated models, and models read from files.
 
-Its hetero plugin also counts what is no operator: a constant or an input that two operators read keeps both in one
-subgraph, and cuts where they are on different devices. So that like is compared with like every reader gets a copy of
-its own (`_separate`), and an output that no operator computes is left out.
+OpenVINO's hetero plugin also counts constants and inputs: one that two operators read keeps both in one subgraph, and
+causes a cut if they are on different devices. For a fair comparison, every reader gets its own copy (`_separate`),
+and an output that no operator computes is left out.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ops = Lazy("openvino.opset13")
 Value = NDArray[Any]
 DEVICES = ("CPU", "CPUB", "CPUC")
 _OUTSIDE = ("Parameter", "Constant", "Result")
-_WIDTH = 8  # numbers in a row of a made tensor
+_WIDTH = 8  # numbers in a row of a generated tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A model whose operators are named "0", "1" and so on, and its graph; `kinds` are OpenVINO's or of a shape."""
+    """A model whose operators are named "0", "1" and so on, and its graph; `kinds` are OpenVINO's or a shape's."""
 
     name: str
     model: Any
@@ -39,18 +39,18 @@ class Network:
 
 
 def start_core() -> Any:
-    """Return OpenVINO with the processor as three devices, all of which compute in float32."""
+    """Return OpenVINO with the CPU as three devices, all of which compute in float32."""
     core = openvino.Core()
-    # The second keeps it from computing with integers where neighbours that are quantized are in one subgraph.
+    # The second setting prevents integer computation if quantized neighbors are in one subgraph.
     exact = {"INFERENCE_PRECISION_HINT": "f32", "EXECUTION_MODE_HINT": "ACCURACY", "INFERENCE_NUM_THREADS": 1}
     for device in DEVICES:
-        if device != "CPU":  # the name must begin with it
+        if device != "CPU":  # the name must begin with CPU
             core.register_plugin("openvino_intel_cpu_plugin", device)
         core.set_property(device, exact)
     return core
 
 
-# --- made models --------------------------------------------------------------------------------------------
+# --- generated models --------------------------------------------------------------------------------------------
 
 
 def make(name: str, shape: Shape) -> Network:
@@ -67,12 +67,12 @@ def make(name: str, shape: Shape) -> Network:
 
 
 class _Maker:
-    """Adds operators that neither run away nor lose what they are fed: a wrong wire changes the results."""
+    """Adds operators whose values neither explode nor lose information: a wrong connection changes results."""
 
     def __init__(self) -> None:
         self.made: list[Any] = []
         self.parameters: list[Any] = []
-        self._bound: list[float] = []  # of the numbers' sizes
+        self._bound: list[float] = []  # bounds of the magnitudes
         self._random = random.Random(1)  # noqa: S311 - made input, no secret
 
     def add(self, feeders: Sequence[int]) -> None:
@@ -102,7 +102,7 @@ class _Maker:
 
 
 def random_shape(count: int, reach: int, seed: int) -> Shape:
-    """Return a random graph, every operator fed by up to three of the `reach` before it."""
+    """Return a random graph in which every operator reads up to three of the `reach` preceding ones."""
     generator = random.Random(seed)  # noqa: S311 - made input, no secret
     shape = Shape()
     for operator in range(count):
@@ -112,11 +112,11 @@ def random_shape(count: int, reach: int, seed: int) -> Shape:
     return shape
 
 
-# --- models of files ----------------------------------------------------------------------------------------
+# --- models from files ----------------------------------------------------------------------------------------
 
 
 def load(core: Any, path: Path) -> Network | None:
-    """Return the model in a file, None where OpenVINO does not read it or keeps a state beside it."""
+    """Return the model in a file, or None if OpenVINO does not read it or gives it state."""
     try:
         model = core.read_model(path)
     except Exception:
@@ -138,7 +138,7 @@ def _is_outside(output: Any) -> bool:
 
 
 def _separate(operators: Sequence[Any]) -> list[Any]:
-    """Give every reader of a constant or an input a copy of its own, and return the inputs."""
+    """Give every reader of a constant or an input its own copy, and return the inputs."""
     parameters = []
     for op in operators:
         for slot in op.inputs():
@@ -168,11 +168,11 @@ def _network(name: str, model: Any, operators: Sequence[Any], kinds: list[str]) 
     return Network(name, model, dag_from_edges(len(operators), table[:, 0], table[:, 1]), kinds)
 
 
-# --- what OpenVINO makes of them ----------------------------------------------------------------------------
+# --- OpenVINO's results ----------------------------------------------------------------------------
 
 
 def submodels(core: Any, network: Network, devices: Sequence[int]) -> int:
-    """Return the number of subgraphs that the hetero plugin cuts a model into."""
+    """Return the number of subgraphs into which the hetero plugin divides a model."""
     for op in network.model.get_ordered_ops():
         kind = op.get_type_name()
         if kind == "Result":
@@ -187,12 +187,12 @@ def submodels(core: Any, network: Network, devices: Sequence[int]) -> int:
 
 
 Slot = tuple[str, int]
-"""An operator's output: its name, and which one it is."""
+"""An operator's output: the operator's name, and the output's index."""
 Values = dict[Slot, Value]
 
 
 def feed(network: Network, seed: int = 0) -> Values:
-    """Return random values for the inputs; 2 wherever a size is open, 0 and 1 where numbers are whole."""
+    """Return random values for the inputs; open sizes become 2, and integers are 0 or 1."""
     generator = np.random.default_rng(seed)
     values = {}
     for parameter in network.model.get_parameters():
@@ -205,14 +205,14 @@ def feed(network: Network, seed: int = 0) -> Values:
 
 
 def run_whole(core: Any, network: Network, fed: Values) -> Values:
-    """Return the results of a model that runs in one piece on one device."""
+    """Return the results of a whole model on one device."""
     return _run(core, network.model, [_slot(result.input_value(0)) for result in network.model.get_results()], fed)
 
 
 def run_parts(core: Any, network: Network, parts: Sequence[Sequence[int]], fed: Values) -> Values:
-    """Return the results of a model of which every part runs as a model of its own, in this order.
+    """Return the results of a model whose parts run as separate models, in this order.
 
-    Raises KeyError for a part that needs what only a later one makes.
+    Raises KeyError for a part that needs the result of a later one.
     """
     model = network.model.clone()
     results = [_slot(result.input_value(0)) for result in model.get_results()]
@@ -229,7 +229,7 @@ def _run(core: Any, model: Any, made: Sequence[Slot], known: Values) -> Values:
 
 
 def _cut(model: Any, parts: Sequence[Sequence[int]], results: Sequence[Slot]) -> list[tuple[Any, list[Slot]]]:
-    """Cut a model to pieces: for each part a model, and what it makes for others or as a result."""
+    """Cut a model into parts; return, for each part, a model and its outputs that others read or that are results."""
     operators = {op.get_friendly_name(): op for op in model.get_ordered_ops()}
     home = {str(operator): index for index, part in enumerate(parts) for operator in part}
     inputs: list[dict[Slot, Any]] = [{} for _ in parts]

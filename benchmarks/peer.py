@@ -1,4 +1,4 @@
-"""The nearest peer of `inspect`: print every operator with the names of its outputs, by the generated accessors.
+"""The nearest peer of `inspect`: print every operator with its output names, using the generated accessors.
 
 python benchmarks/peer.py MODEL.tflite
 """
@@ -11,7 +11,7 @@ import tflite
 
 
 def main() -> None:
-    """Print them."""
+    """Print the operators of the model."""
     with Path(sys.argv[1]).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         model = tflite.Model.GetRootAsModel(data, 0)
         codes = [model.OperatorCodes(index).BuiltinCode() for index in range(model.OperatorCodesLength())]

@@ -1,9 +1,9 @@
-"""Measure how near to the least total time placements come.
+"""Measure how close placements come to the minimum total time.
 
     python -m benchmarks.placement [--cases 200]
 
-Random problems of 2 to 4 devices with launches, copies that are dearer one way than the other, limits and memory,
-where everything can be tried. The exit code is 1 unless each is the least there is, or impossible and proven to be.
+The problems are random, with 2 to 4 devices, launches, asymmetric copy costs, limits and memory, and small enough to
+try everything. The exit code is 0 only if each result is optimal, or correctly proven impossible, and otherwise 1.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from circletools.graph.algorithms import Dag
 from tests.kit.placement_oracle import Placement, random_placement
 
 _MOST, _CHOICES = 10, 20_000
-"""Units of a random problem; and choices of devices, of more of which trying everything takes minutes."""
+"""The maximum number of units of a problem, and of device choices: trying more would take minutes."""
 KINDS = ("", "limits", "memory", "limits memory", "limits memory rate")
 
 
 def near(cases: int, kind: str, first: int) -> bool:
-    """Compare with trying everything, and say whether every promise is kept."""
+    """Compare results with an exhaustive search; return whether all guarantees are met."""
     ratios, said = list[float](), Counter[str]()
     made = (random_placement(seed, _MOST, **dict.fromkeys(kind.split(), True)) for seed in count(first))
     small = (one for one in made if not kind or len(one.launch) ** len(one.times) <= _CHOICES)
@@ -48,7 +48,7 @@ def near(cases: int, kind: str, first: int) -> bool:
 
 
 def _judged(made: Placement, least: float) -> tuple[str, float | None]:
-    """Return what is right or wrong with what was found, and how much longer it takes than the least."""
+    """Return a verdict on a result, and its excess over the minimum time."""
     problem = made.problem()
     try:
         found = solve(problem, 20.0)
@@ -63,7 +63,7 @@ def _judged(made: Placement, least: float) -> tuple[str, float | None]:
 
 
 def make(shape: Shape, devices: int, launch_us: float) -> tuple[CostTable, Dag]:
-    """Return costs for a shape: a time by kind and device, spread; a tensor for each operator that is read."""
+    """Return costs for a shape: random times by kind and device, and a tensor for each operator that is read."""
     generator = np.random.default_rng(0)
     size = len(shape.kinds)
     by_kind = {kind: generator.lognormal(3, 1, devices) for kind in sorted(set(shape.kinds))}

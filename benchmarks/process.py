@@ -1,4 +1,4 @@
-"""One command in a fresh process: its processor time, its private memory, and why it failed."""
+"""Run a command in a fresh process; measure its processor time and private memory, and record any failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLE_SECONDS = 0.005
 
 @dataclass(frozen=True)
 class Run:
-    """What one process cost: seconds of the processor and private memory; `failure` is empty when it went well."""
+    """The cost of a process: processor time in seconds, and private memory; `failure` is empty on success."""
 
     cpu: float
     peak_kb: int
@@ -29,10 +29,10 @@ class Run:
 
 
 def private_kb(pid: int) -> int:
-    """Return the memory outside mapped files, in KiB: RssAnon + RssShmem, 0 once the process is gone.
+    """Return the memory outside mapped files, in KiB: RssAnon + RssShmem, or 0 once the process has ended.
 
-    VmHWM would count every page of the model that was touched through the mapping: those belong to the
-    page cache and cost nothing to give back.
+    VmHWM would count every page of the model that was touched through the mapping; these pages belong to the page
+    cache, and cost nothing to release.
     """
     try:
         status = Path(f"/proc/{pid}/status").read_text()
@@ -43,7 +43,7 @@ def private_kb(pid: int) -> int:
 
 
 def run(command: Sequence[str], statuses: Sequence[int] = (0, 1)) -> Run:
-    """Run a command to its end; other exit statuses than these are a failure."""
+    """Run a command to completion; exit statuses other than these are failures."""
     ended, peak = threading.Event(), [0]
 
     def watch(pid: int) -> None:

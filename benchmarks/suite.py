@@ -1,7 +1,7 @@
-"""What is measured: commands by name, and what is promised of them.
+"""The benchmarks: commands by name, and their targets.
 
-Times are compared within one run, with a peer, `cp`, another command of ours or another checkout: those of two
-machines, or of two hours on a busy one, say little.
+Times are compared within one run, with a peer, `cp`, another command of ours or another checkout, since times from
+two machines, or from different hours on a busy one, are hardly comparable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.process import ROOT
 from benchmarks.traces import encoded, workload
 
 OURS = "circletool"
-"""The first word of a command of ours, which is also run in another checkout."""
+"""The first word of our commands, which are also run in another checkout."""
 
 OPERATORS, WEIGHT_BYTES, LINES, FILES = 100_000, 256 << 20, 1_000_000, 200
 _PYTHON = sys.executable
@@ -27,7 +27,7 @@ _PYTHON = sys.executable
 
 @dataclass(frozen=True)
 class Target:
-    """A promise of a command: `cpu` is its seconds by those of `base`, `mb` its memory, `rate` units a second."""
+    """A target of a command: `cpu` is its time relative to `base`, `mb` its memory, `rate` the units per second."""
 
     command: str
     kind: Literal["cpu", "mb", "rate"]
@@ -37,7 +37,7 @@ class Target:
 
     @property
     def words(self) -> str:
-        """What is promised."""
+        """The target in words."""
         if self.kind == "cpu":
             return f"at most {self.limit:g} x {self.base}"
         return f"at most {self.limit:g} MB" if self.kind == "mb" else f"at least {self.limit:,.0f} a CPU second"
@@ -45,20 +45,20 @@ class Target:
 
 @dataclass
 class Group:
-    """Commands that take turns, and what is promised of them."""
+    """Commands that take turns, and their targets."""
 
     commands: dict[str, list[str]] = field(default_factory=dict)
     targets: list[Target] = field(default_factory=list)
 
 
 def start(_: Path) -> Group:
-    """What the start of the program costs."""
+    """The cost of starting the program."""
     commands = {"click": [_PYTHON, str(ROOT / "benchmarks/hello.py"), "--help"], "help": [OURS, "--help"]}
     return Group(commands, [Target("help", "cpu", 2.5, "click")])
 
 
 def operators(folder: Path) -> Group:
-    """A model of many operators."""
+    """A model with many operators."""
     model, embedded, annotated = (str(folder / name) for name in ("many.tflite", "origins.tflite", "affinity.tflite"))
     many_operators(Path(model), OPERATORS)
     where = ["--devices", "npu,cpu", "--set", "op:CONV_2D=npu", "--default", "cpu"]
@@ -79,7 +79,7 @@ def operators(folder: Path) -> Group:
 
 
 def weights(folder: Path) -> Group:
-    """A model of many bytes: edits copy it, and hold none of it."""
+    """A model with many bytes, which edits copy without keeping any in memory."""
     model = folder / "big.tflite"
     big(model, WEIGHT_BYTES)
     commands = {
@@ -124,7 +124,7 @@ def traces(folder: Path) -> Group:
 
 
 def files(folder: Path) -> Group:
-    """Many small models: in one process, in two, and a tenth of them in a process each."""
+    """Many small models: in one process, in two, and a tenth of them in separate processes."""
     small = sorted(
         path
         for path in (ROOT / "testdata").rglob("*.[tc]*l*e")
@@ -147,7 +147,7 @@ def files(folder: Path) -> Group:
 
 
 def page(folder: Path) -> Group:
-    """The page of a model of 5,000 operators."""
+    """The page of a model with 5,000 operators."""
     model = str(folder / "page.tflite")
     many_operators(Path(model), 5000)
     commands = {

@@ -1,12 +1,12 @@
-"""Makes traces of NNAPI at work, in every encoding: for measurements and for tests.
+"""Make NNAPI traces in every encoding, for benchmarks and tests.
 
     python -m benchmarks.traces OUT.html --lines 1000000
 
-The ending chooses the encoding: .html, .ftrace (also .html.gz, .ftrace.gz), .ctrace (atrace -z), .pftrace, and
-.z.pftrace for compressed packets.
+The file extension selects the encoding: .html, .ftrace (also .html.gz, .ftrace.gz), .ctrace (atrace -z), .pftrace,
+and .z.pftrace for compressed packets.
 
-What is traced is made up: an application that runs a model again and again, a runtime with a worker thread, a
-driver process, and threads that have nothing to do with it. The same arguments give the same bytes.
+The traced system is simulated: an application that runs a model repeatedly, a runtime with a worker thread, a driver
+process, and unrelated threads. The same arguments give the same bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PROCESSES = {MAIN: APP, WORKER: APP, BINDER: DRIVER, OTHER: OTHER}
 
 
 class Event(NamedTuple):
-    """A begin with its text, an end (None), or a line that is no mark (empty)."""
+    """A begin event with its text, an end event (None), or a line that is not a mark (empty)."""
 
     t_ns: int
     tid: int
@@ -38,7 +38,7 @@ class Event(NamedTuple):
 
 
 class _Clock:
-    """Hands out events with times that grow at random, in whole microseconds."""
+    """A source of events with randomly increasing times, in whole microseconds."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - no secret
@@ -50,7 +50,7 @@ class _Clock:
 
 
 def workload(lines: int, seed: int = 0, per_run: int = 40) -> Iterator[Event]:
-    """Yield runs until there are so many events; the last run is whole."""
+    """Yield runs until there are `lines` events; the last run is complete."""
     clock, count, run = _Clock(seed), 0, 0
     while count < lines:
         for event in _run(clock, run, per_run):
@@ -84,7 +84,7 @@ def _run(clock: _Clock, number: int, executions: int) -> Iterator[Event]:
 
 
 def _scope(clock: _Clock, tid: int, *texts: str) -> Iterator[Event]:
-    """Yield scopes one inside the other."""
+    """Yield nested scopes."""
     yield from (clock.at(tid, text) for text in texts)
     yield from (clock.at(tid, None) for _ in texts)
 
@@ -125,7 +125,7 @@ def ftrace_lines(events: Iterable[Event]) -> Iterator[bytes]:
 
 
 def perfetto_packets(events: Iterable[Event], bundle: int = 200) -> Iterator[bytes]:
-    """Yield packets: a process tree, then bundles of one CPU each."""
+    """Yield packets: a process tree, then bundles for one CPU each."""
     threads = b"".join(
         _message(2, _number(1, tid) + _message(2, name.encode()) + _number(3, _PROCESSES[tid]))
         for tid, name in _NAMES.items()
@@ -161,7 +161,7 @@ def _message(field: int, content: bytes) -> bytes:
 
 
 def encoded(events: Iterable[Event], ending: str) -> bytes:
-    """Return a trace in the encoding of an ending, such as `.ftrace.gz`."""
+    """Return a trace in the encoding of a file extension, such as `.ftrace.gz`."""
     ending = f".{ending.lstrip('.')}"
     if ending.endswith(".gz"):
         return gzip.compress(encoded(events, ending.removesuffix(".gz")), 6, mtime=0)

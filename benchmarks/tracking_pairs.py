@@ -1,7 +1,7 @@
-"""Pairs of models with known truth, what can be taken from them to make it harder, and how right an answer is.
+"""Pairs of models with known ground truth, ways to make tracking harder, and scores of answers.
 
-A truth is a JSON file: `operators` has for each subgraph of AFTER and each of its operators the numbers of those of
-BEFORE's operators that it computes (counted over all subgraphs), `removed` those that are counted neither way.
+The ground truth is a JSON file: `operators` holds, for each operator of each subgraph of AFTER, the numbers of the
+operators of BEFORE that it computes (counted over all subgraphs); `removed` holds those that are not scored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Sources = dict[tuple[int, int], set[int]]
 
 @dataclass(frozen=True)
 class Pair:
-    """A model before and after a tool; `truth` is by subgraph and operator of AFTER."""
+    """A model before and after a tool; `truth` is indexed by subgraph and operator of AFTER."""
 
     name: str
     before: bytes
@@ -37,7 +37,7 @@ class Pair:
 
 @dataclass
 class Score:
-    """Counts of (operator of AFTER, source): rightly found, wrongly found, missed; and how sure the tracker was."""
+    """Counts of pairs (operator of AFTER, source): correct, wrong and missed; and the tracker's confidences."""
 
     right: int = 0
     wrong: int = 0
@@ -45,7 +45,7 @@ class Score:
     sure: list[tuple[Evidence, float, bool]] = field(default_factory=list)
 
     def __iadd__(self, other: Score) -> Score:
-        """Add up."""
+        """Add the counts of another score."""
         self.right += other.right
         self.wrong += other.wrong
         self.missed += other.missed
@@ -54,17 +54,17 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """The share of what was found that is right."""
+        """The share of found pairs that are correct."""
         return self.right / max(1, self.right + self.wrong)
 
     @property
     def recall(self) -> float:
-        """The share of what is true that was found."""
+        """The share of true pairs that were found."""
         return self.right / max(1, self.right + self.missed)
 
 
 def load(folder: Path) -> Iterator[Pair]:
-    """Yield the pairs of a folder."""
+    """Yield the pairs in a folder."""
     for path in sorted(folder.glob("*.json")):
         kind = next(kind for kind in ("tflite", "circle") if path.with_suffix(f".before.{kind}").exists())
         before, after = (path.with_suffix(f".{which}.{kind}") for which in ("before", "after"))
@@ -80,10 +80,10 @@ def load(folder: Path) -> Iterator[Pair]:
 
 
 def inserted(after: bytes, truth: Sources) -> Sources:
-    """Return the truth with what the rule of docs/tracking.md says of operators that a tool put in.
+    """Return the truth, completed for operators that a tool inserted by the rule in docs/tracking.md.
 
-    They are those without a source. They have the sources of what they continue, and behind an input or a constant
-    those of the first operator that they feed.
+    Inserted operators have no source. They get the sources of the operator that they continue or, after an input or
+    constant, those of the first operator that they feed.
     """
     complete = dict(truth)
     for number, subgraph in enumerate(unpacked(after).subgraphs):
@@ -112,7 +112,7 @@ def inserted(after: bytes, truth: Sources) -> Sources:
 
 
 def judge(pair: Pair) -> Score:
-    """Track a pair, and compare with the truth."""
+    """Track a pair, and compare the result with the truth."""
     with open_model(pair.before) as before, open_model(pair.after) as after:
         tracking = track(before, after)
     score = Score()
@@ -129,7 +129,7 @@ def judge(pair: Pair) -> Score:
     return score
 
 
-# --- what can be taken away ---------------------------------------------------------------------------------
+# --- ways to make tracking harder ---------------------------------------------------------------------------------
 
 
 def unpacked(data: bytes) -> Any:
@@ -143,14 +143,14 @@ def unpacked(data: bytes) -> Any:
 
 
 def rewritten(data: bytes, change: Callable[[Any], None]) -> bytes:
-    """Return a model after a change of its objects."""
+    """Return a model after a change to its objects."""
     model = unpacked(data)
     change(model)
     return packed(model, data[4:8])
 
 
 def without_names(data: bytes) -> bytes:
-    """Take away all names: of tensors, subgraphs and signatures."""
+    """Remove the names of tensors, subgraphs and signatures."""
 
     def change(model: Any) -> None:
         model.signatureDefs = None
@@ -163,7 +163,7 @@ def without_names(data: bytes) -> bytes:
 
 
 def renumbered(data: bytes) -> bytes:
-    """Name each tensor after a number, in the order of the tensors, as some converters do."""
+    """Name each tensor by a number, in the order of the tensors, as some converters do."""
 
     def change(model: Any) -> None:
         for subgraph in model.subgraphs:
@@ -174,9 +174,9 @@ def renumbered(data: bytes) -> bytes:
 
 
 def rotated(data: bytes) -> bytes:
-    """Give the first output of each operator the name of that of the next of its code, of the last that of the first.
+    """Rotate the names of first outputs among operators with the same code.
 
-    Where an operator reads or writes a variable that is known by name alone, this gives another model.
+    If operators identify a variable only by name, the result is a different model.
     """
 
     def change(model: Any) -> None:
@@ -194,7 +194,7 @@ def rotated(data: bytes) -> bytes:
 
 
 def shuffled(data: bytes, seed: int) -> tuple[bytes, list[list[int]]]:
-    """Bring operators and tensors into another order that can run too; return it by subgraph, new index -> old."""
+    """Put operators and tensors in another executable order; return, by subgraph, the old index of each new one."""
     random_ = random.Random(seed)  # noqa: S311 - any order will do
     orders: list[list[int]] = []
 
@@ -211,7 +211,7 @@ def shuffled(data: bytes, seed: int) -> tuple[bytes, list[list[int]]]:
 
 
 def _operators(subgraph: Any) -> list[Any]:
-    """Return the operators; a list of inputs or outputs that is not written becomes an empty one."""
+    """Return the operators; an absent list of inputs or outputs becomes an empty one."""
     operators = list(subgraph.operators) if subgraph.operators is not None else []
     for operator in operators:
         operator.inputs = operator.inputs if operator.inputs is not None else []

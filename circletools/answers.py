@@ -87,7 +87,7 @@ def _in_edit(code: str, value: Any) -> str:
 
 
 def _noted(name: str, value: Any) -> str:
-    """Return this library's counterpart of a name of another library; empty if there is none."""
+    """Return this library's counterpart of a name from another library; empty if there is none."""
     kinds, wanted = _kinds(value), meanings(name)
     rows = [(names.split(), noted) for on, names, noted in foreign()["instead"] if kinds & {*on.split()}]
     alike = (noted for names, noted in rows if wanted in map(meanings, names))

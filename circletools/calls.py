@@ -28,7 +28,7 @@ class Lines(Iterator[str]):
     """Lines of text that are made one by one; `str()` gives the whole text, to which the methods of a str apply."""
 
     def __init__(self, make: Callable[[], Iterator[str]]) -> None:
-        """Take a function that returns the lines, each time from the first."""
+        """Start with a function that returns the lines, each time from the first one."""
         self._make, self._rest = make, make()
 
     def __iter__(self) -> Iterator[str]:
@@ -58,7 +58,7 @@ class Block(AbstractContextManager[Any]):
     """A context manager whose other attributes say that `with` is missing."""
 
     def __init__(self, made: AbstractContextManager[Any], title: str) -> None:
-        """Take the context manager that the function called `title` made."""
+        """Wrap the context manager that the function called `title` made."""
         self._made, self._title = made, title
 
     def __enter__(self) -> Any:

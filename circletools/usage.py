@@ -120,7 +120,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _plain_values(value: Any, place: str) -> Iterator[Any]:
-    """Yield values of other types that a plain value may stand for."""
+    """Yield values of other types that a plain value may represent."""
     items = _items(value)
     if isinstance(value, str) and (number := re.fullmatch(r"(-?(0|[1-9]\d*)(\.\d+)?) ?(s|%)?", value)):
         yield literal_eval(number[1])

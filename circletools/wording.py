@@ -362,7 +362,7 @@ class Tabular(Attributes):
     __slots__ = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return a dict of plain values for each row, all with the same keys, as `pandas.DataFrame` takes them."""
+        """Return a dict of plain values for each row, all with the same keys, as `pandas.DataFrame` accepts them."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ Command = Callable[..., None]
 """The function of a command. It must be defined at module level; its first argument is the file."""
 
 BETWEEN = "\0"
-"""Stands for the -- between the two sides of a command; it contains a NUL, which no argument can."""
+"""Represents the -- between the two sides of a command; it contains a NUL, which no argument can."""
 
 REQUIRED = inspect.Parameter.empty
 _DEFAULTS: Mapping[Any, Any] = {bool: False, tuple: ()}

@@ -1,4 +1,4 @@
-"""Fuzzing: one target for each surface that reads what others wrote. `python -m fuzz.run` looks for inputs; see run.
+"""Fuzzing: one target for each function that reads untrusted input. `python -m fuzz.run` searches for such inputs.
 
-A target takes bytes and returns, or raises CircleToolsError. Everything else is a finding.
+A target reads bytes, and returns or raises CircleToolsError. Any other outcome is a finding.
 """

@@ -1,7 +1,7 @@
-"""Command lines that read a file of a kind: what every fuzzer and every attack runs.
+"""The command lines that read each kind of file, for all fuzzers and attacks.
 
-By command: the kinds of files that it reads, and what follows its name. {} is the hostile file, OUT what is to be
-written. Of commands that read a kind of file alike not each has it.
+By command: the kinds of files that it reads, and its arguments. {} is the hostile file, and OUT the output. Of
+several commands that read a kind of file in the same way, only some list it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ READERS: dict[str, dict[str, str]] = {
     "trace-compare": {"trace-text": "{} {}", "operators": "{} {} --operators"},
     "profile": {"origins-csv": f"{SOUND} --on litert --inputs {{}}"},
     "attribute": {"operators": f"{{}} --model {path_of('circle/mlp')}"},
-    "verify-split": {"connections": "{}"},  # below
+    "verify-split": {"connections": "{}"},  # see `run`
     "measure": {"connections": "{}"},
 }
 
@@ -95,28 +95,28 @@ def commands_for(kind: str) -> list[str]:
 
 
 def words_of(line: str, hostile: Path, out: Path) -> list[str]:
-    """Return the words of a command line, with the files in it."""
+    """Return the arguments of a command line, with file names filled in."""
     return [str(out) if word == "OUT" else word.replace("{}", str(hostile)) for word in line.split()]
 
 
 def load() -> None:
-    """Import all that the commands import when they run, so that it is not done anew for each."""
+    """Import all modules that the commands import when they run, so that not every run imports them again."""
     for package in (circletools, circletool_cli):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            with suppress(ModuleNotFoundError):  # what is for a package that is not here
+            with suppress(ModuleNotFoundError):  # a module for a package that is not installed
                 importlib.import_module(module.name)
-    with suppress(CircleToolsError):  # what the command line imports when it is first used
+    with suppress(CircleToolsError):  # imports the modules that the command line needs on first use
         app(["partition", "no such file"], standalone_mode=False)
 
 
 def run(argv: list[str], folder: Path, out: str = "stdout", err: str = "stderr") -> NoReturn:
-    """Run the program in a folder, as its console script does, and end this process, a child, as that would."""
+    """Run the program in a folder, as its console script does, and end this child process like the script."""
     os.chdir(folder)
     for descriptor, name in ((1, out), (2, err)):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), descriptor)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    # Two of OpenVINO's CPU plugins in the parent leave an alternate signal stack (a stack_t) that is not mapped any
-    # more: any signal that Python handles would end this process. 2 is SS_DISABLE.
+    # Two of OpenVINO's CPU plugins in the parent leave an alternate signal stack (a stack_t) that is no longer
+    # mapped, so any signal that Python handles would end this process. 2 is SS_DISABLE.
     ctypes.CDLL(None).sigaltstack(struct.pack("PiN", 0, 2, 0), None)
     sys.argv = ["circletool", *argv]
     try:
@@ -124,7 +124,7 @@ def run(argv: list[str], folder: Path, out: str = "stdout", err: str = "stderr")
         status = 0
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    except BaseException:  # what the interpreter would do
+    except BaseException:  # as the interpreter does
         traceback.print_exc()
         status = 99
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What is in a model, as the published object API sees it: what an edit must not change."""
+"""The contents of a model according to the published object API, which an edit must not change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Table = dict[str, Any]
 
 
 class Graph(NamedTuple):
-    """A subgraph; operators with their code, tensors with what their buffer holds."""
+    """A subgraph: operators with their codes, and tensors with the contents of their buffers."""
 
     name: bytes
     inputs: tuple[int, ...]
@@ -22,7 +22,7 @@ class Graph(NamedTuple):
 
 
 class Content(NamedTuple):
-    """A model without the positions of anything, and without the numbers of buffers and operator codes."""
+    """A model without file positions, and without the indices of buffers and operator codes."""
 
     metadata: list[tuple[str, object]]
     subgraphs: list[Graph]
@@ -30,14 +30,14 @@ class Content(NamedTuple):
 
 
 def content(data: bytes) -> Content:
-    """Return what is in a model whose indices are in range.
+    """Return the contents of a model whose indices are in range.
 
-    Raises CircleToolsError for what shares so much that its objects would not fit in memory.
+    Raises CircleToolsError if so much is shared that the objects would not fit into memory.
     """
     with open_model(data) as model:
         read_everything(model)
     found = _without_nothing(read(data))
-    # Buffer 0 means no data, also where there are no buffers.
+    # Buffer 0 means no data, even if there are no buffers.
     buffers = [(buffer.get("data"), buffer.get("offset")) for buffer in found.get("buffers", ())] or [(None, None)]
     codes = [_code(code) for code in found.get("operatorCodes", ())]
     graphs = [_graph(graph, buffers, codes) for graph in found.get("subgraphs", ())]
@@ -64,7 +64,7 @@ def _code(code: Table) -> tuple[int, int, bytes | None]:
 
 
 def _without_nothing(value: Any) -> Any:
-    """Leave out fields that are absent or empty, which are alike to every reader, or have the number 0."""
+    """Omit fields that are absent, empty (which readers do not distinguish) or 0."""
     if isinstance(value, dict):
         return {name: _without_nothing(item) for name, item in value.items() if item or isinstance(item, bytes)}
     return [_without_nothing(item) for item in value] if isinstance(value, list) else value

@@ -46,12 +46,12 @@ def _assign(rules: RuleSet) -> None:
 
 
 def rules_json(data: bytes) -> None:
-    """Read rules, and assign by them."""
+    """Read rules, and assign operators by them."""
     _assign(parse_rules(_text(data), "rules.json"))
 
 
 def part(data: bytes) -> None:
-    """Read a `.part` file; what is written of it says the same."""
+    """Read a `.part` file, and check that writing it preserves its meaning."""
     text = _text(data)
     found = parse_part(text, "x.part")
     try:
@@ -65,7 +65,7 @@ def part(data: bytes) -> None:
 
 
 def _said(found: PartFile) -> PartFile:
-    """Leave out the numbers of lines, and whether there were blanks around names."""
+    """Omit line numbers, and whether there were spaces around names."""
     opcodes, opnames = (
         {key: (backend, 0) for key, (backend, _) in rules.items()} for rules in (found.opcodes, found.opnames)
     )
@@ -73,7 +73,7 @@ def _said(found: PartFile) -> PartFile:
 
 
 def capability(data: bytes) -> None:
-    """Read a capability table, and ask it about a model."""
+    """Read a capability table, and check a model against it."""
     table = parse_capability(data, "table.json")
     for name in (_MODEL, "circle/while_loop", "tflite/cnn_int8"):
         with open_model(model_seed(name)) as model:
@@ -82,7 +82,7 @@ def capability(data: bytes) -> None:
 
 
 def baseline(data: bytes) -> None:
-    """Read a baseline, and hold a model against it."""
+    """Read a baseline, and compare a model with it."""
     with TemporaryDirectory() as folder:
         file = Path(folder, "old.json")
         file.write_bytes(data)
@@ -92,7 +92,7 @@ def baseline(data: bytes) -> None:
 
 
 def costs(data: bytes) -> None:
-    """Read costs, and choose devices by them, by each goal in turn."""
+    """Read costs, and choose devices by them, for each objective in turn."""
     document = parse_costs(_text(data), "costs.json")
     known = Costs(document, {}, Defaults())
     number = crc32(data) % 4
@@ -121,12 +121,12 @@ def _nothing(file: str) -> None:
 
 
 def origins_json(data: bytes) -> None:
-    """Read origins, write them into a model, read them back."""
+    """Read origins, write them into a model, and read them back."""
     _embed(data, csv=False)
 
 
 def origins_csv(data: bytes) -> None:
-    """The same, from CSV."""
+    """Do the same for CSV."""
     _embed(data, csv=True)
 
 
@@ -145,7 +145,7 @@ def _embed(data: bytes, *, csv: bool) -> None:
 
 
 def selector(data: bytes) -> None:
-    """Choose operators, and set a device; a line each."""
+    """Parse selectors and device settings, one per line, and apply them."""
     with open_model(model_seed(_MODEL)) as model:
         chooser = Chooser(model_graph(model), [{0: ["a", "b"], 3: ["a/b"]}])
         for line in _text(data).split("\n")[:16]:

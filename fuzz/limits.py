@@ -1,4 +1,4 @@
-"""A limit on the time of the processor, for tests too."""
+"""A limit on processor time, also used by tests."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 
 class TooSlow(BaseException):
-    """An input took too much time of the processor."""
+    """An input took too much processor time."""
 
 
 @contextmanager
 def limited(seconds: float, error: type[BaseException] = TooSlow) -> Iterator[None]:
-    """Raise `error` when the block takes more time of the processor; a busy machine makes no difference."""
+    """Raise `error` if the block takes more processor time; the load of the machine makes no difference."""
 
     def stop(_signal: int, _frame: object) -> None:
         raise error(f"more than {seconds:g} s")

@@ -1,4 +1,4 @@
-"""Targets that read models, and that edit them."""
+"""Targets that read and edit models."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ _MODES: tuple[Mode, ...] = ("min", "seed")
 
 
 def exhaust(lines: Iterable[str]) -> None:
-    """Have all lines made; each must be a line."""
+    """Consume all lines; each must be a single line."""
     for line in lines:
         assert isinstance(line, str)
 
 
 def look(data: bytes) -> None:
-    """Open, verify, check, inspect. What verifies can be inspected."""
+    """Open, verify, check and inspect a model. A model that passes verification can be inspected."""
     with open_model(data) as model:
         try:
             findings = check(model)
@@ -93,7 +93,7 @@ def _errors(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def dump(data: bytes) -> None:
-    """Show the origins and the affinity that are in a model, and export them."""
+    """Show the origins and the affinity in a model, and export them."""
     with open_model(data) as model:
         _dump_origins(model)
         _dump_affinity(model)
@@ -101,7 +101,7 @@ def dump(data: bytes) -> None:
 
 
 def fit_all(data: bytes) -> None:
-    """Tell whether a model runs on targets. Whatever stops it has a reason, a remedy and an origin."""
+    """Check whether a model runs on targets. Each obstacle must have a reason, a remedy and an origin."""
     with open_model(data) as model:
         found = fit(model, FitRequest(on=("xnnpack", "onert-cpu")))
         assert json.dumps(fit_json(found))
@@ -111,7 +111,7 @@ def fit_all(data: bytes) -> None:
 
 
 def page(data: bytes) -> None:
-    """Make the page of a model. Whatever its names are, the page has the elements of any other."""
+    """Make the page of a model. Whatever the names, the page must have the same elements as any other."""
     with open_model(data) as model:
         name = data[-24:].decode("latin-1")
         html = page_html(page_document(model, name)).encode()
@@ -180,7 +180,7 @@ def _content(data: bytes) -> Content:
 
 
 class _Rewrite(NamedTuple):
-    """What an edit made, and the contents before and after."""
+    """The result of an edit, and the contents before and after."""
 
     after: bytes
     old: Content
@@ -188,8 +188,8 @@ class _Rewrite(NamedTuple):
 
 
 def rewritten(data: bytes, change: Change, owned: tuple[str, ...] = ()) -> _Rewrite:
-    """Apply an edit; fail where it changes metadata that it does not own, or where a second time changes anything."""
-    after = _after(data, change)  # refuses what does not verify
+    """Apply an edit; fail if it changes metadata that it does not own, or if applying it again changes anything."""
+    after = _after(data, change)  # refuses models that fail verification
     old = _content(data)
     with no_refusal("what was written cannot be read"):
         new = _content(after)
@@ -208,7 +208,7 @@ def _same_graph(done: _Rewrite) -> bytes:
 
 
 def _undone(data: bytes, after: bytes, strip: Change, owned: tuple[str, ...]) -> None:
-    """Fail unless taking the entries out again gives the file that did not have them."""
+    """Fail unless removing the entries again gives the file without them."""
     with open_model(data) as model:
         names = {entry.name for entry in model.metadata}
         if names & set(owned) or _after(data, lambda _: None) != data:
@@ -217,7 +217,7 @@ def _undone(data: bytes, after: bytes, strip: Change, owned: tuple[str, ...]) ->
 
 
 def embed_origins(data: bytes) -> None:
-    """Write origins, of each kind of name in turn."""
+    """Write origins, for each kind of name in turn."""
     names = list(NameSource)[crc32(data) % len(NameSource)]
 
     def change(edit: ModelEdit) -> None:
@@ -236,7 +236,7 @@ def embed_origins(data: bytes) -> None:
 
 
 def plan_of(model: Model, mode: Mode = "min", min_size: int = 1) -> Affinity:
-    """Put operators 1, 3, 4 and 5 on one device and the others on another."""
+    """Assign operators 1, 3, 4 and 5 to one device and the others to another."""
     rules = tuple(
         f"{number}/index:1,3-5=npu"
         for number, subgraph in enumerate(model.subgraphs[:1000])
@@ -251,7 +251,7 @@ def plan_of(model: Model, mode: Mode = "min", min_size: int = 1) -> Affinity:
 
 @cache
 def model_seeds() -> list[bytes]:
-    """Return the models to start from, and a few with all tables of ours."""
+    """Return the initial models, and a few models with all our tables."""
 
     def change(edit: ModelEdit) -> None:
         embed(edit, collect_sources(edit.model))
@@ -262,7 +262,7 @@ def model_seeds() -> list[bytes]:
 
 
 def annotate_affinity(data: bytes) -> None:
-    """Write a plan, by each way to partition in turn."""
+    """Write a plan, with each partitioning mode in turn."""
     mode = _MODES[crc32(data) % len(_MODES)]
 
     def change(edit: ModelEdit) -> None:
@@ -277,7 +277,7 @@ def annotate_affinity(data: bytes) -> None:
 
 
 def fix(data: bytes) -> None:
-    """Give every output a tensor of its own. Only the tables that follow operators may change."""
+    """Give every output its own tensor. Only tables that are updated with the operators may change."""
 
     def change(edit: ModelEdit) -> None:
         follow_origins(edit)
@@ -307,7 +307,7 @@ def strip_all(data: bytes) -> None:
 
 
 def describe_all(data: bytes) -> None:
-    """Describe the model and its inputs, and label its last output; twice is once."""
+    """Describe the model and its inputs, and label its last output; repeating this must change nothing."""
 
     def change(edit: ModelEdit) -> None:
         entries.describe(edit, entries.Description("fuzz", inputs=(("0", "an input"),)))

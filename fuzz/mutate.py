@@ -1,8 +1,8 @@
-"""Mutations: of bytes, and of models by their structure.
+"""Mutations of bytes, and of models according to their structure.
 
-A model that is changed at random is nearly always refused by the first check. So most changes here are made where the
-reader itself says that something stands: a number of a field, a reference, an entry of a vtable, the length of a
-vector, a union's code. Some put another model behind this one and let a reference lead into it.
+A randomly changed model is nearly always refused by the first check. So most changes are made where the reader itself
+finds a value: the number in a field, a reference, a vtable entry, the length of a vector, or the code of a union.
+Some append another model and redirect a reference into it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_PLACES = 400
 
 
 class _Place(NamedTuple):
-    """A number in a model: where it stands, how many bytes it has, and the table type that it leads to, if any."""
+    """A number in a model: its position, its size in bytes, and the table type to which it refers, if any."""
 
     at: int
     width: int
@@ -49,7 +49,7 @@ class _Place(NamedTuple):
 
 
 def mutate_bytes(data: bytes, random: Random, other: bytes) -> bytes:
-    """Change, insert, remove or repeat a few bytes, or take some of `other`."""
+    """Change, insert, remove or repeat a few bytes, or copy some from `other`."""
     changed = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         at = random.randrange(len(changed) + 1)
@@ -73,7 +73,7 @@ def mutate_bytes(data: bytes, random: Random, other: bytes) -> bytes:
 
 
 def mutate_model(data: bytes, random: Random, other: bytes) -> bytes:
-    """Change a model at a place that means something; bytes that are not a model at random."""
+    """Change a model at a meaningful position, or bytes that are not a model at a random one."""
     choice = random.random()
     if choice < 0.1:
         return mutate_bytes(data, random, other)
@@ -148,14 +148,14 @@ def _number(value: int, random: Random, size: int) -> int:
 
 
 def _ended(data: bytes, random: Random) -> bytes:
-    """Cut the file, or put something behind it."""
+    """Truncate the file, or append something."""
     if random.random() < 0.5:
         return data[: random.randrange(len(data))]
     return data + random.choice((b"\0", bytes(64), b"PK\5\6" + bytes(18), random.randbytes(33)))
 
 
 def _spliced(data: bytes, random: Random, other: bytes, places: list[_Place]) -> bytes:
-    """Put another model behind this one, and let a reference lead to a table of the same type in it."""
+    """Append another model, and redirect a reference to a table of the same type in it."""
     padding = -len(data) % 64
     with open_model(other) as model:
         theirs = model.reachable.tables

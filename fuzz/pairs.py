@@ -1,6 +1,6 @@
-"""Targets that read two models, of which one is hostile: differences, and origins tracked from one to the other.
+"""Targets that read two models, one of them hostile: differences, and origins tracked from one to the other.
 
-The other one is a model of testdata, chosen by the input, or the input itself.
+The second model is one of testdata, chosen by the input, or the input itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _other(data: bytes) -> bytes:
 
 
 def difference(data: bytes) -> None:
-    """Compare two models, both ways: one is the mirror image of the other."""
+    """Compare two models in both directions; the results must be mirror images."""
     with open_model(_other(data)) as before, open_model(data) as after:
         found, mirrored = compare_models(before, after), compare_models(after, before)
         assert found.identical == mirrored.identical
@@ -46,7 +46,7 @@ def _show(found: ModelDifference, before: Model, after: Model) -> None:
 
 
 def tracking(data: bytes) -> None:
-    """Track origins from the other model to this one, embed what was found; and the other way round."""
+    """Track origins between the two models in both directions, and embed the results."""
     other = _other(data)
     with open_model(other) as before:
         try:

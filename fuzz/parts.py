@@ -1,6 +1,6 @@
-"""Targets that read what a split is made of: the model, the connections and the parts.
+"""Targets that read the files of a split: the model, the connections and the parts.
 
-They write to a folder of their own, which is gone afterwards.
+They write to a temporary folder.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def _annotated(data: bytes) -> bytes:
 
 @cache
 def annotated() -> bytes:
-    """Return a model of testdata with devices."""
+    """Return a model of testdata with an affinity."""
     return _annotated(model_seed(_MODEL))
 
 
 def split_model(data: bytes) -> None:
-    """Split a model by the devices that it has or that it is given; the parts are the whole."""
+    """Split a model by its own devices or by assigned ones; the parts together must equal the whole."""
     if crc32(data) % 2:
         data = _annotated(data)
     with TemporaryDirectory() as name, open_model(data) as model:
@@ -58,7 +58,7 @@ def split_model(data: bytes) -> None:
 
 @cache
 def split_files() -> dict[str, bytes]:
-    """Return the files of a split by their path in its folder."""
+    """Return the files of a split, by path in its folder."""
     with TemporaryDirectory() as name, open_model(annotated()) as model:
         folder = Path(name) / "parts"
         split(model, folder)
@@ -77,7 +77,7 @@ def part_seeds() -> list[bytes]:
 
 @contextmanager
 def _with(name: str, data: bytes) -> Iterator[tuple[Path, Path]]:
-    """Give the folder of a split in which one file holds something else, and its source."""
+    """Yield the folder of a split with one file replaced, and the source of the split."""
     with TemporaryDirectory() as root:
         folder, source = Path(root) / "parts", Path(root) / "model.circle"
         (folder / MANIFEST).parent.mkdir(parents=True)
@@ -88,7 +88,7 @@ def _with(name: str, data: bytes) -> Iterator[tuple[Path, Path]]:
 
 
 def connections(data: bytes) -> None:
-    """Verify a split whose connections, or whose manifest, are hostile."""
+    """Verify a split with hostile connections or a hostile manifest."""
     documents = sorted(name for name in split_files() if not name.endswith(".circle"))
     with _with(documents[crc32(data) % 4 > 0], data) as (folder, source):
         files = open_split(folder, source)
@@ -98,7 +98,7 @@ def connections(data: bytes) -> None:
 
 
 def replaced_part(data: bytes) -> None:
-    """Verify a split of which one part is another model."""
+    """Verify a split in which one part is replaced by another model."""
     parts = sorted(name for name in split_files() if name.endswith(".circle"))
     with _with(parts[crc32(data) % len(parts)], data) as (folder, source):
         check_files(open_split(folder, source))

@@ -1,12 +1,12 @@
-"""Look for inputs that a target does not take well: `python -m fuzz.run --seconds 600 [--target look]`.
+"""Search for inputs that a target handles wrongly: `python -m fuzz.run --seconds 600 [--target look]`.
 
-Each target runs in a process of its own, under libFuzzer (atheris), for an equal share of the time; the coverage of
-`circletools` leads it. Failures are printed, and the smallest input of each kind of error is kept:
+Each target runs in a separate process, under libFuzzer (atheris), for an equal share of the time, guided by the
+coverage of `circletools`. Failures are printed, and the smallest input for each kind of error is saved:
 
     WORK/findings/TARGET-NUMBER      the input
-    WORK/corpus/TARGET/              inputs that reached something new, to go on from the next time
+    WORK/corpus/TARGET/              inputs that reached new code, from which the next run continues
 
-Needs the extra `fuzz`. The exit status is 1 when there are findings.
+Needs the extra `fuzz`. The exit status is 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from fuzz.limits import TooSlow, limited
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "fuzz" / "corpus"
-LONGEST_SECONDS = 10.0  # of the processor, for one input
-MOST_MEMORY = 3 << 30  # of addresses, for the process
+LONGEST_SECONDS = 10.0  # processor time for one input
+MOST_MEMORY = 3 << 30  # address space of the process
 _LONGEST_INPUT = 1 << 16
-_OWN_MUTATIONS = 0.6  # the share of the mutators of this package; libFuzzer's own do the rest
+_OWN_MUTATIONS = 0.6  # the share of this package's mutators; libFuzzer's own make the other mutations
 _STATISTICS = re.compile(r"^#(\d+)\s.*?cov: (\d+) ft: (\d+) corp: (\d+)", re.MULTILINE)
 
 
 class Findings:
-    """What a target did that it may not, by kind; the smallest input of each is kept."""
+    """The errors of a target, by kind, each with its smallest input."""
 
     def __init__(self, folder: Path, target: str) -> None:
         self.folder, self.target = folder, target
         self.known: dict[str, int] = {}
 
     def add(self, data: bytes, error: BaseException) -> None:
-        """Keep an input that led to an error."""
+        """Record an input that led to an error."""
         frames = [
             f"{Path(frame.filename).relative_to(ROOT)}:{frame.lineno}"
             for frame in traceback.extract_tb(error.__traceback__)
@@ -100,7 +100,7 @@ def fuzz_one(name: str, seconds: float, work: Path) -> None:
 
 
 def fuzz_all(names: list[str], seconds: float, work: Path) -> int:
-    """Fuzz targets one after the other; tell what was reached, and return the exit status."""
+    """Fuzz targets one after another; print the coverage, and return the exit status."""
     total, found = 0, 0
     for name in names:
         command = [sys.executable, "-m", "fuzz.run", "--child", name, "--seconds", str(seconds / len(names))]
@@ -108,7 +108,7 @@ def fuzz_all(names: list[str], seconds: float, work: Path) -> int:
             [*command, "--work", str(work)], cwd=ROOT, capture_output=True, text=True, errors="replace", check=False
         )
         kinds = re.findall(r"^FOUND (.*)$", done.stdout, re.MULTILINE)
-        if done.returncode:  # libFuzzer ended it: out of time or of memory
+        if done.returncode:  # libFuzzer stopped it: out of time or memory
             kinds.append(f"{name}: exit status {done.returncode}: {done.stderr.strip()[-800:]}")
         last = list(_STATISTICS.finditer(done.stderr))[-1:]
         executions, edges, features, inputs = map(int, last[0].groups()) if last else (0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Inputs to start from: the files of testdata and hand-written small ones of each kind."""
+"""Initial inputs: the files of testdata, and small hand-written files of each kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circletools.trace.sources.wire import field_bytes, field_number
 
 ROOT = Path(__file__).parents[1]
 TESTDATA = ROOT / "testdata"
-_MOST_BYTES = 20_000  # of a seed: small inputs are tried more often
+_MOST_BYTES = 20_000  # the maximum size of a seed: small inputs are tried more often
 
 _MARKS = b"""# tracer: nop
  app-100   (  100) [000] d..1     1.000000: tracing_mark_write: B|100|[NN_LA_PO]run
@@ -110,14 +110,14 @@ def model_seed(name: str) -> bytes:
 
 @cache
 def models() -> list[bytes]:
-    """Return the small models of testdata, and edits of some of them."""
+    """Return the small models of testdata, and edited versions of some."""
     paths = sorted(path for kind in ("tflite", "circle") for path in TESTDATA.glob(f"{kind}/*.{kind}"))
     found = [path.read_bytes() for path in paths]
     return [*(data for data in found if len(data) <= _MOST_BYTES), *attack_files("models")]
 
 
 def attack_files(kind: str) -> list[bytes]:
-    """Return the hostile files of a kind that are small."""
+    """Return the small hostile files of a kind."""
     from tests.kit.attacks import attacks  # noqa: PLC0415 - it uses what it attacks
 
     return [data for attack in attacks() if attack.kind == kind and len(data := attack.make()) <= _MOST_BYTES]
@@ -129,18 +129,18 @@ def trace_text() -> list[bytes]:
 
 
 def trace_html() -> list[bytes]:
-    """Return pages of systrace."""
+    """Return systrace pages."""
     page = b'<!DOCTYPE html>\n<html>\n<script class="trace-data" type="application/text">\n%s</script>\n</html>\n'
     return [page % _MARKS, page % b"{}" + page % _MARKS, *attack_files("trace-html")]
 
 
 def trace_chrome() -> list[bytes]:
-    """Return traces in Chrome's JSON."""
+    """Return traces in Chrome's JSON format."""
     return [_exported(chrome_parts), *attack_files("trace-chrome")]
 
 
 def trace_perfetto() -> list[bytes]:
-    """Return traces in protobuf."""
+    """Return traces in Perfetto's protobuf format."""
     return [_exported(perfetto_parts), _ftrace_packets(), *attack_files("trace-perfetto")]
 
 
@@ -151,7 +151,7 @@ def _exported(parts: object) -> bytes:
 
 
 def _ftrace_packets() -> bytes:
-    """Return the text trace as Perfetto records it."""
+    """Return the text trace in Perfetto's encoding."""
     events = []
     for number, line in enumerate(_MARKS.splitlines()[1:]):
         head, _, mark = line.partition(b": ")[2].partition(b": ")
@@ -195,7 +195,7 @@ def capabilities() -> list[bytes]:
 
 
 def baselines() -> list[bytes]:
-    """Return what `fit --json` wrote."""
+    """Return outputs of `fit --json`."""
     finding = {"code": "ADD", "reason": "onert-ruy does not support ADD", "origin": ["add"]}
     document = {
         "schema_version": 1,
@@ -206,7 +206,7 @@ def baselines() -> list[bytes]:
 
 
 def costs() -> list[bytes]:
-    """Return documents of costs."""
+    """Return cost documents."""
     plain = json.dumps(_COSTS).replace("op:CONV_2D", "index:0").replace("op:ADD", "index:0").encode()
     return [json.dumps(_COSTS).encode(), plain, *attack_files("costs")]
 
@@ -222,5 +222,5 @@ def origins_csv() -> list[bytes]:
 
 
 def selectors() -> list[bytes]:
-    """Return selectors, a line each."""
+    """Return selectors, one per line."""
     return [_SELECTORS]

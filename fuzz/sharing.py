@@ -1,16 +1,15 @@
-"""A fuzzer that shares: objects in very many places and over each other, and the budget as the property.
+"""A fuzzer that makes objects shared or overlapping, and checks that costs stay within the budget.
 
     python -m fuzz.sharing --count 200 --seed 1 [--lines N] [--models FOLDER] [--without-budget] [--rows]
 
-A changed model is followed by a copy of it, in whose objects references of the first end: a vector of tables becomes
-one of very many references to a table of the copy, whose strings and vectors become long ones, which others share or
-lie in. What the official verifier takes goes through all commands, or N of them, each in a process of its own. What
-takes more than 5 seconds of the processor, or 200 MB and 10 times the file in memory or in what it writes, is a
-finding; the file is kept among the temporary ones.
+A changed model is followed by a copy of itself, into which references of the first lead: a vector of tables becomes
+one of very many references to a table of the copy, whose strings and vectors become long ones that others share or
+overlap. Files that the official verifier accepts are passed to all commands, or N of them, each in a separate
+process. More than 5 seconds of processor time, or memory or output above 200 MB plus 10 times the file size, is a
+finding; the file is then saved in the folder for temporary files.
 
-`--rows` passes over files in which other things are shared than in one of `ROWS`, the kinds of files for which the
-budget was made (or of those named behind it), until `--count` of the kind have been tried. It says how many files it
-took until one cost too much.
+`--rows` tests only files of the kinds in `ROWS`, for which the budget was made (or only the named kinds), until
+`--count` files of each kind have been tried. It prints the number of files until one exceeded the limits.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ _LONGEST, _LONGEST_VTABLE = 1 << 20, (1 << 16) - 4
 
 
 LINES = tuple(dict.fromkeys(line for kind in ("models", "tables") for line in commands_for(kind) if "{}" in line))
-"""The command lines of all commands that read a model."""
+"""The command lines of all commands that read models."""
 
 
 class Row(NamedTuple):
-    """A kind of file: the references that are led elsewhere, and commands that cost too much without the budget."""
+    """A kind of file: the redirected references, and commands that cost too much without the budget."""
 
     places: frozenset[str]
     commands: tuple[str, ...]
@@ -70,7 +69,7 @@ ROWS = {
 
 
 class Leaf(NamedTuple):
-    """A change of tables of a type: of `item`, a string or vector of numbers, or of their vtables if that is None."""
+    """A change to tables of a type: to `item`, a string or vector of numbers, or to their vtables if it is None."""
 
     rows: Tables
     item: Field | None
@@ -81,7 +80,7 @@ class Leaf(NamedTuple):
 
     @property
     def place(self) -> str:
-        """What is changed."""
+        """A description of what is changed."""
         return self.rows.type.name + ("" if self.item is None else f".{self.item.name}")
 
 
@@ -102,9 +101,9 @@ def _is_vector(item: Field, tables: Mapping[str, Tables]) -> bool:
 
 
 def shared(data: bytes, random: Random, wanted: frozenset[str] = frozenset()) -> bytes | None:
-    """Return the model with some of its references led to very many, very long or overlapping objects behind it.
+    """Return the model with some references redirected to very many, very long or overlapping objects after it.
 
-    None where other references are chosen than those that are wanted, in the words of `Row.places`.
+    Returns None if the chosen references do not include all of `wanted`, in the form of `Row.places`.
     """
     tables, vectors, leaves = _parts(data)
     owner, field, target = random.choice(vectors)
@@ -116,7 +115,7 @@ def shared(data: bytes, random: Random, wanted: frozenset[str] = frozenset()) ->
         return None
     behind = len(data) + -len(data) % 64
     start = behind + 4 + 4 * count
-    start += -start % 64  # of the copy
+    start += -start % 64  # the start of the copy
     changed = bytearray(data.ljust(behind, b"\0"))
     for at in _filled(tables[owner], field)[:owners]:
         changed[at : at + 4] = (behind - at).to_bytes(4, "little")
@@ -144,7 +143,7 @@ def _filled(rows: Tables, field: str) -> list[int]:
 
 
 def _widen(changed: bytearray, leaf: Leaf, start: int) -> None:
-    """Give tables of a type that have one vtable a copy of it that is as long as can be."""
+    """Give tables of a type that share one vtable a copy of that vtable of maximum length."""
     rows = leaf.rows
     vtable = int(rows.vtable[0])
     changed.extend(bytes(-len(changed) % 16))
@@ -156,16 +155,16 @@ def _widen(changed: bytearray, leaf: Leaf, start: int) -> None:
 
 
 def _lengthen(changed: bytearray, leaf: Leaf, start: int) -> None:
-    """Let a string or vector of numbers of tables of a type be a long one at the end, or overlap."""
+    """Replace a string or vector of numbers in tables of a type by long or overlapping data at the end."""
     assert leaf.item is not None
     width = leaf.item.element.itemsize
     length, places = leaf.length // width, _filled(leaf.rows, leaf.item.name)[: 1 << 16]
     changed.extend(bytes(-len(changed) % 16))
     begin = len(changed)
-    # Each word is the length: so a vector can begin at any of them. Its last byte is 0, as the end of a string is.
+    # Each word is the length, so a vector can begin at any word. The last byte is 0, as at the end of a string.
     words = np.full(len(places) * (leaf.apart > 0) + length * width // 4 + 2, length, "<u4")
     if leaf.is_zero and not leaf.apart:
-        words[1:] = 0  # indices that lead somewhere
+        words[1:] = 0  # valid indices
     changed.extend(words.tobytes())
     for index, at in enumerate(places):
         here = at + start
@@ -173,7 +172,7 @@ def _lengthen(changed: bytearray, leaf: Leaf, start: int) -> None:
 
 
 class Cost(NamedTuple):
-    """What a command line took, in a process of its own; `bytes` is the more of its memory and of what it wrote."""
+    """The cost of a command line in a separate process; `bytes` is the larger of its memory and its output."""
 
     line: str
     status: int
@@ -181,12 +180,12 @@ class Cost(NamedTuple):
     bytes: int
 
     def excessive(self, size: int) -> bool:
-        """Say whether that is more than a file of this size justifies."""
+        """Return whether the cost is more than a file of this size justifies."""
         return self.seconds > SECONDS or self.bytes > TIMES * size + BYTES or not 0 <= self.status <= 5
 
 
 def cost(line: str, data: bytes) -> Cost:
-    """Run a command line on a model in a child. What it does not end with counts as all that it may have."""
+    """Run a command line on a model in a child process; if it is stopped, it counts as using its whole limit."""
     page = resource.getpagesize()
     before = [int(pages) * page for pages in Path("/proc/self/statm").read_text("ascii").split()]
     with TemporaryDirectory() as folder:
@@ -206,14 +205,14 @@ def cost(line: str, data: bytes) -> Cost:
 
 @cache
 def _sound(folder: Path | None) -> list[bytes]:
-    """Return the small models of a folder, or the seeds, that the official verifier takes."""
+    """Return the small models in a folder, or the seeds, that the official verifier accepts."""
     files = [] if folder is None else sorted(path for path in folder.rglob("*") if path.is_file())
     models = [path.read_bytes() for path in files if path.stat().st_size < _SMALL] if folder else seeds.models()
     return [data for data in models if accepted(data)]
 
 
 def accepted(data: bytes) -> bool:
-    """Say whether the official verifier takes the file."""
+    """Return whether the official verifier accepts the file."""
     with suppress(CircleToolsError), open_model(data) as model:
         walk(model.wire, model.schema)
         return True
@@ -221,7 +220,7 @@ def accepted(data: bytes) -> bool:
 
 
 def excesses(random: Random, models: Sequence[bytes], lines: int) -> Iterator[tuple[bytes, list[Cost]]]:
-    """Yield files that the official verifier takes, each with what of so many commands cost too much."""
+    """Yield files that the official verifier accepts, each with the excessive costs of some commands."""
     while True:
         data = shared(random.choice(models), random)
         if data is not None and accepted(data):
@@ -230,7 +229,7 @@ def excesses(random: Random, models: Sequence[bytes], lines: int) -> Iterator[tu
 
 
 def first_of(row: Row, random: Random, models: Sequence[bytes], tries: int) -> tuple[int, Cost | None]:
-    """Return how many files were made until one of a kind cost too much, and what; None where so many did not."""
+    """Return the number of files made until one of a kind cost too much, and its cost, or None if none did."""
     made = 0
     while tries:
         made += 1
@@ -245,7 +244,7 @@ def first_of(row: Row, random: Random, models: Sequence[bytes], tries: int) -> t
 
 
 def main() -> int:
-    """Look for files that cost too much; return 1 where there is one."""
+    """Search for files that cost too much; return 1 if one is found."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""Targets that cut, rename and sign models, and drop what nothing uses."""
+"""Targets that cut, prune, rename and sign models."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _written(data: bytes, write: Callable[[Model, Path], RewriteResult]) -> tupl
 
 
 def pruned(data: bytes) -> None:
-    """Drop what nothing uses, twice."""
+    """Prune a model twice."""
     outputs = crc32(data) % 2 == 0
     after, _ = _written(data, lambda model, path: prune(model, path, outputs=outputs))
     _sound(after)
@@ -53,7 +53,7 @@ def pruned(data: bytes) -> None:
 
 
 def cut(data: bytes) -> None:
-    """Take a part of a model, by each way to say it in turn."""
+    """Extract a part of a model, with each form of request in turn."""
     number = crc32(data)
     first, tensor = number % 7, number // 7 % 30
     requests = (
@@ -72,7 +72,7 @@ def cut(data: bytes) -> None:
 
 
 def named(data: bytes) -> None:
-    """Rename every tensor; the old file stays behind, and renaming back gives it."""
+    """Rename every tensor; the old file must follow unchanged, and renaming back must restore it."""
     with open_model(data) as model:
         edit = ModelEdit(model)
         before = edit.to_bytes()
@@ -92,7 +92,7 @@ def named(data: bytes) -> None:
 
 
 def ended(data: bytes) -> None:
-    """Expose, reorder and sign; whatever is refused leaves the others possible."""
+    """Expose, reorder and sign; if one is refused, the others must remain possible."""
     with open_model(data) as model:
         edit = ModelEdit(model)
         changes: tuple[Callable[[], RewriteResult], ...] = (
@@ -112,7 +112,7 @@ def ended(data: bytes) -> None:
 
 
 def cut_out(data: bytes) -> None:
-    """Cut each operator out of a model, as for comparing values, and share the last; the parts are sound."""
+    """Cut each operator out of a model, as `compare` does, and anonymize the last part; the parts must be sound."""
     with open_model(data) as model, subject_of(model) as subject:
         every = range(len(subject.graph.values))
         found = [one for one in tasks(subject, subject, dict(zip(every, every, strict=True))) if not one.skipped]
@@ -126,7 +126,7 @@ def cut_out(data: bytes) -> None:
 
 
 def shaped(data: bytes) -> None:
-    """Set a batch, with the constants that have it, and close what is open."""
+    """Set a batch size, with the constants that contain it, and fix dynamic dimensions."""
     for request in (ShapeRequest(batch=3, mend=True), ShapeRequest(static=True)):
         with open_model(data) as model:
             edit = ModelEdit(model)
@@ -135,7 +135,7 @@ def shaped(data: bytes) -> None:
 
 
 def repaired(data: bytes) -> None:
-    """Repair all that can be; twice is once."""
+    """Apply all repairs; repeating them must change nothing."""
     with open_model(data) as model:
         edit = ModelEdit(model)
         repair(edit, tuple(REMEDIES))
@@ -154,7 +154,7 @@ def bundle_seeds() -> list[bytes]:
 
 
 def bundled(data: bytes) -> None:
-    """Put a model into each member; the others stay."""
+    """Replace each member by a model; the other members must not change."""
     with TemporaryDirectory() as folder:
         for member in bundle_members(memoryview(data)):
             bundle = Path(folder) / "bundle"

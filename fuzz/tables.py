@@ -1,6 +1,6 @@
-"""Targets that read tables of metadata entries: by themselves, and in a model.
+"""Targets that read tables in metadata entries, separately and in a model.
 
-The first byte of an input chooses the table, the rest is its value.
+The first byte of an input selects the table; the rest is its value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SOURCES = range(64)
 
 
 def _again(decode: Callable[[bytes], object], encode: Callable[..., bytes]) -> Callable[[bytes], None]:
-    """Return a check that what was decoded survives being written and read."""
+    """Return a check that decoded values survive encoding and decoding."""
 
     def check(data: bytes) -> None:
         value = decode(data)
@@ -85,7 +85,7 @@ NAMES = tuple(CODECS)
 
 
 def tables(data: bytes) -> None:
-    """Decode one table, then show and check a model that has it."""
+    """Decode one table, then show and check a model that contains it."""
     if not data:
         return
     name, value = NAMES[data[0] % len(NAMES)], data[1:]
@@ -103,7 +103,7 @@ def tables(data: bytes) -> None:
 
 @cache
 def annotated() -> bytes:
-    """Return a model of several subgraphs with all tables; operators lead into its debug metadata."""
+    """Return a model with several subgraphs and all tables; its operators refer to its debug metadata."""
     with open_model(model_seed("tflite/debug_metadata")) as model:
         edit = ModelEdit(model)
         embed(edit, collect_sources(model))
@@ -119,7 +119,7 @@ def _with(name: str, value: bytes) -> bytes:
 
 
 def table_seeds() -> list[bytes]:
-    """Return each table that the annotated model has, and the shortest of the others."""
+    """Return each table in the annotated model, and the shortest possible value of each other table."""
     found = []
     with open_model(annotated()) as model:
         for index, name in enumerate(NAMES):

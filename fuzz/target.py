@@ -1,4 +1,4 @@
-"""What a target is, and the only outcomes it may have."""
+"""Targets, and the outcomes that they may have."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from circletools.errors import CircleToolsError
 
 Outcome = Literal["value", "refused"]
 Mutate = Callable[[bytes, Random, bytes], bytes]
-"""Changes an input a little; the last argument is another input that may be spliced in."""
+"""A function that changes an input slightly; the last argument is another input that may be spliced in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A surface: `run` reads an input, `seeds` give inputs to start from, `mutate` knows their structure.
+    """A target: `run` reads an input, `seeds` returns initial inputs, and `mutate` changes an input by its structure.
 
-    `commands` are those that do with a file what `run` does; the tests hold them against the commands that there are.
+    `commands` are those that process a file as `run` does; tests compare them with the existing commands.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Target:
     commands: str = ""
 
     def outcome(self, data: bytes) -> Outcome:
-        """Run on one input; whatever is raised here is a finding."""
+        """Run the target on one input; any exception raised here is a finding."""
         try:
             self.run(data)
         except CircleToolsError as error:
@@ -39,7 +39,7 @@ class Target:
 
 
 def check_message(error: CircleToolsError) -> None:
-    """Fail unless an error says something that fits on one line of a terminal."""
+    """Fail unless an error has a message that fits on one line of a terminal."""
     text = str(error)
     assert text.strip(), f"{type(error).__name__} without a message"
     assert len(text) < 4000, f"a message of {len(text)} characters: {text[:200]}"
@@ -47,7 +47,7 @@ def check_message(error: CircleToolsError) -> None:
 
 @contextmanager
 def no_refusal(what: str) -> Iterator[None]:
-    """Fail where what this program made itself is refused."""
+    """Fail if the program refuses its own output."""
     try:
         yield
     except CircleToolsError as error:

@@ -1,4 +1,4 @@
-"""All targets by name, each with the commands that read what it reads."""
+"""All targets by name, each with the commands that read the same input."""
 
 from __future__ import annotations
 

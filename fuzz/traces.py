@@ -1,4 +1,4 @@
-"""Targets that read traces: of every encoding, of marks and of operators."""
+"""Targets that read traces in every encoding, of marks and of operators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MODELS = ("circle/if_cond", "circle/mlp", "tflite/custom_op")
 
 
 def marks(data: bytes) -> None:
-    """Analyse a trace, show it in every form, compare it with itself, export it and read the exports."""
+    """Analyze a trace, show it in every form, compare it with itself, export it and read the exports."""
     trace = open_trace(data)
     analysis = analyse(trace)
     _show(analysis)
@@ -39,7 +39,7 @@ def marks(data: bytes) -> None:
 
 
 def _check_comparison(compared: TraceComparison | ProfileComparison) -> None:
-    """Show the comparison of something with itself in every form."""
+    """Show the comparison of a trace with itself in every form."""
     assert not compared.regressed
     assert json.dumps(comparison_json(compared))
     assert rows_csv(compared) is not None
@@ -68,7 +68,7 @@ def _export(trace: Trace, analysis: Analysis) -> None:
 
 
 def packed(data: bytes) -> None:
-    """Read a trace in each packing: gzip, atrace -z, a compressed packet of Perfetto; and cut short."""
+    """Read a trace in each compression (gzip, atrace -z, a compressed Perfetto packet), also truncated."""
     keep = len(data) % 7 + 1
     forms = (
         gzip.compress(data, 1, mtime=0),

@@ -1,1 +1,1 @@
-"""Programs for those who work on circletools."""
+"""Programs for developers of circletools."""

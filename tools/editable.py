@@ -1,9 +1,9 @@
 """The build backend: setuptools, with an editable install that type checkers can follow.
 
-In a wheel `cli` is `circletool_cli` and `schema` is `circletools.schema`. For such a mapping setuptools makes an
-editable install by an import hook, which runs in Python only: mypy, pyright and editors find nothing. Here a `.pth`
-file names the checkout, which has `circletools` under its own name, and `circletool_cli` is a package whose modules
-are looked for in `cli`. The schemas are found beside the package (`circletools.flatbuf.schema`).
+In a wheel, `cli` is `circletool_cli` and `schema` is `circletools.schema`. For such a mapping, setuptools makes an
+editable install with an import hook, which works only in Python: mypy, pyright and editors find nothing. Here, a
+`.pth` file names the checkout, which contains `circletools` under its own name, and `circletool_cli` is a package
+whose modules are found in `cli`. The schemas are found next to the package (`circletools.flatbuf.schema`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def build_editable(
 
 
 def _rows(files: Mapping[str, bytes], record: str) -> Iterator[str]:
-    """Yield the lines of RECORD: path, digest and size of each file; itself without these."""
+    """Yield the lines of RECORD: the path, digest and size of each file, and only the path of RECORD itself."""
     for entry, data in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         yield f"{entry},,\n" if entry == record else f"{entry},sha256={digest},{len(data)}\n"

@@ -1,4 +1,4 @@
-"""Examples in docstrings, for the site: mkdocstrings loads this file, and Markdown takes `>>>` for a quotation."""
+"""Format examples in docstrings for the site (loaded by mkdocstrings): Markdown would read `>>>` as a quotation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
 
 class Examples(griffe.Extension):  # type: ignore[misc]  # griffe is not there where types are checked
-    """Puts each example into a block of code."""
+    """An extension that puts each example into a code block."""
 
     def on_object(self, *, obj: Any, **_: Any) -> None:
-        """Change the docstring of what was read."""
+        """Change the docstring of an object that was read."""
         if obj.docstring is not None:
             obj.docstring.value = _EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", obj.docstring.value)

@@ -1,6 +1,6 @@
-"""Write the tables of docs/findings.md anew from the registry of findings: `python -m tools.findings`.
+"""Regenerate the tables of docs/findings.md from the registry of findings: `python -m tools.findings`.
 
-A test compares the document with what `document` returns.
+A test compares the document with the result of `document`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TABLES = re.compile(r"(?<=<!-- made by tools/findings.py -->\n).*(?=<!-- end --
 
 
 def document(text: str) -> str:
-    """Return the document with its tables written anew."""
+    """Return the document with regenerated tables."""
     return _TABLES.sub(lambda _: _tables(), text)
 
 

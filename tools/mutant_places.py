@@ -1,6 +1,6 @@
-"""The small mistakes of a module: a comparison, an operator, a small constant or a condition that is another.
+"""Small mistakes in a module: a changed comparison, operator, small constant or condition.
 
-What only says which types there are, or how a text is made, is left as it is.
+Code that only states types or formats text is not changed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ COMPUTED = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed place of a file: the bytes from `start` to `stop` become `text`; `said` is its first line.
+    """One change of a file: the bytes from `start` to `stop` become `text`; `said` is its first line.
 
-    `on_import`: it runs when the module is imported, or where a result is kept, and not again. `number` tells those
-    of a file apart that would have one name.
+    `on_import`: the code runs only when the module is imported, or when a cached result is computed. `number`
+    distinguishes mutants of a file that would have the same name.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """Return the mutant as one line, which stays the same when lines are added before it."""
+        """Return the mutant as one line, which does not change if lines are added before it."""
         again = f" ({self.number})" if self.number > 1 else ""
         return f"{self.path.relative_to(ROOT)}: {self.said}: {self.was} -> {self.text}{again}"
 
@@ -88,7 +88,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
 
 
 def _statements(tree: ast.Module) -> dict[int, range]:
-    """Return for each expression the lines of its statement, of a compound one those of its head."""
+    """Return, for each expression, the lines of its statement; for a compound statement, those of its header."""
     found: dict[int, range] = {}
     for statement in ast.walk(tree):
         if isinstance(statement, ast.stmt | ast.ExceptHandler | ast.match_case):
@@ -104,7 +104,7 @@ def _statements(tree: ast.Module) -> dict[int, range]:
 
 
 def _in_functions(tree: ast.Module) -> set[int]:
-    """Return the nodes that run at every call of a function: not where it is defined, nor where results are kept."""
+    """Return the nodes that run at every call of a function: not its definition, nor functions that cache results."""
     found: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -117,7 +117,7 @@ def _in_functions(tree: ast.Module) -> set[int]:
 
 
 def _annotations(tree: ast.AST) -> set[int]:
-    """Return the nodes that are types, decorators, parts of a formatted text, or only state what holds."""
+    """Return the nodes that are types, decorators or parts of formatted text, or that only assert facts."""
     found: set[int] = set()
     for node in ast.walk(tree):
         parts: list[ast.AST | None] = []
@@ -128,7 +128,7 @@ def _annotations(tree: ast.AST) -> set[int]:
             parts.append(getattr(node, "returns", None))
         if isinstance(node, ast.FormattedValue):
             parts.append(node.format_spec)
-        if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip: states what holds anyway
+        if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip: only an assertion
             parts.append(node.value)
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
             parts.append(node.test)
@@ -138,7 +138,7 @@ def _annotations(tree: ast.AST) -> set[int]:
             and node.targets[0].id[:1].isupper()
         ):
             value = node.value
-            if isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr):  # an alias of types
+            if isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr):  # a type alias
                 parts.append(value)
         for part in parts:
             if part is not None:

@@ -1,14 +1,14 @@
-"""How many small mistakes a room's own tests notice.
+"""Count the small mistakes that a room's own tests detect.
 
     python tools/mutants.py ROOM [--tests FOLDER...] [--count 200] [--seed 1]
 
 A mutant is a copy of one module of `circletools/ROOM` (or `cli`) in which one comparison, arithmetic operator, small
-constant, boolean operator or condition is another. The tests of `tests/ROOM` that reach its line are run on it, the
-quickest first, until one fails. What no test notices is printed, with its line as it was and as it became.
+constant, boolean operator or condition is changed. The tests of `tests/ROOM` that reach the changed line are run, the
+fastest first, until one fails. Mutants that no test detects are printed, with the line before and after the change.
 
-The first run of a room measures which test reaches which line (needs pytest-cov) and keeps it in a file of the folder
-for temporary files, as long as neither the room nor its tests change. Some mutants change nothing that anyone could
-notice.
+The first run for a room measures which test reaches which line (needs pytest-cov), and caches this in the folder for
+temporary files until the room or its tests change. Some mutants are equivalent to the original, so no test can detect
+them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tools.mutant_places import ROOT, Mutant, mutants_of
 
-LEAST_SECONDS, TIMES_AS_LONG = 30.0, 4.0  # how long a test may take before a mutant is one that never ends
-CONTROLS, MOST_LEFT_OUT = 3, 3  # mutants whose tests run without them first; tests that may fail then
+LEAST_SECONDS, TIMES_AS_LONG = 30.0, 4.0  # the time after which a mutant counts as never ending
+CONTROLS, MOST_LEFT_OUT = 3, 3  # mutants whose tests first run without the mutation; tests that may then fail
 
 
 HOOK = """
@@ -61,7 +61,7 @@ if "MUTANT_MODULE" in os.environ:
 """
 
 
-# A child of a test counts as the test; it adds a file beside the others', which pytest-cov puts together.
+# A child process of a test counts as the test; it adds its own data file, which pytest-cov combines with the others.
 MEASURED = """
 import atexit, os
 test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
@@ -79,9 +79,9 @@ if test:
 def reached(
     tests: list[str], database: Path, room: Path
 ) -> tuple[dict[tuple[str, int], list[str]], dict[str, float]]:
-    """Return the tests that reach each line of a room, in the order in which to run them, and the seconds of each."""
+    """Return the tests that reach each line of a room, in the order to run them, and the seconds that each takes."""
     if not database.exists():
-        # Only the room: lines of the others are of no interest here.
+        # Only the lines of the room matter here.
         words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--cov={room}"]
         words += ["--cov-context=test", "--cov-report=", *tests, "--durations=0", "--durations-min=0", "-vv"]
         part = str(database) + ".part"
@@ -107,17 +107,17 @@ def reached(
         for path, context, bits in connection.execute(query):
             test = context.rpartition("|")[0]
             if test and test not in failed:
-                for line in (0, *numbits_to_nums(bits)):  # 0 stands for the file
+                for line in (0, *numbits_to_nums(bits)):  # 0 represents the file
                     found.setdefault((path, line), []).append(test)
     breadth = Counter(test for each in found.values() for test in each)
     for each in found.values():
-        # Of tests that are alike in time those first that reach little: they were written for it.
+        # Of tests with similar durations, those that reach few lines come first: they were written for these lines.
         each[:] = _in_turns(sorted(set(each), key=lambda test: (seconds.get(test, 0.0), breadth[test], test)))
     return found, seconds
 
 
 def _in_turns(tests: list[str]) -> list[str]:
-    """Order the tests so that many cases of one function do not crowd out another function."""
+    """Order the tests so that many cases of one function do not crowd out those of another."""
     cases: Counter[str] = Counter()
     turns = []
     for test in tests:
@@ -128,9 +128,9 @@ def _in_turns(tests: list[str]) -> list[str]:
 
 
 def chosen_tests(mutant: Mutant, where: dict[tuple[str, int], list[str]]) -> list[str]:
-    """Return the tests to run: those that reach the statement; all of the file's where it runs on import.
+    """Return the tests to run: those that reach the statement, or all that reach the file if it runs on import.
 
-    Who imports a module, or asks for a result that is kept, is chance: the first test that needs it.
+    The test that imports a module or first computes a cached result is arbitrary: the first that needs it.
     """
     path = str(mutant.path)
     lines = (0,) if mutant.on_import else mutant.lines
@@ -148,9 +148,9 @@ def _seconds(output: str) -> dict[str, float]:
 
 
 def noticed(mutant: Mutant, tests: list[str], folder: Path, seconds: dict[str, float]) -> str:
-    """Run the tests on a mutant in a child; return `killed`, `survived` or `timeout`.
+    """Run the tests on a mutant in a child process; return `killed`, `survived` or `timeout`.
 
-    `seconds` are what tests take without a mutation. The time is over when a single test takes far more.
+    `seconds` holds the durations without a mutation. The result is `timeout` if a single test takes far longer.
     """
     source = mutant.path.read_bytes()
     changed = source[: mutant.start] + mutant.text.encode() + source[mutant.stop :]
@@ -186,9 +186,9 @@ def noticed(mutant: Mutant, tests: list[str], folder: Path, seconds: dict[str, f
 def check_control(
     sample: list[Mutant], where: dict[tuple[str, int], list[str]], folder: Path, seconds: dict[str, float]
 ) -> None:
-    """Leave out, and tell, tests that fail on a file that is not changed: what they notice would mean nothing.
+    """Omit and report tests that fail on an unchanged file, since their failures on mutants would prove nothing.
 
-    Exits when more do than a busy machine explains.
+    Exits if more tests fail than a busy machine explains.
     """
     left_out = 0
     for mutant in sample[:CONTROLS]:
@@ -204,7 +204,7 @@ def check_control(
 
 
 class _Begun(NamedTuple):
-    """A plugin that says which test runs."""
+    """A plugin that reports the running test."""
 
     path: Path
 
@@ -225,7 +225,7 @@ def _run(name: str, path: Path, copy: Path, tests: list[str], folder: Path) -> N
 
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:cov", "-p", "no:xdist", "--no-header"]
         options += ["-W", "ignore:Module already imported"]
-        options.append(f"--basetemp={folder / 'temporary'}")  # that other runs do not clear away
+        options.append(f"--basetemp={folder / 'temporary'}")  # not cleared away by other runs
         status = int(pytest.main([*options, *tests], [_Begun(folder / "begun")]))
     finally:
         os._exit(status if status != 5 else 0)
@@ -236,12 +236,12 @@ def _files(place: Path) -> list[Path]:
 
 
 def _digest(paths: list[Path], words: str) -> str:
-    """Return a digest of files: tests that were renamed since would not be found, and count as failed."""
+    """Return a digest of files; without it, tests that were since renamed would not be found, and count as failed."""
     return hashlib.sha256(b"\0".join([words.encode(), *(path.read_bytes() for path in paths)])).hexdigest()[:12]
 
 
 def main() -> None:
-    """Sample the mutants of a room and count those that are noticed."""
+    """Sample the mutants of a room and count those that are detected."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("room", help="a folder or module below circletools, or cli")
     parser.add_argument("--tests", nargs="*", help="tests/ROOM unless given")

@@ -1,4 +1,4 @@
-"""Write the tables of public names in docs/stability.md anew: `python -m tools.names`."""
+"""Regenerate the tables of public names in docs/stability.md: `python -m tools.names`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TABLES = re.compile(r"(?<=<!-- made by tools/names.py -->\n\n).*?(?=\n\n<!-- en
 
 
 def kind_of(name: str) -> str:
-    """Return what a name of the facade is: functions, values, errors, modules or version."""
+    """Return the kind of a name in the facade: functions, values, errors, modules or version."""
     value = getattr(ct, name)
     if isinstance(value, ModuleType):
         return "modules"
@@ -26,7 +26,7 @@ def kind_of(name: str) -> str:
 
 
 def tables() -> str:
-    """Return the names of the facade, and those of its modules."""
+    """Return tables of the names in the facade and in its modules."""
     names: list[str] = vars(ct)["__all__"]
     kinds = ("functions", "values", "errors", "modules", "version")
     lines = ["| what | names |", "|---|---|"]

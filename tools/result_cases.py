@@ -1,7 +1,7 @@
 """The cases of `same_results.py`: every command, on every model and every trace.
 
-They depend on the files that are read and on nothing that a command says, so that two records have the same cases.
-A tracking pair is `X.before.*` and `X.after.*`; a trace belongs to the models whose stem its name ends in.
+They depend only on the input files, not on the output of commands, so that two records have the same cases. A
+tracking pair is `X.before.*` and `X.after.*`; a trace belongs to the models with whose stem its name ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MADE_TRACES = {
     "mlp.circle": ("FullyConnected", "FullyConnected", "Softmax"),
     "diamond.circle": ("FullyConnected", "Tanh", "Logistic", "Mul", "ReLU", "Add"),
 }
-EVERY = 4  # of so many models one has the cases that begin with `~`
+EVERY = 4  # one in this many models has the cases that begin with `~`
 EXPORTS = (("onert", "on"), ("part", "a-safe"), ("openvino", "a-safe"), ("model-explorer", "3"), ("dot", "3"))
 COPIES = ("transpose", "reshape", "concatenation")
 RULES = {"two": ("npu", "cpu"), "three": ("npu", "gpu", "cpu"), "other": ("cpu", "npu")}
@@ -45,7 +45,7 @@ COSTS = {
 
 
 def labelled(folders: Iterable[Path], endings: tuple[str, ...]) -> dict[str, Path]:
-    """Return the files below the directories, by names that do not tell where the directories are."""
+    """Return the files below the directories, by names that are independent of the directories' location."""
     found: dict[str, Path] = {}
     for folder in folders:
         for path in sorted(folder.rglob("*")):
@@ -55,7 +55,7 @@ def labelled(folders: Iterable[Path], endings: tuple[str, ...]) -> dict[str, Pat
 
 
 def operator_counts(data: bytes) -> list[int]:
-    """Return the number of operators of each subgraph, as far as the file can be read."""
+    """Return the number of operators in each subgraph; empty if the file cannot be read."""
 
     def follow(table: int, number: int) -> int:
         virtual: int = table - unpack_from("<i", data, table)[0]
@@ -73,7 +73,7 @@ def operator_counts(data: bytes) -> list[int]:
 
 
 def random_rules(path: Path, seed: str, devices: tuple[str, ...]) -> str:
-    """Return a file of rules that gives every operator a device, the same in every record."""
+    """Return a document of rules that assigns a device to every operator, the same in every record."""
     rules = []
     for subgraph, count in enumerate(operator_counts(path.read_bytes())):
         chosen = defaultdict(list)
@@ -85,7 +85,7 @@ def random_rules(path: Path, seed: str, devices: tuple[str, ...]) -> str:
 
 
 def origin_cases(m: str, e: str) -> list[str]:
-    """Cases of what a model says of its operators' sources, and of commands that write models."""
+    """Return cases about the sources of a model's operators, and of commands that write models."""
     return [
         *(f"{name} {m} --json" for name in ("inspect", "check --structure-only", "check")),
         *(f"~ {name} {m}" for name in ("inspect", "check --structure-only", "check")),
@@ -125,7 +125,7 @@ def origin_cases(m: str, e: str) -> list[str]:
 
 
 def output_cases(m: str, e: str) -> list[str]:
-    """Cases of fix-outputs."""
+    """Return cases of fix-outputs."""
     return [
         f"~ fix-outputs {m} f{e}",
         f"~ fix-outputs {m} j{e} --json",
@@ -143,7 +143,7 @@ def output_cases(m: str, e: str) -> list[str]:
 
 
 def affinity_cases(m: str, e: str) -> list[str]:
-    """Cases of devices, partitions, exports and splits; the files of rules are there."""
+    """Return cases of devices, partitions, exports and splits; the rule files exist."""
     two, three = "--devices npu,cpu", "--devices npu,gpu,cpu"
     tables = f"{two} --capabilities npu=xnnpack --default cpu"
     return [
@@ -195,13 +195,13 @@ def affinity_cases(m: str, e: str) -> list[str]:
 
 
 def broken_cases(names: list[str]) -> list[str]:
-    """Cases of damaged models."""
+    """Return cases with damaged models."""
     steps = ("check {} --json", "~ embed-origins {} e{}", "~ inspect {} --json", "~ compact {} c{}")
     return [step.format(name, name) for name in names for step in steps]
 
 
 def model_groups(label: str, path: Path, after: Path) -> Iterator[Group]:
-    """Return the cases of a model; `after` is another one to compare with."""
+    """Yield the cases of a model; `after` is another model to compare with."""
     m, e, size = path.name.replace(" ", "_"), path.suffix, path.stat().st_size
     model = {m: Given(str(path))}
     yield Group(f"{label} origins", model, origin_cases(m, e))
@@ -223,7 +223,7 @@ def model_groups(label: str, path: Path, after: Path) -> Iterator[Group]:
 
 
 def tracking_groups(models: dict[str, Path]) -> Iterator[Group]:
-    """Return the cases of models before and after a tool."""
+    """Yield the cases of models before and after a tool."""
     for label, path in models.items():
         after = path.with_name(path.name.replace(".before.", ".after."))
         if after != path and after.is_file():
@@ -243,7 +243,7 @@ def tracking_groups(models: dict[str, Path]) -> Iterator[Group]:
 
 
 def made_trace(codes: tuple[str, ...]) -> str:
-    """Return a trace as onert writes it, of three executions of these operators."""
+    """Return a trace, in onert's format, of three executions of these operators."""
     events = []
     for start in (1000, 2000, 3000):
         marks = [("$0 subg", "$0 sess, $0 subg", start, start + 900)]
@@ -264,7 +264,7 @@ def made_trace(codes: tuple[str, ...]) -> str:
 
 
 def timed_cases(m: str, t: str) -> list[str]:
-    """Cases of a model with a trace of its operators."""
+    """Return cases of a model with a trace of its operators."""
     return [
         f"attribute {t} --model {m}",
         f"attribute {t} --model {m} --json",
@@ -279,7 +279,7 @@ def timed_cases(m: str, t: str) -> list[str]:
 
 
 def trace_groups(traces: dict[str, Path], models: dict[str, Path]) -> Iterator[Group]:
-    """Return the cases of traces, with the models they are of."""
+    """Yield the cases of traces, with the models to which they belong."""
     for (label, path), after in zip_longest(traces.items(), list(traces.values())[1:]):
         t, other = path.name, f"other{(after or path).suffix}"
         mine = {
@@ -317,7 +317,7 @@ def trace_groups(traces: dict[str, Path], models: dict[str, Path]) -> Iterator[G
 
 
 def directory_groups(models: dict[str, Path]) -> Iterator[Group]:
-    """Return the cases of many models at once: every third, so that each command stays within its time."""
+    """Yield the cases of many models at once: every third model, so that each command stays within its time limit."""
     some = {f"models/{label}": Given(str(models[label])) for label in list(models)[::3]}
     for jobs in (1, 2):
         yield Group(
@@ -342,7 +342,7 @@ def directory_groups(models: dict[str, Path]) -> Iterator[Group]:
 
 
 def error_groups(models: dict[str, Path]) -> Iterator[Group]:
-    """Return the cases of wrong usage: help, missing files, unknown options, of every command."""
+    """Yield the cases of help, missing files and unknown options, for every command."""
     endings = {path.suffix: path for path in models.values()}
     for e, path in endings.items():
         out = {"attribute": f"--model m{e}", "report": "-o p.html", "trace-export": "o --to chrome",

@@ -1,6 +1,6 @@
 """The process in which the cases of `same_results.py` run.
 
-Its Python has the circletools that is looked at. It imports the program once, and runs each case in a fork of itself,
+Its Python contains the circletools under test. It imports the program once, and runs each case in a fork of itself,
 in a directory with copies of the files that the case reads.
 """
 
@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 SECONDS, ADDRESS_SPACE, KEPT_TEXT = 60.0, 4 << 30, 4 << 20
-VOLATILE = ("seconds", "mtime_ns")  # in logs: true of one run only
+VOLATILE = ("seconds", "mtime_ns")  # in logs: specific to one run
 PAGE_DOCUMENT = re.compile(r'<script type="application/json" id="document"[^>]*>(.*?)</script>', re.DOTALL)
 
 
 @dataclass
 class Given:
-    """A file that cases read: `text`, or a copy of `path`: the first `keep` bytes, the byte at `flip` changed."""
+    """A file that cases read: `text`, or the first `keep` bytes of `path`, with the byte at `flip` changed."""
 
     path: str = ""
     text: str = ""
@@ -38,7 +38,7 @@ class Given:
     flip: int = -1
 
     def write(self, target: Path) -> None:
-        """Write it."""
+        """Write the file."""
         data = bytearray(Path(self.path).read_bytes() if self.path else self.text.encode())
         if self.flip >= 0 and data:
             data[self.flip % len(data)] ^= 0x5A
@@ -48,9 +48,9 @@ class Given:
 
 @dataclass
 class Group:
-    """Commands that run one after the other in a directory of their own; `< FILE` at the end is standard input.
+    """Commands that run one after another in a separate directory; `< FILE` at the end is standard input.
 
-    What begins with `~` is left out for most models: forms that do little that others do not.
+    Commands that begin with `~` are left out for most models, since they add little to other forms.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Group:
 
 
 class Worker:
-    """Runs commands in forks of this process, which has imported all that they need."""
+    """Runs commands in forks of this process, which has imported everything that they need."""
 
     def __init__(self, folder: Path) -> None:
         self._program: Callable[[], None] = import_module("circletool_cli.main").main
@@ -67,7 +67,7 @@ class Worker:
         self._texts: dict[str, str] = {}
 
     def run_group(self, group: Group) -> dict[str, Any]:
-        """Return the result of each command, and the texts that the hashes in them stand for."""
+        """Return the result of each command, and the texts that the hashes in the results represent."""
         self._texts = {}
         cases = []
         with tempfile.TemporaryDirectory(dir=self._folder) as name:
@@ -91,7 +91,7 @@ class Worker:
         return {"cases": cases, "texts": self._texts}
 
     def _run(self, place: Path, words: list[str], source: str) -> str:
-        """Run a command; return how it ended. What it imported is imported here too, for those after it."""
+        """Run a command; return its outcome. Modules that it imported are imported here too, for later commands."""
         names = self._folder / "modules"
         names.unlink(missing_ok=True)
         child = os.fork()
@@ -100,7 +100,7 @@ class Worker:
         handle = os.pidfd_open(child)
         in_time = bool(select.select([handle], [], [], SECONDS)[0])
         os.close(handle)
-        with suppress(ProcessLookupError):  # also what it started and left behind
+        with suppress(ProcessLookupError):  # also processes that it left behind
             os.killpg(child, signal.SIGKILL)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         for module in names.read_text().split() if names.exists() else ():
@@ -109,7 +109,7 @@ class Worker:
         return str(status) if in_time else f"more than {SECONDS:g} s"
 
     def _become(self, place: Path, words: list[str], source: str, names: Path) -> NoReturn:
-        status = 70  # of an exception that nothing caught
+        status = 70  # for an uncaught exception
         try:
             os.setsid()
             os.chdir(place)
@@ -133,7 +133,7 @@ class Worker:
             os._exit(status)
 
     def _files(self, place: Path, known: dict[str, Any]) -> dict[str, Any]:
-        """Return the state and the hash of each file; those that are as they were are not read again."""
+        """Return the state and the hash of each file; unchanged files are not read again."""
         found: dict[str, Any] = {}
         for path in sorted(place.rglob("*")):
             if path.is_dir() and not path.is_symlink():
@@ -147,7 +147,7 @@ class Worker:
         return found
 
     def _keep(self, place: Path, path: Path) -> str:
-        """Return the hash of a file, without what is true of this run only."""
+        """Return the hash of a file, without values that are specific to this run."""
         if path.is_symlink():
             return f"link to {path.readlink()}"
         data = path.read_bytes().replace(str(place).encode(), b"PLACE")
@@ -157,7 +157,7 @@ class Worker:
         return self._store(data, path.suffix)
 
     def _store(self, data: bytes, suffix: str) -> str:
-        """Return the hash; keep what can be compared value for value, or shown."""
+        """Return the hash; store data that can be compared value by value, or shown."""
         kept = hashlib.sha256(data).hexdigest()
         if suffix in ("", ".json", ".jsonl", ".csv") and len(data) < KEPT_TEXT and b"\0" not in data:
             self._texts[kept] = data.decode(errors="surrogateescape")
@@ -169,7 +169,7 @@ def _without(line: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def work() -> None:
-    """Answer requests on standard input, each a group, on standard output, a line each."""
+    """Read requests, each a group, from standard input, and write each answer as a line to standard output."""
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     with tempfile.TemporaryDirectory() as name:
         worker = Worker(Path(name).resolve())

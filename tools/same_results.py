@@ -1,15 +1,15 @@
-"""Proves that two versions of circletools give the same results: record both, then compare the records.
+"""Prove that two versions of circletools give the same results: record both, then compare the records.
 
     python -m tools.same_results record PYTHON OUTDIR --models DIR... --traces DIR... [--jobs 2] [--only REGEX]
     python -m tools.same_results compare OLD NEW [--renames renames.json] [--limit 5]
 
-`record` runs every command of the `circletool` that PYTHON has on every model and trace below these directories
-(`result_cases.py` has the cases), and keeps exit status, standard output, messages, and hashes of written files.
-`compare` counts and lists what differs. Exit statuses, files, JSON and CSV must be equal: it ends with 1 if not.
-Words for people may change and are only counted; of a page, the document in it must be equal.
+`record` runs every command of the `circletool` installed in PYTHON on every model and trace below these directories
+(`result_cases.py` lists the cases), and stores exit statuses, standard output, messages, and hashes of written files.
+`compare` counts and lists the differences. Its exit status is 1 unless exit statuses, files, JSON and CSV are equal.
+Text for people may change, and differences are only counted; in a page, the embedded document must be equal.
 
-A list of renames has dotted paths from the top of a document (lists are passed through), or bare names for any depth.
-`ignore` has fields that are left out of both:
+Renames are dotted paths from the top of a document (skipping list indices), or bare names for any depth. `ignore`
+lists fields that are left out of both records:
 
     {"fields": {"old": "new"}, "ignore": ["version"], "commands": {"diff": {"fields": {"changes.old": "new"}}}}
 """
@@ -44,7 +44,7 @@ ENVIRONMENT = {"LANG": "C.UTF-8", "TZ": "UTC", "COLUMNS": "100", "NO_COLOR": "1"
 
 
 class Record(NamedTuple):
-    """What a run gave: cases by their key, texts by their hash, hashes of what was read."""
+    """The results of a run: cases by key, texts by hash, and the hashes of the input files."""
 
     cases: dict[str, dict[str, Any]]
     texts: dict[str, str]
@@ -79,7 +79,7 @@ def record(python: str, folder: Path, models: list[Path], traces: list[Path], jo
 
 
 def _feed(python: str, waiting: queue.SimpleQueue[Group], found: Record) -> None:
-    """Have a process run groups until there are none left."""
+    """Let a process run groups until none are left."""
     words = ["nice", "-n", "10", python, str(Path(__file__).resolve().with_name("result_worker.py"))]
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
@@ -100,7 +100,7 @@ def _feed(python: str, waiting: queue.SimpleQueue[Group], found: Record) -> None
 
 
 def _show_new_commands(found: Record) -> None:
-    """Say which commands there are no cases of."""
+    """Print the commands that have no cases."""
     for key, case in found.cases.items():
         if key.endswith(": --help"):
             listed = found.texts[case["stdout"]].partition("Commands:")[2]
@@ -122,7 +122,7 @@ def load(folder: Path) -> Record:
 
 
 class Renames:
-    """The fields that may have other names in the new record, for one command."""
+    """The fields that may have other names in the new record, for one command's documents."""
 
     def __init__(self, document: dict[str, Any], command: str) -> None:
         own = document.get("commands", {}).get(command, {})
@@ -130,7 +130,7 @@ class Renames:
         self._ignored = {*document.get("ignore", ()), *own.get("ignore", ())}
 
     def apply(self, value: Any, *, rename: bool, path: str = "") -> Any:
-        """Return a document without what is ignored; with `rename`, with the new names."""
+        """Return a document without ignored fields and, with `rename`, with the new names."""
         if isinstance(value, list):
             return [self.apply(item, rename=rename, path=path) for item in value]
         if not isinstance(value, dict):
@@ -145,7 +145,7 @@ class Renames:
 
 
 def parsed(text: str, form: str) -> Any:
-    """Return the values of JSON, of lines of JSON, or of CSV. Raises ValueError."""
+    """Return the values in JSON, JSON Lines or CSV. Raises ValueError."""
     if form == "csv":
         rows = list(csv.reader(StringIO(text)))
         header = rows[0] if rows else []
@@ -158,7 +158,7 @@ def parsed(text: str, form: str) -> Any:
 
 
 def first_difference(old: Any, new: Any, path: str = "") -> str:
-    """Return where two documents differ first, and what they say there; nothing if they are equal."""
+    """Return the first place where two documents differ, and both values; empty if they are equal."""
     if isinstance(old, dict) and isinstance(new, dict):
         if old.keys() != new.keys():
             return f"{path}: fields gone {sorted(old.keys() - new.keys())}, new {sorted(new.keys() - old.keys())}"
@@ -172,7 +172,7 @@ def first_difference(old: Any, new: Any, path: str = "") -> str:
 
 
 class Difference(NamedTuple):
-    """What differs in a case; `kind` is `renamed`, `text`, `messages`, or what must not differ."""
+    """A difference in a case; `kind` is `renamed`, `text` or `messages`, or names something that must not differ."""
 
     kind: str
     what: str
@@ -189,7 +189,7 @@ class Comparison:
         self._old, self._new, self._renames = old, new, renames
 
     def differences(self, key: str) -> Iterator[Difference]:
-        """Return what differs in a case."""
+        """Yield the differences in a case."""
         old, new = self._old.cases.get(key), self._new.cases.get(key)
         if old is None or new is None:
             yield Difference("cases", f"only in the {'old' if old else 'new'} record")
@@ -207,13 +207,13 @@ class Comparison:
             yield from self._part(old["command"], form, f"files ({name})", one, other)
 
     def _form(self, key: str) -> str:
-        """Return the options by which a command writes its results."""
+        """Return the output format of a command."""
         if re.search(r" (--json|--format json)\b", key):
             return "json"
         return "csv" if "--format csv" in key else "text"
 
     def _part(self, command: str, form: str, what: str, old: str, new: str) -> Iterator[Difference]:
-        """Compare what was printed, or a file."""
+        """Compare printed output, or a file."""
         if old == new:
             return
         texts = self._old.texts.get(old), self._new.texts.get(new)
@@ -275,7 +275,7 @@ class Comparison:
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="what", required=True)
     recording = commands.add_parser("record", help="run all cases")

@@ -1,4 +1,4 @@
-"""What mkdocs does not know of the documentation: pages made from the program, and links to what is no page.
+"""A hook for mkdocs: pages generated from the program, and links to files that are not pages.
 
 mkdocs loads this file as a hook and calls its `on_...` functions:
 
@@ -31,17 +31,17 @@ PAGES = {
     "SECURITY.md": "reporting.md",
     "CHANGELOG.md": "changes.md",
 }
-"""Pages that lie beside `docs`, and their names on the site."""
+"""Pages next to `docs`, and their names on the site."""
 _DECISIONS = "docs/decisions"
 _LINK = re.compile(r"(!?)\[([^][]*)\]\((?!\w+:)([^)#\s]*)((?:#[^)\s]*)?)\)")
 _FENCE = re.compile(r"^```(\w+) (\S+)$", re.MULTILINE)
 _COLUMNS = 100
 _HIDDEN = (["diff"], ["metadata"])
-"""Packages behind something else of the same name in the facade, where mkdocstrings finds nothing."""
+"""Packages hidden by objects of the same name in the facade, so that mkdocstrings does not find them."""
 
 
 def commands() -> str:
-    """Return the page of all commands: the help of each."""
+    """Return a page with the help of all commands."""
     parts = ["# Commands\n"]
     width = {"terminal_width": _COLUMNS, "max_content_width": _COLUMNS}
     for title, rows in GROUPS.items():
@@ -54,7 +54,7 @@ def commands() -> str:
 
 
 def reference() -> str:
-    """Return the page of the library: what `circletools` has, from the docstrings."""
+    """Return the reference page of the library, generated from docstrings."""
     parts = ["# From Python\n\n    import circletools as ct\n"]
     facade: ModuleType = ct
     modules = [(f"ct.{name}", getattr(ct, name)) for name in facade.__all__]
@@ -78,7 +78,7 @@ def _described(place: ModuleType) -> Iterator[str]:
 
 
 def notebook(document: Mapping[str, Any]) -> str:
-    """Return the page of a notebook: its words, its code, and what that shows."""
+    """Return the page of a notebook: its text, its code, and the code's output."""
     parts = []
     for cell in document["cells"]:
         text = "".join(cell["source"])
@@ -94,7 +94,7 @@ def _shown(data: Mapping[str, Any], printed: Any) -> str:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages that are no files of `docs`."""
+    """Add the pages that are not files in `docs`."""
     made = {site: (ROOT / name).read_text(encoding="utf-8") for name, site in PAGES.items()}
     made |= {"commands.md": commands(), "reference.md": reference()}
     for path in (ROOT / "docs" / "notebooks").glob("*.ipynb"):
@@ -105,7 +105,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Lead links to the pages of the site, and leave the words of those that lead to no page."""
+    """Redirect links to pages of the site; replace links to other files by their text."""
     source = {site: name for name, site in PAGES.items()}.get(page.file.src_uri, f"docs/{page.file.src_uri}")
 
     def lead(match: re.Match[str]) -> str:

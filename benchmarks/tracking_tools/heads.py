@@ -1,10 +1,10 @@
-"""Convert PyTorch modules with TICO with and without an auxiliary head, at several batches, and optimise them.
+"""Convert PyTorch modules with TICO, with and without an auxiliary head, at several batch sizes, and optimize them.
 
     python benchmarks/tracking_tools/heads.py DIR FROM:TO
 
-Run it with a Python that has torch and tico. Both exports hold the same weights, and TICO names tensors after nodes
-of the graph: so an operator without the head is the one of its code and name with the head, or the only one of its
-code between those that are known. A net where that leaves any open is not written. Truth of the passes: `optimize`.
+Run it with a Python that has torch and tico. Both exports have the same weights, and TICO names tensors after nodes
+of the graph, so operators correspond if they have the same code and name, or are the only ones of a code between
+known pairs. Networks that remain ambiguous are not written. `optimize` explains the ground truth for the passes.
 """
 
 import json
@@ -25,7 +25,7 @@ BATCHES = (2, 4)
 
 
 class Pictures(nn.Module):
-    """Convolutions in blocks, with a head in the middle."""
+    """Blocks of convolutions, with a head in the middle."""
 
     shape = (3, 16, 16)
 
@@ -53,7 +53,7 @@ class Pictures(nn.Module):
 
 
 class Words(nn.Module):
-    """Layers of a transformer, with a head in the middle and one for the middle itself."""
+    """Transformer layers, with a head in the middle and a head for the middle itself."""
 
     shape = (8, 32)
 
@@ -75,21 +75,21 @@ class Words(nn.Module):
 
 
 def exported(module: nn.Module, batch: int = 1) -> bytes:
-    """Return the model of TICO without its optimiser."""
+    """Return TICO's model without its optimizer."""
     torch.manual_seed(1)
     config = CompileConfigV1(circle_optimize=False)
     return bytes(tico.convert(module, (torch.randn(batch, *module.shape),), config=config).circle_binary)
 
 
 def keys(binary: bytes) -> list[tuple[int, Any]]:
-    """Return the code of each operator, and the name of what it makes."""
+    """Return the code of each operator, and the name of its result."""
     model = CircleDocument.from_bytes(binary).model
     subgraph, codes = model.subgraphs[0], [code.builtinCode for code in model.operatorCodes]
     return [(codes[o.opcodeIndex], subgraph.tensors[int(o.outputs[0])].name) for o in subgraph.operators]
 
 
 def aligned(before: list[tuple[int, Any]], after: list[tuple[int, Any]]) -> list[list[int]] | None:
-    """Return the operator of BEFORE that each of AFTER's is, None where that is open."""
+    """Return BEFORE's counterparts of each operator of AFTER, or None if any is ambiguous."""
     at = [[index for index, other in enumerate(before) if other == key] for key in after]
     for index, own in enumerate(at):
         if len(own) != 1:
@@ -107,7 +107,7 @@ def save(stem: Path, before: bytes, after: bytes, operators: list[Any], removed:
 
 
 def pairs_of(seed: int, directory: Path) -> None:
-    """Write the pairs of a seed."""
+    """Write the pairs for a seed."""
     kind = random.Random(seed).choice([Pictures, Words])
     torch.manual_seed(seed)
     with_head, without = (kind(random.Random(seed), heads).eval() for heads in (True, False))

@@ -1,19 +1,19 @@
-"""Convert PyTorch modules with TICO and optimise them with its Circle passes, and write down what became of what.
+"""Convert PyTorch modules with TICO, optimize them with its Circle passes, and record the ground truth.
 
     python benchmarks/tracking_tools/optimize.py DIR
 
-Run it with a Python that has torch and tico. The model before is TICO's without its optimiser, the model after has
-been through the optimiser (pipeline O1 and the fusion of activations). The truth is written by watching the
-optimiser: each of its rewrites is one transaction on the objects of the model, and what a transaction did (or a pass
-that has none) is seen by comparing the operators before and after it.
+Run it with a Python that has torch and tico. The model before is TICO's without its optimizer; the model after has
+passed through the optimizer (pipeline O1 and the fusion of activations). The truth is recorded by observing the
+optimizer: each of its rewrites is one transaction on the objects of the model, and the effect of a transaction (or of
+a pass without transactions) is found by comparing the operators before and after it.
 
-* An operator object keeps its sources as long as it lives.
-* What no output needs any more has gone. Its sources go to the operators that the same rewrite made or gave other
-  options, another output or another constant.
-* An operator that takes what an ADD, MUL, SUB or DIV took, instead of that one's output, and has other constants now,
-  has absorbed it, though others may still need it.
-* If there are none, it was merely removed (a reshape to the same shape, one of two equal operators): nobody computes
-  it, or it is a matter of taste who does. Those sources are listed under `removed`, and are not counted either way.
+* An operator object keeps its sources throughout its life.
+* An operator that no output needs any more is gone. Its sources pass to the operators that the same rewrite created,
+  or whose options, output or constants it changed.
+* An operator that now reads the inputs of an ADD, MUL, SUB or DIV instead of its output, and has other constants,
+  has absorbed that operator, even if others still need it.
+* If there are no such operators, the operator was merely removed (a reshape to the same shape, one of two equal
+  operators): no operator computes it, or the choice is arbitrary. Its sources are listed as `removed`, not scored.
 """
 
 import json
@@ -40,21 +40,21 @@ ARITHMETIC = frozenset({0, 18, 41, 42})
 
 
 class Ledger:
-    """What each operator object of a model came from, kept up while the model is rewritten."""
+    """The sources of each operator object of a model, updated while the model is rewritten."""
 
     def __init__(self, model: Any) -> None:
-        """Number the operators over all subgraphs."""
+        """Number the operators across all subgraphs."""
         operators = [operator for subgraph in model.subgraphs for operator in subgraph.operators]
         self.model = model
         self.sources = {id(operator): {number} for number, operator in enumerate(operators)}
-        self.kept_alive: list[Any] = list(operators)  # no other object may get the id of one that is gone
+        self.kept_alive: list[Any] = list(operators)  # so that no new object gets the id of a deleted one
         for subgraph in model.subgraphs:
             self.kept_alive += subgraph.tensors
         self.removed: set[int] = set()
         self.seen = [self.look(subgraph) for subgraph in model.subgraphs]
 
     def look(self, subgraph: Any) -> tuple[set[int], dict[int, State], dict[int, set[int]], dict[int, int]]:
-        """Return the operators that outputs need, the state and the inputs of all, and what produces each tensor."""
+        """Return the operators that outputs need, the state and inputs of all, and the producer of each tensor."""
         tensors = subgraph.tensors
         producer = {int(t): operator for operator in subgraph.operators for t in operator.outputs}
         needed: set[int] = set()
@@ -72,7 +72,7 @@ class Ledger:
         )
 
     def state(self, subgraph: Any, operator: Any) -> State:
-        """Return what makes an operator do something else when it changes: not where its values come from."""
+        """Return the properties that determine an operator's function, but not the origin of its inputs."""
         options = getattr(operator.builtinOptions, "__dict__", {})
         constants = []
         for slot, index in enumerate(operator.inputs):
@@ -83,7 +83,7 @@ class Ledger:
         return code, repr(options), outputs, tuple(constants)
 
     def update(self) -> None:
-        """Enter what has happened since the last look."""
+        """Record the changes since the last update."""
         for index, subgraph in enumerate(self.model.subgraphs):
             old_needed, old_states, old_inputs, old_producer = self.seen[index]
             new_needed, new_states, new_inputs, _ = self.seen[index] = self.look(subgraph)
@@ -105,13 +105,13 @@ class Ledger:
             self.kept_alive += [*subgraph.operators, *subgraph.tensors]
 
     def truth(self) -> dict[str, Any]:
-        """Return the sources of the operators as they stand."""
+        """Return the current sources of the operators."""
         operators = [[sorted(self.sources[id(o)]) for o in subgraph.operators] for subgraph in self.model.subgraphs]
         return {"operators": operators, "removed": sorted(self.removed)}
 
 
 def optimise(binary: bytes) -> tuple[bytes, dict[str, Any]]:
-    """Return a model after all passes, and the truth about it."""
+    """Return a model after all passes, and its ground truth."""
     document = CircleDocument.from_bytes(binary)
     ledger = Ledger(document.model)
     commit, after_pass = CircleMutationTransaction.commit, CircleOptimizationSession.after_pass
@@ -120,7 +120,7 @@ def optimise(binary: bytes) -> tuple[bytes, dict[str, Any]]:
         commit(transaction)
         ledger.update()
 
-    def passed(session: Any, **details: Any) -> None:  # some passes do without transactions
+    def passed(session: Any, **details: Any) -> None:  # some passes use no transactions
         after_pass(session, **details)
         ledger.update()
 
@@ -136,7 +136,7 @@ def optimise(binary: bytes) -> tuple[bytes, dict[str, Any]]:
 
 
 class ConvBlock(nn.Module):
-    """Convolution, batch normalization, activation."""
+    """A convolution, batch normalization and activation."""
 
     def __init__(self, inputs: int, outputs: int, groups: int = 1, activation: type[nn.Module] = nn.ReLU) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class ConvBlock(nn.Module):
         self.activation = activation()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Run the three."""
+        """Apply the three layers."""
         result: Tensor = self.activation(self.norm(self.conv(x)))
         return result
 
@@ -189,7 +189,7 @@ class Mobile(nn.Module):
 
 
 class Attention(nn.Module):
-    """A transformer block, written out, whose norms the optimiser finds."""
+    """A decomposed transformer block, whose norms the optimizer recognizes."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -197,7 +197,7 @@ class Attention(nn.Module):
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
         self.heads = heads
-        for norm in (self.first, self.second):  # as trained: factors of 1 and 0 would leave no trace
+        for norm in (self.first, self.second):  # as if trained: factors of 1 and 0 would vanish
             nn.init.normal_(norm.weight, 1.0, 0.2)
             nn.init.normal_(norm.bias, 0.0, 0.2)
 
@@ -214,7 +214,7 @@ class Attention(nn.Module):
 
 
 class Gated(nn.Module):
-    """A block in the manner of Llama: RMS norm, gated feed-forward, written out."""
+    """A block as in Llama, decomposed: RMS norm and gated feed-forward."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -231,14 +231,14 @@ class Gated(nn.Module):
 
 
 class Views(nn.Module):
-    """Much that only moves data: reshapes, transposes and slices that cancel out or join."""
+    """Operators that only move data: reshapes, transposes and slices that cancel out or merge."""
 
     def __init__(self) -> None:
         super().__init__()
         self.a, self.b = nn.Linear(16, 16), nn.Linear(16, 16)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Move to and fro."""
+        """Move the data back and forth."""
         y = self.a(x.reshape(4, 16)).reshape(2, 2, 16).transpose(0, 1).transpose(0, 1)
         z = self.b(y.reshape(4, 16)).unsqueeze(0).squeeze(0)
         return torch.relu(z.reshape(2, 2, 16) * 1.0 + y.permute(1, 0, 2).permute(1, 0, 2)) - 0.0

@@ -1,11 +1,11 @@
-"""Quantize models with ai-edge-quantizer, and write down which operators are which.
+"""Quantize models with ai-edge-quantizer, and record which operators correspond.
 
     python benchmarks/tracking_tools/quantize.py DIR MODEL...
 
 Run it with a Python that has ai-edge-quantizer. For each model and recipe it writes DIR/NAME.before.tflite,
-.after.tflite and .json. The truth comes from the tool itself: before, each operator's `debug_metadata_index` is set
-to its number. The quantizer changes the objects of the model and carries the field along, so what it put in is
-without one. The recipes that need a calibration get one run on pseudo-random inputs: the values do not matter here.
+.after.tflite and .json. The truth comes from the tool itself: in advance, each operator's `debug_metadata_index` is
+set to its number. The quantizer changes the model's objects and preserves the field, so inserted operators lack it.
+Recipes that need calibration get one run on pseudo-random inputs, since the values do not matter here.
 """
 
 import json
@@ -32,12 +32,12 @@ RECIPES = {
 
 
 def tagged(data: bytes) -> tuple[bytes, int]:
-    """Return a model whose operators are numbered, over all subgraphs, and how many there are."""
+    """Return a model whose operators are numbered across all subgraphs, and the number of operators."""
     model = schema.ModelT.InitFromPackedBuf(data, 0)
     operators = [operator for subgraph in model.subgraphs for operator in subgraph.operators or ()]
     for number, operator in enumerate(operators):
         operator.debugMetadataIndex = number
-    for buffer in model.buffers or ():  # positions in the file would not be true any more
+    for buffer in model.buffers or ():  # positions in the file would no longer be valid
         if buffer.offset > 1:
             buffer.data = np.frombuffer(data, np.uint8, buffer.size, buffer.offset)
             buffer.offset = buffer.size = 0
@@ -47,7 +47,7 @@ def tagged(data: bytes) -> tuple[bytes, int]:
 
 
 def tags(data: bytes, count: int) -> list[list[list[int]]]:
-    """Return for each operator of each subgraph the number it has, as a list of one or none."""
+    """Return the number of each operator of each subgraph, as a list with one item or none."""
     model = schema.ModelT.InitFromPackedBuf(data, 0)
     return [
         [
@@ -59,7 +59,7 @@ def tags(data: bytes, count: int) -> list[list[list[int]]]:
 
 
 def calibration(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return inputs for every signature."""
+    """Return random inputs for every signature."""
     interpreter, random = Interpreter(model_path=str(path)), np.random.default_rng(0)
     data = {}
     for key in interpreter.get_signature_list():
@@ -80,7 +80,7 @@ def quantize(before: Path, recipe_name: str) -> bytes:
 
 
 def make(directory: Path, path: Path, recipe_name: str) -> None:
-    """Write one pair."""
+    """Write the pair for a model and a recipe."""
     before, count = tagged(path.read_bytes())
     stem = f"{path.stem}.{recipe_name}"
     source = directory / f"{stem}.before.tflite"
@@ -96,7 +96,7 @@ def make(directory: Path, path: Path, recipe_name: str) -> None:
 
 
 def main(directory: Path, models: list[Path]) -> None:
-    """Write all pairs that the quantizer can make, each in a process of its own: on some models it crashes."""
+    """Write all pairs that the quantizer can make, each in a separate process, since some models crash it."""
     directory.mkdir(parents=True, exist_ok=True)
     logging.disable(logging.CRITICAL)
     for path in models:

@@ -1,10 +1,10 @@
-"""Convert Keras networks with TensorFlow at several batches and resolutions.
+"""Convert Keras networks with TensorFlow at several batch sizes and resolutions.
 
     python benchmarks/tracking_tools/sizes.py DIR FROM:TO
 
-Run it with a Python that has tensorflow. The same network with the same weights is converted at each size, also
-quantized. Where the converter gives the same sequence of operator codes and numbers of inputs, operators are each
-other in their order; other sequences are not written.
+Run it with a Python that has tensorflow. The same network with the same weights is converted at each size, also with
+quantization. If the converter produces the same sequence of operator codes and input counts, operators correspond in
+order; otherwise, no pair is written.
 """
 
 import json
@@ -25,7 +25,7 @@ ACTIVATIONS = ("relu", "relu6", "hard_swish", "swish", "gelu", "tanh", "sigmoid"
 
 
 def chain(chosen: random.Random, x: Any) -> Any:
-    """Convolutions in a row."""
+    """A chain of convolutions."""
     for _ in range(chosen.randint(2, 6)):
         x = layers.Conv2D(8, chosen.choice([1, 3]), padding="same", activation=chosen.choice(ACTIVATIONS))(x)
     return x
@@ -63,7 +63,7 @@ BODIES: tuple[Callable[[random.Random, Any], Any], ...] = (chain, mobile, residu
 
 
 def build(seed: int, size: tuple[int, int, int]) -> Any:
-    """Return the network of a seed."""
+    """Return the network for a seed."""
     chosen, numbers = random.Random(seed), np.random.default_rng(seed)
     tf.keras.backend.clear_session()
     x = start = tf.keras.Input((*size[1:], 3), batch_size=size[0])
@@ -87,7 +87,7 @@ def converted(model: Any, how: str) -> bytes:
 
 
 def sequence(data: bytes) -> list[list[tuple[int, int]]]:
-    """Return code and number of inputs of each operator."""
+    """Return the code and the number of inputs of each operator."""
     model = schema.ModelT.InitFromPackedBuf(data, 0)
     codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
     return [[(codes[o.opcodeIndex], len(o.inputs)) for o in s.operators] for s in model.subgraphs]

@@ -1,10 +1,10 @@
-"""Compile models with Vela, and write down what became of which operator.
+"""Compile models with Vela, and record which operators correspond.
 
     python benchmarks/tracking_tools/vela.py VELA DIR MODEL...
 
-VELA is the program. Vela keeps names: an operator that it left has the name and the code it had, one of variables
-without an output takes from a tensor of the same name. An `ethos-u` operator has all that lies between the tensors
-that it takes and makes and that nobody else has.
+VELA is the program. Vela preserves names: an operator that it did not compile keeps its name and code, and an
+operator on variables without an output still reads a tensor of the same name. An `ethos-u` operator contains all
+operators between its inputs and outputs that no other operator contains.
 """
 
 import json
@@ -23,7 +23,7 @@ SECONDS = 90
 
 
 class Graph:
-    """A subgraph: the names of its tensors, and of each operator its code, custom code, inputs and outputs."""
+    """A subgraph: the names of its tensors, and the code, custom code, inputs and outputs of each operator."""
 
     def __init__(self, model: Any, subgraph: Any) -> None:
         codes = [(max(c.builtinCode, c.deprecatedBuiltinCode), c.customCode) for c in model.operatorCodes]
@@ -39,7 +39,7 @@ class Graph:
                 self.makers[name].append(index)
 
     def same(self, code: int, taken: list[bytes], made: list[bytes]) -> list[int]:
-        """Return the operator that makes the first of these names, or takes it where nothing is made."""
+        """Return the operator that produces the first name in `made` or, without names, reads the first in `taken`."""
         if made:
             found = self.makers.get(made[0], [])
         else:
@@ -48,7 +48,7 @@ class Graph:
         return found if len(found) == 1 else []
 
     def between(self, taken: list[bytes], made: list[bytes], kept: set[int]) -> list[int]:
-        """Return the operators that lead from some tensors to others and are in nobody else."""
+        """Return the operators between some tensors and others, except those that other operators contain."""
         waiting, found = [self._without_copy(name) for name in made], set[int]()
         stop = set(taken) - set(waiting)
         while waiting:
@@ -65,7 +65,7 @@ class Graph:
 
 
 def truth(before: bytes, after: bytes) -> dict[str, Any]:
-    """Return which operators are which, by names."""
+    """Return which operators correspond, by names."""
     sides = [[Graph(model, s) for s in model.subgraphs] for model in (unpacked(before), unpacked(after))]
     start, rows = 0, []
     for old, new in zip(*sides, strict=False):

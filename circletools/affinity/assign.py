@@ -1,6 +1,6 @@
 """Assign a device to every operator, by rules, by capability tables, or by default.
 
-Rules take precedence over capability tables, and tables over the default. Rules are from a file or the command line:
+Rules take precedence over capability tables, and tables over the default. Rules come from a file or the command line:
 
     {"schema_version": 1, "default": "cpu", "rules": [{"select": "op:CONV_2D", "device": "npu"}, ...]}
 

@@ -112,7 +112,7 @@ _DEFAULT = "_"
 _KEYS = ("backends", "default", "comply")
 _SECTIONS = ("partition", "OPCODE", "OPNAME")
 _ESCAPES = re.compile(r"(?<!\\)\\+;")  # ONE removes escapes until none are left
-_SHOWN = 60  # the most characters of a line that a message shows
+_SHOWN = 60  # the maximum number of characters of a line that a message shows
 
 
 @dataclass(frozen=True, slots=True)

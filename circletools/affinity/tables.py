@@ -33,7 +33,7 @@ DEVICE_TABLE = "CIRCLETOOLS_devices"
 AFFINITY_TABLE = "CIRCLETOOLS_affinity"
 AFFINITY_STAMP = "CIRCLETOOLS_affinity_stamp"
 NONE = 0xFFFFFFFF
-"""Stands for no device or no partition."""
+"""The id that represents no device or no partition."""
 
 Ids = NDArray[np.uint32]
 _VERSION = 1

@@ -27,7 +27,7 @@ Levels = Sequence[tuple[Keys, Keys]]
 _Gap = tuple[Indices, Indices]
 
 _ROUNDS = 32  # the maximum depth of recursion; real models need far less
-_QUADRATIC = 1 << 20  # the most pairs of elements to compare by blunt keys
+_QUADRATIC = 1 << 20  # the maximum number of pairs of elements to compare by blunt keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Prove that two models are identical except for named parts; docs/digest.md says how to check this yourself."""
+"""Prove that two models are identical except for named parts; docs/digest.md describes how to check this yourself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PartChange(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Attestation(Attributes):
-    """States that two models are equal except for `changes`; holds their digests and the number of equal parts."""
+    """A statement that two models are equal except for `changes`, with digests and the number of equal parts."""
 
     format: str
     before: str

@@ -61,7 +61,7 @@ class ModelComparison:
         self.tensors: Matched = self._matched("tensor_columns", self._tensor_levels())
         self.operators: Matched = self._matched("operator_columns", *self._operator_levels(self._instances))
         for by_reader in (False, True):
-            known = -1  # matched operators tell places of tensors, and matched tensors lead to further operators
+            known = -1  # matched operators fix the places of tensors, and matched tensors lead to further operators
             for _ in range(_PASSES):
                 if self.tensors.removed[0].size and self.tensors.added[0].size and len(self.operators.rows) > known:
                     known = len(self.operators.rows)
@@ -184,7 +184,7 @@ class ModelComparison:
     def _match_by_place(self, *, by_reader: bool) -> None:
         """Match the tensors left by their places in matched operators, then the operators left by those tensors.
 
-        A computed tensor's producer tells more than its reader, so readers and contents count only with `by_reader`.
+        A tensor's producer is better evidence than its reader, so readers and contents count only with `by_reader`.
         """
         sides, count = [], len(self.tensors.rows)
         for side, (own, name, shape, content) in enumerate(self._tensors):

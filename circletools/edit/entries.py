@@ -48,7 +48,7 @@ class BufferPool:
     def add(self, data: bytes) -> int:
         """Store `data` in a free or new buffer, which gets one reference; return the buffer's index."""
         if not self._buffers:
-            self._append(None)  # buffer 0 stands for no data
+            self._append(None)  # buffer 0 represents no data
         free = (index for index in range(self._original, len(self._buffers)) if self._is_free(index))
         index = next(free, None)
         if index is None or index == 0:

@@ -84,11 +84,11 @@ class Naming:
 
 
 def fewest_sources(origins: Sequence[Sequence[Source]]) -> list[tuple[Source, list[int]]]:
-    """Return sources of which each origin contains at least one, with the positions of the origins that contain each.
+    """Return sources that together cover all origins (a hitting set), with the positions of the origins they are in.
 
     The worst sources, those in the most origins, come first; ties keep their order. A source that is alone in an
-    origin must be chosen; otherwise the source in most of the remaining origins is taken first (greedy, so not always
-    the minimum).
+    origin must be chosen; otherwise the source in most of the remaining origins is chosen first (greedy, so not
+    always the minimum).
     """
     members: dict[Source, list[int]] = {}
     for place, origin in enumerate(origins):

@@ -27,7 +27,7 @@ _INFERRING = {"litert-cpu": True, "onert-cpu": False, "openvino-cpu": True}
 _INFERABLE = r"has rank 0|is INT\d\d unquantized computed"  # reasons that a missing shape or value may explain
 _SETTING = "litert-cpu"
 """The target that sets the types and shapes of outputs, whatever the file states."""
-_STATED = r"puts?( \d+ (is|has)|\d*\.)"  # reasons about what the file states of a tensor
+_STATED = r"puts?( \d+ (is|has)|\d*\.)"  # reasons about what the file states about a tensor
 
 
 def refused_operators(

@@ -1,7 +1,7 @@
 """Find operators with properties that capability tables do not describe, and that programs may refuse.
 
 For such properties, each program was asked about operators of many kinds: a device either refused all of them, or its
-answer depends on what else the model holds and is not known.
+answer depends on other contents of the model and is unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REMEDIES = {
     INNER_LOOP: "unroll the inner loop",
 }
 _REFUSED = {FLAT_SCALE: "ethos-u", INFINITE_SCALE: "ethos-u", INNER_LOOP: "openvino"}
-"""By reason, how the names of the devices begin that refuse such operators."""
+"""By reason, the prefix of the names of the devices that refuse such operators."""
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
@@ -49,7 +49,7 @@ def unusual_operators(model: ModelGraph, devices: Iterable[str]) -> dict[str, di
 
 
 def doubted_operators(findings: Iterable[Finding]) -> dict[Place, Refusal]:
-    """Return the operators that findings are about, as ones that were not measured."""
+    """Return the operators that findings are about, as refusals that were not measured."""
     found: dict[Place, Refusal] = {}
     for one in findings:
         if place := re.fullmatch(r"subgraphs\[(\d+)\]\.operators\[(\d+)\]", one.location):

@@ -3,9 +3,9 @@
 A changed table is opened, that is, copied with references to the same children. Each table above it, up to the root,
 is opened too (path copying, as in a persistent tree). Everything else stays untouched where it is.
 
-If the file has been edited before, it begins with a prefix (see `prefix`), which is not kept: `settle` copies the
-live objects out of it, and drops objects that equal those of the original file. The output depends only on the
-result, not on the edits that led to it; undoing all edits gives the original file.
+If the file has been edited before, it begins with a prefix (see below), which is not kept: `settle` copies the live
+objects out of it, and drops objects that equal those of the original file. The output depends only on the result, not
+on the edits that led to it; undoing all edits gives the original file.
 
 The prefix: new objects in front of the old file, which follows byte for byte.
 

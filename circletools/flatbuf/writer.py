@@ -28,7 +28,7 @@ _I4, _U4 = Struct("<i"), Struct("<I")
 DATA_ALIGNMENT = 16  # the alignment of byte vectors of at least this length (force_align in the schemas)
 _STREAMED_BYTES = 1 << 16  # longer data is not copied into memory
 _SMALL_BYTES = 64  # equal data up to this length is written once
-_MANY = 32  # objects that are written together: fewer take less time one by one
+_MANY = 32  # objects that are written together; writing fewer one by one is faster
 
 Chunk = bytes | tuple[int, int]
 """Bytes, or a range (start, end) of the old file."""

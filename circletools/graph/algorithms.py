@@ -84,7 +84,7 @@ class UnionFind:
         return low != high
 
     def labels(self) -> list[int]:
-        """For each number, return the lowest number of its set."""
+        """Return, for each number, the lowest number of its set."""
         return [self.find(number) for number in range(len(self._root))]
 
 
@@ -108,7 +108,7 @@ def strong_components(successors: Sequence[Sequence[int]]) -> list[list[int]]:
     for number, row in enumerate(successors):
         for successor in row:
             predecessors[successor].append(number)
-    left, order = set(range(len(successors))), list[int]()  # the order in which a search against the edges ends
+    left, order = set(range(len(successors))), list[int]()  # postorder of a search against the edges
     for root in range(len(successors)):
         pending = [(root, False)]
         while pending:

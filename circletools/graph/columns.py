@@ -59,7 +59,7 @@ class Slots:
 
 
 def alike(heads: Sequence[Indices], slots: Sequence[tuple[Slots, Indices]]) -> Indices:
-    """Number operators; two get the same number if all columns of `heads` and the values in all slots agree."""
+    """Number operators so that two have the same number if all columns of `heads` and all slot values agree."""
     table = np.column_stack([*heads, *(row_numbers(words, each.counts) for each, words in slots)])
     return row_numbers(table.ravel(), np.full(len(table), table.shape[1]))
 
@@ -104,7 +104,7 @@ class Operators:
 
     @cached_property
     def records(self) -> list[bytes]:
-        """What a stamp covers of each operator: its code name and the names of its outputs, each ended by a NUL."""
+        """The part of each operator that a stamp covers: its code name and output names, each terminated by a NUL."""
         begin = {name: name.encode("utf-8", "surrogateescape") + b"\0" for name in set(self.code_names)}
         rows = zip(self.code_names, self.result_names, strict=True)
         return [begin[name] + b"\0".join((*outputs, b"")) for name, outputs in rows]

@@ -166,7 +166,7 @@ class Graph:
 
     @cached_property
     def is_handle(self) -> Mask:
-        """Whether each value is a handle of a resource in the runtime, and not data.
+        """Whether each value is a handle of a resource in the runtime rather than data.
 
         A handle is recognized by its type (RESOURCE, VARIANT) or by the operators that use it, since LiteRT also
         accepts INT32 handles. Raises ModelFormatError.

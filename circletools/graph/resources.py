@@ -8,8 +8,8 @@ argument or result of a called subgraph. `CALL_ONCE` sets initial values.
     VAR_HANDLE ----------+--> READ_VARIABLE   these two use it: if it is written anywhere, all its users
                          +--> ASSIGN_VARIABLE must be in one model
 
-The names that a handle may hold follow the calls, as in Andersen's alias analysis: from arguments to inputs, from
-outputs to results, and around loops, in whatever order operators run.
+The names that a handle may hold are propagated along calls, as in Andersen's pointer analysis: from arguments to
+inputs, from outputs to results, and around loops, regardless of the order in which operators run.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Resources:
         return found
 
     def _given(self, graph: Graph, operator: int, inside: Access) -> Access:
-        """Leave out resources that only other callers pass on; leave out none if a handle has an unknown name."""
+        """Omit resources that only other callers pass on; omit none if a handle has an unknown name."""
         values = [value for value in graph.operands.of(operator) if value >= 0]
         held = [self._names.get((graph.index, value), set()) for value in values if graph.is_handle[value]]
         known = {_UNKNOWN}.union(*held)

@@ -40,7 +40,7 @@ from circletools.render.inspection import inspection_json
 __all__ = ["difference_html"]
 
 MOST_ALIKE = 200
-"""The maximum number of changes of each kind that are described; all changes are coloured in the graphs."""
+"""The maximum number of changes of each kind that are described; all changes are colored in the graphs."""
 
 _OBJECT = re.compile(r"subgraphs\[\d+\](?:\.(?:operators|tensors)\[\d+\])?")
 _BUFFER = re.compile(r"buffers\[(\d+)\](?:\.data)?")
@@ -92,7 +92,7 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> Repo
 
 
 def _joined(before: Origins, after: Origins) -> Origins:
-    """Return the origins of both models as those of one, in which the second model's subgraphs follow the first's."""
+    """Return the origins of both models as those of one model, with the second's subgraphs after the first's."""
     by = max(before.sources, default=-1) + 1
     return Origins(
         {**before.sources, **{source + by: name for source, name in after.sources.items()}},

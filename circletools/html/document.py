@@ -193,7 +193,7 @@ def shortened(value: Any) -> Any:
 
 
 def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
-    """Return a model's origins, or sources named after its operators' outputs, and a note that says which and why."""
+    """Return a model's origins, or sources named after its operators' outputs, and a note about the choice."""
     state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
     try:
         found = origins_in(model)
@@ -220,7 +220,7 @@ def _details(origins: Origins, ids: Sequence[int], links: SourceLinks) -> dict[s
 
 
 def _affinity(model: ModelGraph) -> tuple[Affinity | None, dict[str, Any] | None]:
-    """Return a model's affinity, and its devices with their colours."""
+    """Return a model's affinity, and its devices with their colors."""
     try:
         found = read_affinity(model)
         if found is None:

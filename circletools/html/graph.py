@@ -3,7 +3,7 @@
 Levels go from top to bottom, and groups (partitions) are separate bands:
 
     level    the longest path from an input; an operator that depends only on constants is just above its reader
-    column   the order within a level, by the mean position of the neighbours above, then below, a few times
+    column   the order within a level, by the mean position of the neighbors above, then below, a few times
     lane     a vertical line next to the operators, for a tensor that is read more than one level below
 
 A picture of n operators and e edges takes O(n + e log e) time. Units are levels and columns; the script that draws
@@ -204,7 +204,7 @@ class Columns:
     """Makes the columns of subgraphs; their types and shapes are indices into `types` and `shapes`."""
 
     def __init__(self, buffer_sizes: NDArray[np.int64], alike: Columns | None = None) -> None:
-        """Take the size of each buffer (-1 without data), and columns with which to share `types` and `shapes`."""
+        """Start with the size of each buffer (-1 without data), and columns that share their `types` and `shapes`."""
         self.types: Interned = alike.types if alike else Interned()
         self.shapes: Interned = alike.shapes if alike else Interned()
         self._constant = np.append(buffer_sizes, -1)

@@ -1,4 +1,4 @@
-"""The page for a comparison: for each program, the graph coloured by each operator's own error, and a table.
+"""The page for a comparison: for each program, the graph colored by each operator's own error, and a table.
 
 The page has no script: its Content-Security-Policy allows only inline style, and names are escaped.
 """
@@ -57,7 +57,7 @@ def _wide(title: str, contents: Iterable[str]) -> Iterator[str]:
 
 
 def _graph(model: Model, found: Comparison, at: int) -> Iterator[str]:
-    """Yield the operators as boxes, producers above readers, each coloured by its own error."""
+    """Yield the operators as boxes, producers above readers, each colored by its own error."""
     if not found.operators:
         return
     layout = partition_layout(model_graph(model).graphs[found.operators[0].subgraph], None)

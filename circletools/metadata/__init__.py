@@ -1,1 +1,1 @@
-"""Shared by origins and affinity: the encoding of tables, and the stamp of the operators that a table describes."""
+"""The encoding of the tables of origins and affinity, and the stamp of the operators that a table describes."""

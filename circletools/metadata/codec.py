@@ -26,7 +26,7 @@ def encode_names(names: Mapping[int, str]) -> bytes:
 
 
 def encode_ascending(ids: Sequence[int], texts: Sequence[str]) -> bytes:
-    """Do the same as `encode_names` for ascending ids. Raises UsageError if a name contains a NUL."""
+    """Encode names like `encode_names`, given ascending ids. Raises UsageError if a name contains a NUL."""
     # All names are joined, each behind space for its numbers, and encoded in one step.
     text = "".join((_ROOM[: _U4.size], _ROOM, f"\0{_ROOM}".join(texts), "\0") if texts else _ROOM[: _U4.size])
     try:

@@ -15,7 +15,7 @@ from circletools.model.sizes import MOST_DIMENSIONS, element_count
 from circletools.model.views import Tensor
 from circletools.wording import TensorIndex, refuse_index
 
-_MOST_DENSE = 1 << 31  # the most elements: a small file can describe a sparse tensor of any size
+_MOST_DENSE = 1 << 31  # the maximum number of elements; a small file can describe a sparse tensor of any size
 DTYPES = {
     "BOOL": "?",
     "INT8": "i1",

@@ -21,7 +21,7 @@ OPTION_ENUMS = {
     "weights_format": "FullyConnectedOptionsWeightsFormat",
     "kernel_type": "LSTMKernelType",
 }
-"""The enum types of option fields; a field whose name also stands for another enum in the format is not listed."""
+"""The enum types of option fields; a field whose name also belongs to another enum in the format is not listed."""
 
 
 def enum_of(path: str) -> str:

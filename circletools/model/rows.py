@@ -75,7 +75,7 @@ class Rows(Attributes, Sequence[_Row]):
         return f"<{counted(len(self), 'item')}: {', '.join(shown)}>"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return each item as a dict of plain values, as `pandas.DataFrame` takes them."""
+        """Return each item as a dict of plain values, as `pandas.DataFrame` accepts them."""
         return [item.to_row() for item in self]
 
     def _repr_html_(self) -> str:
@@ -279,7 +279,7 @@ class Buffers(Rows[Buffer]):
         return int(self.data.start[index]), int(self.data.count[index])
 
     def places(self, indices: NDArray[np.int64]) -> list[tuple[int, int]]:
-        """Do the same as `place` for several buffers. Raises ModelFormatError for data outside the file."""
+        """Return the places of several buffers; see `place`. Raises ModelFormatError for data outside the file."""
         external = self.external[indices]
         columns = ((self.offsets, self.data.start), (self.sizes, self.data.count))
         starts, sizes = (np.where(external, far[indices], near[indices].astype(np.uint64)) for far, near in columns)

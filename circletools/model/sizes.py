@@ -13,7 +13,7 @@ from circletools.flatbuf.columns import Vectors
 
 MOST_DIMENSIONS = 32
 """The maximum number of dimensions in NumPy 1, and thus the limit for values here; kernels accept fewer."""
-_LARGEST = 1 << 62  # so that a hostile shape does not become infinite
+_LARGEST = 1 << 62  # so that the size of a hostile shape does not become infinite
 
 
 def size_bytes(type_name: str, shape: Sequence[int], signature: Sequence[int] = ()) -> int | None:

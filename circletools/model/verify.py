@@ -20,7 +20,7 @@ from circletools.model.external import ExternalData, external_data
 from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
 
-SHOWN = 20  # the most findings of one kind that are listed individually
+SHOWN = 20  # the maximum number of findings of one kind that are listed individually
 
 
 def place_of(field: str, splits: NDArray[np.int64], row: int) -> str:
@@ -60,9 +60,9 @@ def check_model(model: Model) -> Findings:
 def check_indices(model: Model, *, as_read: bool = False) -> list[Finding]:
     """Return an `INDEX_OUT_OF_RANGE` finding for each index that is out of range.
 
-    The severity is `warning`: LiteRT refuses most of these models, but onert uses the index anyway, and runs some.
-    With `as_read`, debug metadata is left out, and the structure is checked only where indices are stored. Raises
-    ModelFormatError if the structure there is broken.
+    The severity is `warning`: LiteRT refuses most of these models, but onert uses the index anyway, and runs some of
+    them. With `as_read`, debug metadata is left out, and the structure is checked only where indices are stored.
+    Raises ModelFormatError if the structure there is broken.
     """
     found = model_indices(model, *(_INDICES if as_read else (*_INDICES, "debug_metadata")), as_read=as_read)
     bounds = _Bounds(model)

@@ -44,7 +44,7 @@ _VIEWS: Mapping[str, tuple[str, str, Callable[[ModelGraph, int, str], list[node_
 
 
 class CircletoolsProvider(NodeDataProvider):  # type: ignore[misc] # the package has no type information
-    """Provides node data for a graph in Model Explorer."""
+    """A provider of node data for a graph in Model Explorer."""
 
     metadata = [  # noqa: RUF012 - required by the interface
         NodeDataProviderMetadata(id=name, name=title, description=about, icon="schema", filter=_FORMATS)

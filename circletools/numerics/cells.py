@@ -36,7 +36,7 @@ from circletools.wording import numbered
 HALF_PRECISION = ("litert-gpu",)
 """Programs that compute with FLOAT16 unless configured otherwise."""
 
-_SIGMAS = 5.0  # the probability of more is too small to matter in millions of values
+_SIGMAS = 5.0  # larger deviations are too improbable to matter, even in millions of values
 _HALF_OF_DIGITS = {"FLOAT16": sqrt(2.0**-10), "BFLOAT16": sqrt(2.0**-7)}
 _SINGLE = sqrt(2.0**-23)
 _FLOATS = ("FLOAT", "BFLOAT", "COMPLEX")
@@ -93,7 +93,7 @@ _DRAWN, _MOST_DRAWS = 256, 16
 
 @dataclass(frozen=True)
 class Judge:
-    """Makes cells: compares `second` with `first`, which `reference` runs; both may be the same model."""
+    """A comparison, cell by cell, of `second` with `first`, which `reference` runs; both may be the same model."""
 
     request: CompareRequest
     first: Subject

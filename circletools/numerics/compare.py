@@ -39,7 +39,7 @@ from circletools.origin.source import NOTHING
 from circletools.runtimes.operators import located
 from circletools.wording import suggestion
 
-_SLICE_BYTES = 1 << 25  # the most bytes of tensors that are exposed at the same time
+_SLICE_BYTES = 1 << 25  # the maximum total size of tensors that are exposed at the same time
 
 
 def compare(model: Model, request: CompareRequest | None = None, *, other: Model | None = None) -> Comparison:
@@ -128,7 +128,7 @@ class _Comparing(Judge):
         return found
 
     def _unlike(self, subject: Subject, inputs: Runs) -> str:
-        """Return which input has another shape than in the model, to be added to an error."""
+        """Return which input differs in shape from the model, for an error message."""
         for place, (tensor, array) in enumerate(zip(subject.graph.inputs.tolist(), inputs[0], strict=False)):
             shape = subject.graph.values.shapes.row(tensor).tolist()
             if shape != list(array.shape):
@@ -139,7 +139,7 @@ class _Comparing(Judge):
         """Yield the largest difference of each output of the second model, paired by tensor, or else by position."""
         theirs = self.first.graph.outputs.tolist()
         places = {tensor: place for place, tensor in reversed([*enumerate(theirs)])}
-        errors: dict[tuple[int, int], float | None] = {}  # a tensor may be an output very often
+        errors: dict[tuple[int, int], float | None] = {}  # a tensor may be an output many times
         for place, tensor in enumerate(self.second.graph.outputs.tolist()):
             at = places.get(self.pairs[0].get(tensor, -1), place)
             if at >= len(theirs):

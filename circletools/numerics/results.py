@@ -57,7 +57,7 @@ class Difference:
     `unequal` of `size` values differ, by at most `max_abs`, and by `rms` in the root mean square. `max_steps` is
     `max_abs` in quantization steps, or None without quantization. `snr_db` is the ratio of signal to difference in
     decibels, or None if nothing differs or there is no signal; `cosine` is the cosine of the angle between actual and
-    expected values. A pair of different values of which at least one is not finite counts only in `non_finite`; the
+    expected values. If values differ and at least one is not finite, the pair counts only in `non_finite`; the
     largest FLOAT32 number counts as infinite.
     """
 

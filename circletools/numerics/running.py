@@ -124,7 +124,7 @@ def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Kn
 
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
 WITH_RESOURCE = "it uses a resource, whose contents cannot be supplied"
-_MOST_IN_REGION = 64  # the most operators without partners that are joined to one with a partner
+_MOST_IN_REGION = 64  # the maximum number of operators without partners that are joined to one with a partner
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Subject:
 
     @cached_property
     def reach(self) -> Reach:
-        """Which operators and values reach which others."""
+        """The walks through the graph, from value to value."""
         return Reach(self.graph)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Origins: the source nodes that an operator came from, kept in metadata tables of the ONE compiler.
+"""Origins: the source nodes that an operator came from, stored in metadata tables of the ONE compiler.
 
 with ct.open("in.circle") as model, ct.edit(model) as edit:
     ct.origins.embed(edit)

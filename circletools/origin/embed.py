@@ -42,7 +42,7 @@ def embed(
     changed. File names are relative to the working directory, or begin with their package, unless `absolute_paths` is
     set. Raises EditError if the model has tables and `replace` is not set, or if it lacks the selected names; and
     InvalidInputError if `origins` refers to an operator, subgraph or source that does not exist, or comes from a
-    document that states other codes of most operators. If it states other codes or outputs of some, a note warns.
+    document that gives most operators other codes. If it gives only some other codes or outputs, a note warns.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     ct.origins.embed(edit)
@@ -80,7 +80,7 @@ def embed(
 
 
 def _check(model: ModelGraph, origins: Origins) -> tuple[Finding, ...]:
-    """Refuse origins that are not of this model; return a note if some may not be."""
+    """Reject origins that do not belong to this model; return a note if some may not belong to it."""
     known, stated = origins.sources.keys(), origins.stated
     for subgraph, operators in enumerate(origins.operators):
         if operators and subgraph >= len(model):

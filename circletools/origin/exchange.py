@@ -125,7 +125,7 @@ class _Collected:
         return source
 
     def pair(self, item: Mapping[str, Any], sources: Iterable[int], place: str) -> None:
-        """Add sources of an operator, and what is stated of it."""
+        """Add an operator's sources, and what the document states about the operator."""
         subgraph = _whole(item, "subgraph", place) if "subgraph" in item else 0
         operator = _whole(item, "operator_index", place)
         if "code" in item:

@@ -63,7 +63,7 @@ def exporter_of(description: str, names: Iterable[str]) -> Exporter | None:
 
 
 def reader_of(exporter: Exporter | None, tensors: Iterable[str] = ()) -> Callable[[str], Sequence[AnySource]]:
-    """Return a parser that maps the name of an operator's first output to sources; an unknown form gives one source.
+    """Return a parser that maps the name of an operator's first output to sources; an unknown form yields one source.
 
     `tensors` are the names of all tensors. TensorFlow's converter appends the number without a separator
     (`dw/depthwise1`); the number is recognized only if a tensor with the unnumbered name exists.

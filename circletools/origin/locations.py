@@ -77,7 +77,7 @@ class _Locations:
         ]
 
     def sources(self, indices: list[int]) -> list[AnySource]:
-        """Return the sources reached from these locations; each location is visited once, so cycles end."""
+        """Return the sources reached from these locations; each location is visited once, so cycles are harmless."""
         found: dict[AnySource, None] = {}
         types: dict[AnySource, None] = {}
         seen: set[int] = set()

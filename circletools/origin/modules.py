@@ -27,7 +27,7 @@ ROOT = -1
 class ModuleTree:
     """Modules as rows; each comes after its parent.
 
-    `parents` are the rows of the parents (ROOT at the top); `paths` are as the sources give them; `labels` are their
+    `parents` are the rows of the parents (ROOT at the top); `paths` are as given by the sources; `labels` are their
     last parts with the separators before them. `of_source` holds the innermost modules of each source.
     """
 

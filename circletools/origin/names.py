@@ -33,7 +33,7 @@ from circletools.wording import Word, counted
 
 
 class NameSource(Word):
-    """Where the names of sources come from."""
+    """The names from which sources are derived."""
 
     AUTO = "auto"
     TENSOR_NAMES = "tensor-names"

@@ -64,7 +64,7 @@ class Origins(Attributes):
     document: str = field(default="", compare=False, repr=False)
     """The name of the document with the origins, if they come from one."""
     stated: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict, compare=False, repr=False)
-    """The code and first output that the document states of operators, by subgraph and index; empty if unknown."""
+    """The code and first output that the document gives for operators, by subgraph and index; empty if unknown."""
 
     def of(self, subgraph: int, operator: int) -> Origin:
         """Return the origin of an operator (empty if unknown). Raises IndexError for an invalid index."""
@@ -78,7 +78,7 @@ class Origins(Attributes):
     def details_of(self, source: int) -> SourceDetails:
         """Return the details of a source, given by its number. Raises KeyError if it does not exist."""
         if source not in self.details:
-            _ = self.sources[source]  # whose error names the sources
+            _ = self.sources[source]  # this KeyError names the sources
         return self.details.get(source, NOTHING)
 
     def by_source(self) -> dict[int, list[tuple[int, int]]]:
@@ -140,7 +140,7 @@ def decode_exact(data: bytes | memoryview, sources: Iterable[int]) -> dict[int, 
 
 
 def read_origins(model: Model) -> Origins | None:
-    """Return the origins in a model; None if it has no tables (`embed` adds them, `describe` does without them).
+    """Return the origins in a model; None if it has no tables (`embed` adds them; `describe` works without them).
 
     Raises TableFormatError, and ModelFormatError if the names, repeated for all operators, are far larger than the
     file.
@@ -219,7 +219,7 @@ def check_freshness(model: Model, origins: Origins) -> Freshness:
 def origins_freshness(model: ModelGraph, origins: Origins) -> Freshness:
     """Return whether the tables still describe the operators of a graph.
 
-    Tables are stale if an operator index is past the end, or if a table without a stamp has `embed`'s default form
+    Tables are stale if an operator index is out of range, or if a table without a stamp has `embed`'s default form
     (operator i comes from source i, named after its output) with names that differ from the model's.
     """
     freshness = check_stamp(model)
@@ -284,7 +284,7 @@ def _of_origins(model: ModelGraph) -> list[Finding]:
 
 
 def table_findings(model: ModelGraph, origins: Origins, freshness: Freshness) -> list[Finding]:
-    """Return findings where the decoded tables do not fit the model's operators, or omit some."""
+    """Return findings about decoded tables that do not fit the model's operators, or omit some."""
     if freshness.state == "stale":
         message = f"the origins are stale: {freshness.reason}; embed new origins, or track those of the earlier model"
         return [Finding("STALE_ORIGIN", "warning", freshness.place, message)]

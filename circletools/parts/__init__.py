@@ -1,4 +1,4 @@
-"""Turn part of a model into a model of its own: a partition, the operators between tensors, or everything used.
+"""Turn part of a model into a separate model: a partition, the operators between tensors, or everything used.
 
     request -> selection      -> excerpt           -> contents               -> bytes
                (cut or plan)     (with names and      (with new indices for     (by `Writer`)

@@ -38,7 +38,7 @@ from circletools.parts.split import (
 )
 from circletools.storage.documents import read_json
 
-_SHOWN = 20  # the most findings of one kind
+_SHOWN = 20  # the maximum number of findings of one kind
 _UNKNOWN = "is not in the original model with these options, constants, inputs and outputs"
 
 
@@ -158,7 +158,7 @@ class _Comparison:
     def add(self, part: ModelDigests, piece: Piece, place: str) -> list[Finding]:
         """Add a part: count its operators, and record the tensors that it produces. Return wrong inputs.
 
-        Without the results of a wrong part, whatever is computed from them is unknown and not compared.
+        The results of a wrong part are unknown, so nothing that is computed from them is compared.
         """
         if not self._known.keys() >= set(piece.inputs):
             return []
@@ -249,7 +249,7 @@ def _unlinked(connections: Connections) -> list[Finding]:
 
 
 def manifest_findings(directory: Path, connections: Connections, *, expected: bool) -> Iterator[Finding]:
-    """Compare the manifest with the connections; with `expected`, it must exist if these allow a package."""
+    """Compare the manifest with the connections; with `expected`, it must exist if they allow a package."""
     path = directory / MANIFEST
     if not os.path.lexists(path):
         if expected and package_obstacle(connections) is None:

@@ -23,7 +23,7 @@ from circletools.graph.resources import State
 from circletools.parts.names import TensorNames
 from circletools.wording import ranges
 
-_LISTED = 20  # the most operators that a hint names
+_LISTED = 20  # the maximum number of operators that a hint names
 
 
 @dataclass(frozen=True, slots=True)

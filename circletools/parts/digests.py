@@ -33,7 +33,7 @@ _LEFT_OUT = {
 }
 
 _number = Struct("<q").pack
-_MAX_DEPTH = 64  # the deepest nesting of calls
+_MAX_DEPTH = 64  # the maximum nesting depth of calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def new_signature(
 ) -> NewSignature:
     """Return a signature for these inputs and outputs, with the key and names of the subgraph's first signature.
 
-    Tensors without a name in a signature have their own names, or are named by position; names are made unique.
+    Tensors without a name in a signature keep their own names, or are named by position; names are made unique.
     """
     ours = [one for one in signatures if one.subgraph == graph.index]
     sides = []

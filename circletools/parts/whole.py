@@ -1,4 +1,4 @@
-"""Read a model into the values that parts are made from. Only this module takes a `Model`."""
+"""Read a model into the values that parts are made from. Only this module uses a `Model`."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def devices_of_sources(annotated: ModelGraph) -> Earlier:
 def reproject(model: ModelGraph, earlier: Earlier) -> Reprojection:
     """Return, for each operator, the device that its sources had in the annotated model.
 
-    If the sources disagree, the most common device is taken (the first in a tie). If all subgraphs share an operator
+    If the sources disagree, the most common device is chosen (the first in a tie). If all subgraphs share an operator
     table, as in the ONE compiler's output, it is used only for the main subgraph. Raises EditError if the model has
     no origins, or stale ones.
     """

@@ -14,7 +14,7 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostRequest(Attributes):
-    """Where the times of operators and copies come from.
+    """The inputs that determine the times of operators and copies.
 
     `costs` is a document (docs/costs.md); `traces` names operator traces of runs on a device, as `DEVICE=FILE`. A
     copy that the document does not list takes `copy_overhead` (us) plus its bytes divided by `copy_rate` (bytes/us);
@@ -29,7 +29,7 @@ class CostRequest(Attributes):
 
     @property
     def has_costs(self) -> bool:
-        """Whether the request names any times."""
+        """Whether the request includes any times."""
         return self.costs is not None or bool(self.traces)
 
     @property

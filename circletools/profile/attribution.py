@@ -186,7 +186,7 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
 def attribute_to(
     model: ModelGraph | None, trace: OperatorTrace, origins: Origins | None, depth: int | None = None
 ) -> Attribution:
-    """Do the same as `attribute`, without notes, for these origins (None: every operator is its own source)."""
+    """Return what `attribute` does, without notes, for these origins (None: every operator is its own source)."""
     named, every = origins is None, trace
     if model is None:
         origins, joined = NOTHING_KNOWN, Join(None, trace)

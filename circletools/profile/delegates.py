@@ -23,7 +23,7 @@ from circletools.trace.operators import names
 _Scores = npt.NDArray[np.int32]
 
 _ROWS, _OPERATORS = 128, 1024
-_FEW = 32  # the most operators listed for a row; with more, it may belong to any operator that has such rows
+_FEW = 32  # the most operators listed for a row; a row with more may belong to any operator that has such rows
 _MAIN, _AROUND, _AGAIN, _WRONG, _SKIPPED = 10, 4, -20, -50, -3
 _NEVER = np.int32(-(1 << 28))
 _BEFORE, _DOES, _AFTER = range(3)
@@ -218,7 +218,7 @@ class Delegates:
                 end, between = aligned[at][0] + 1, ()
             elif kinds[at] in self._known:
                 found.append(())
-            else:  # between its neighbours, inclusive
+            else:  # between its neighbors, inclusive
                 between = between or group.operators[first:end]
                 found.append(between)
         return found[::-1]

@@ -28,7 +28,7 @@ Place = tuple[int, int]
 """A subgraph index and an operator index."""
 
 _Key = tuple[int, int, str, bool]
-"""What identifies a row: its subgraph, number and name, and whether it is a delegate's."""
+"""The key of a row: its subgraph, number and name, and whether it is a delegate's."""
 
 _MOST_KINDS = 64
 _MOST_ROWS = 10_000  # placing them takes three seconds
@@ -144,7 +144,7 @@ class Join:
             elif of:
                 self.groups.setdefault((run.name, of), Measured()).add(run, self_ns)
             else:
-                # A caller's time includes the subgraphs it calls, and averages do not show how much of it is theirs.
+                # A caller's time includes the subgraphs it calls, and averages do not show their share.
                 self._add("inside" if trace.averaged and run.subgraph != first else kind, run, self_ns)
         self.ambiguous = [
             (tuple(sorted(some)), of, sum(total_ns for _, total_ns in times.values()))

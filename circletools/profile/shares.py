@@ -1,4 +1,4 @@
-"""Divide the times of operators among their sources, the modules of these, and operator codes.
+"""Divide the times of operators among their sources, the sources' modules, and operator codes.
 
     operator's time  ->  its sources, evenly  ->  the sources' modules, evenly
 

@@ -35,7 +35,7 @@ from circletools.surgery.setting import ShapeRequest, set_shape
 from circletools.wording import Attributes
 
 Symptom = frozenset[str]
-"""How a model fails, without details specific to the model; empty if it does not fail."""
+"""The way in which a model fails, without details specific to the model; empty if it does not fail."""
 Ask = Callable[[Path], Symptom]
 
 _OF_SHELL = frozenset(("|", "||", "&", "&&", ";", "<", ">", ">>", ">&"))

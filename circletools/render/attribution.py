@@ -41,7 +41,7 @@ _ADDED_TITLES = {
     "inside": "parts of the above, not included in the sum",
 }
 _NO_ORIGIN = "(no origin)"
-_INDICES = 16  # the most characters of a group's operators in a table; JSON has all of them
+_INDICES = 16  # the maximum number of characters for a group's operators in a table; JSON lists them all
 _FEW, _MANY = 4, 24  # rows of the table of runs in a log: with and without further tables
 _AVERAGES = ("rank", "mean_us", "share", "calls", "each_us")
 _NUMBERS = ("rank", "median_us", "low_us", "high_us", "p90_us", "share", "total_us")

@@ -20,12 +20,12 @@ _FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "dele
 _OF_SESSION = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes", "failure")
 _SESSION: tuple[str, ...] = ("run", "init", "first", "median", "average", "operators", "threads", "line", "program")
 _SESSION += ("model", "delegates or options")
-_USE = re.compile(r"use (?!caching).*")  # the options of delegates; Ruy's cache is none
+_USE = re.compile(r"use (?!caching).*")  # the options of delegates; Ruy's cache is not one
 _WHOLLY = ("parts: ", " piece", "completely", "not be exec", "not applied", "none (")  # texts of parts
 _PIECES = re.compile(r"((\d+)( of \d+)? operators in (?:TfLite)?(\w+?)(?: ?Delegate)?(?:V2)?), pieces: (\d+)")
 _WIDTH, _SCREEN = 78, 100  # the width of a figure's text, and that of the longest line
 _FINER = 3  # a mean resolves differences smaller than a step of the clock
-_SHORT = 10  # a run that takes less than this part of the average is no whole run
+_SHORT = 10  # a run that takes less than this fraction of the average is not a whole run
 _NEAR = 0.1  # times that differ by less than this share may change order between recordings of a model
 
 
@@ -105,7 +105,7 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
 
 
 def of_first(attribution: Attribution) -> bool:
-    """Return whether the rows are only of the first of several runs, whose average is known."""
+    """Return whether the rows describe only the first of several runs, whose average is known."""
     whole = attribution.whole
     known = whole.operators_ns not in (None, whole.first_operators_ns)
     return known and attribution.executions == 1 < (whole.runs or 0)
@@ -121,7 +121,7 @@ def without_model(attribution: Attribution) -> bool:
 
 
 def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
-    """Return what is known of the delegates, and what is not."""
+    """Return what is known about the delegates, and what is not."""
     counts = Counter(row.code for row in attribution.operators) | Counter(dict(attribution.whole.types))
     rows = {name: count for name, count in counts.items() if "delegate" in name.lower()}
     known, absent = "; ".join(_delegate_texts(attribution.whole.delegates)), list[str]()
@@ -185,7 +185,7 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
         middle = one.range_ns[4] if len(one.range_ns) > 3 else None
         times = one.initialization_ns, one.first_ns, middle, one.mean_ns, one.operators_ns if less else None
         of = *("" if time is None else milliseconds(time) for time in times), str(one.threads or "")
-        stated = sorted(one.delegates, key=lambda text: " operators" in text)  # these say most
+        stated = sorted(one.delegates, key=lambda text: " operators" in text)  # the most informative
         how = "".join([*_delegate_texts(stated, short=True)][-1:]) or _options(one.options)
         rows.append((str(at), *of, str(one.line) if less else ""))
         rows[-1] += (one.program or attribution.runtime) * several[0], one.model * several[1], how

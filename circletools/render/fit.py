@@ -58,8 +58,8 @@ def _target_json(target: verdicts.TargetFit) -> dict[str, Any]:
 def fit_text(found: verdicts.Fit, *, full: bool = False) -> Iterator[str]:
     """Yield a table of the targets; then, for each with refusals, the new refusals and the sources to change.
 
-    If one cause explains the verdict, only that is shown; otherwise, the most frequent reasons or, with `full`, all
-    are.
+    If one cause explains the verdict, only that cause is shown; otherwise, the most frequent reasons are shown or,
+    with `full`, all.
     """
     head = ["target", "verdict", "operators", "refused", "not measured", "partitions", "bytes across"]
     rows = [head + ["new", "fixed"] * found.has_baseline]

@@ -22,7 +22,7 @@ from circletools.storage.documents import packaged
 from circletools.wording import suggestion
 
 NEVER = 1 << 30
-"""Replaces the index of a runtime if no runtime supports a feature."""
+"""The index for a feature that no runtime supports."""
 _NAMES = {"tflite": "TFLite", "litert": "LiteRT"}
 _WANTED = re.compile(r"(?:ai-edge-)?(tflite|litert)(?:-runtime)?-(\d+(?:\.\d+){0,2})")
 

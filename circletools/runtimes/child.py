@@ -147,7 +147,7 @@ class _Loaded:
         self.take(known)
 
     def take(self, known: dict[str, Array]) -> float:
-        """Run once with `known` tensors, by name, and add the outputs to them; return the seconds that this took."""
+        """Run once with `known` tensors, by name, and add the outputs to them; return the time in seconds."""
         inputs = [known[name] for name in self._step.inputs]
         start = perf_counter()
         outputs = self._try(partial(self._running.run, inputs))

@@ -74,7 +74,7 @@ def run_times(means: Sequence[int]) -> list[int]:
     """Return the time of each run; `means` has, after each run, the mean of all runs so far, rounded down.
 
     The sum of the first n runs is thus known to within n. Of the possible sums, those on the shortest path are taken,
-    so that times change only where the means show it.
+    so that times change only where the means show a change.
     """
     lows = [0, *(number * mean for number, mean in enumerate(means, 1))]
     sums = [0.0]

@@ -15,7 +15,7 @@ from circletools.storage.platform import read_at
 
 Array = NDArray[Any]
 Make = Callable[[int, np.dtype[Any], Sequence[int]], Array]
-"""Makes the values of an input, given its position, type and shape."""
+"""A function that makes the values of an input, given its position, type and shape."""
 Question = Literal["loads", "called", "placement", "run", "profile"]
 Status = Literal["ok", "refused", "crash", "timeout", "memory", "differs"]
 

@@ -105,7 +105,7 @@ class Call:
 
 
 Rule = Callable[[Call], Sequence[Shape]]
-"""Returns the shapes of the outputs. Raises RefusedError or UnknownError."""
+"""A function that returns the shapes of the outputs. Raises RefusedError or UnknownError."""
 
 
 def refuse_unless(holds: bool, reason: str, slot: int | None = None) -> None:

@@ -148,7 +148,7 @@ def _is_custom(whole: Whole, rows: Indices) -> NDArray[np.bool_]:
 
 
 def _order(whole: Whole) -> Iterator[Finding]:
-    """Find cycles, and operators that read a tensor which is produced later."""
+    """Find cycles, and operators that read a tensor that is produced later."""
     readers, read = whole.graph.uses
     sources = whole.first_producer[read]
     late = (sources > readers) & ~whole.is_input[read] & ~whole.graph.values.is_variable[read]

@@ -77,7 +77,7 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
 
 
 def _taken_for_constants(whole: Whole) -> Iterator[Finding]:
-    """Find computed tensors that onert reads from buffer 0, which is there but empty."""
+    """Find computed tensors that onert reads from buffer 0, which exists but is empty."""
     made = np.flatnonzero(whole.first_producer >= 0)
     inner = np.setdiff1d(made[whole.graph.values.buffers[made] == 0], whole.graph.outputs)
     if inner.size:

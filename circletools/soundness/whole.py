@@ -19,7 +19,7 @@ _KEEPING = (
     "EMBEDDING_LOOKUP", "MEAN", "MUL", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD",
     "RESHAPE", "SOFTMAX", "SUM",
 )  # fmt: skip
-"""The kernels of LiteRT that run with an output of any type, and do not set it."""
+"""The kernels of LiteRT that run with an output of any type, and do not set its type."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class Whole:
 
     @cached_property
     def is_kept(self) -> Mask:
-        """For each operator, whether its kernel keeps the type in the file of its output; for -1, false."""
+        """For each operator, whether its kernel keeps the type that the file gives its output; false for -1."""
         keeps = np.array([code.name in _KEEPING for code in self.model.operator_codes], np.bool_)
         return np.append(keeps[self.operators.code_indices], False)
 

@@ -22,8 +22,8 @@ from circletools.wording import did_you_mean, nearest
 Progress = Callable[[int, int], None]
 """Called with the number of bytes written so far, and the total number."""
 
-_MOST_NAMES = 1000  # the most names of a folder that are compared with a wrong name
-_LINKS = 40  # the most symbolic links that Linux follows
+_MOST_NAMES = 1000  # the maximum number of names in a folder that are compared with a wrong name
+_LINKS = 40  # the maximum number of symbolic links that Linux follows
 
 
 @dataclass(slots=True)

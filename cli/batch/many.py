@@ -31,7 +31,7 @@ from ..signature import Command, Declared, option, parameters_of, with_parameter
 from .task import Heading, Task
 
 _Tasks = Callable[[list[str], dict[str, Any]], Iterable[Task]]
-"""Makes the tasks for files or directories and the other arguments of a command."""
+"""A function that makes the tasks for files or directories and the other arguments of a command."""
 
 
 def many(
@@ -56,7 +56,7 @@ def many(
 
 
 def mirrored(command: Command) -> Command:
-    """Return a command that also takes a directory and writes a result for each model in it to `output`.
+    """Return a command that also accepts a directory and writes a result for each model in it to `output`.
 
     Each result has the same relative path below `output` as its model below the input directory.
     """

@@ -1,4 +1,4 @@
-"""The commands that show what a model holds and needs: inspect, requires, cost and report."""
+"""The commands that show what a model contains and needs: inspect, requires, cost and report."""
 
 from __future__ import annotations
 

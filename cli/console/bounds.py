@@ -1,7 +1,7 @@
 """Stop a command that needs more processor time or memory than its input justifies.
 
-The library charges what it reads and computes to budgets. This is the last defence, for anything that the budgets do
-not cover: a timer checks the whole process, so it applies to every command.
+The library charges what it reads and computes to budgets. This is the last line of defense, for anything that the
+budgets do not cover: a timer checks the whole process, so it applies to every command.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A progress line on stderr, shown once a command has run for a second.
 
-The line is erased before anything else is written. It has no colours or escape codes, so every terminal can show it.
+The line is erased before anything else is written. It has no colors or escape codes, so every terminal can show it.
 It is not shown if standard error is not a terminal, or if standard output is a pipe, which may lead to a pager.
 """
 
@@ -32,7 +32,7 @@ class _Line:
         self._began = time.monotonic()
         self._ended = Event()
         self._columns = self._steps = 0
-        with suppress(RuntimeError):  # if no more threads can be started, there is no line
+        with suppress(RuntimeError):  # no line is shown if no more threads can be started
             Thread(target=self._draw_on, daemon=True).start()
 
     def _draw_on(self) -> None:

@@ -28,7 +28,7 @@ _ON_SCREEN = {code: text for code, text in _CONTROLS.items() if chr(code) not in
 
 
 def print_diagnostic(kind: str | None, message: str) -> None:
-    """Write `error: …` or `warning: …` to standard error, in colour on a terminal unless NO_COLOR is set."""
+    """Write `error: …` or `warning: …` to standard error, in color on a terminal unless NO_COLOR is set."""
     message = as_options(message)
     if (keep := captured.current()) is not None:
         keep.messages.append((kind, message))

@@ -1,1 +1,1 @@
-"""Programs that ask runtimes, and write the tables that circletools ships."""
+"""Programs that query runtimes and write the tables that circletools ships."""

@@ -1,14 +1,14 @@
-"""Measure which operators each device takes, and keep the tables of it.
+"""Measure which operators each device accepts, and write the capability tables.
 
     python -m tools.measure.capabilities                  measure, and write the tables
-    python -m tools.measure.capabilities --check          measure, and exit with 1 when a file would change
+    python -m tools.measure.capabilities --check          measure, and exit with 1 if a file would change
     python -m tools.measure.capabilities --only xnnpack   one device
-    python -m tools.measure.capabilities --codes ADD SUB  these operators; the others stay as they are in the file
-    python -m tools.measure.capabilities --codes --context       only what is not taken together
+    python -m tools.measure.capabilities --codes ADD SUB  these operators; others stay unchanged in the file
+    python -m tools.measure.capabilities --codes --context       only the rules about pairs of operators
     python -m tools.measure.capabilities --where                 only the comparisons of forms
 
-Each question is a model of one operator: loaded, compiled and run where that is cheap, in a process of its own that
-the runtime may kill. docs/capabilities.md tells what is asked and what the tables say.
+Each question is a model with one operator, which is loaded, compiled and, if that is cheap, run in a separate process
+that the runtime may crash. docs/capabilities.md describes the questions and the tables.
 """
 
 import argparse
@@ -63,7 +63,7 @@ _KEYS = (
 )
 
 Wanted = Callable[[str], bool]
-"""Whether to ask about an operator code."""
+"""A function that returns whether to ask about an operator code."""
 
 
 def all_templates() -> list[Template]:
@@ -88,7 +88,7 @@ _VARIATIONS: tuple[Callable[[], Iterator[Variation]], ...] = (
 
 @cache
 def all_companies() -> tuple[company.Company, ...]:
-    """Return what templates cannot make."""
+    """Return the questions that templates cannot express."""
     families = (
         company.variables, company.sparse, special.customs, special.detections, special.composites, special.blockwise,
     )  # fmt: skip
@@ -104,14 +104,14 @@ def ask(device: Device, questions: Sequence[Question]) -> list[str]:
     """Return the answers, asked in several processes."""
     parts = _PROCESSES
     if device.forks:
-        device.prepare()  # once, and not in each process that takes the place of one that died
+        device.prepare()  # once, and not in each process that replaces a crashed one
     size = -(-len(questions) // parts) or 1
     pieces = [questions[start : start + size] for start in range(0, len(questions), size)]
     work = partial(answers, ask=device.ask, prepare=device.prepare, cpu_seconds=device.cpu_seconds)
     with ThreadPoolExecutor(parts) as threads:
         outcomes = list(chain.from_iterable(threads.map(work, pieces)))
         print(f"{device.name}: {len(questions)} asked", file=sys.stderr, flush=True)
-        # The one before it may have spoiled the memory: only who dies alone is to blame.
+        # An earlier question may have corrupted memory: only a question that crashes alone is to blame.
         crashed = [index for index, outcome in enumerate(outcomes) if outcome == CRASH]
         again = threads.map(work, [[questions[index]] for index in crashed])
         for index, (outcome,) in zip(crashed, again, strict=True):
@@ -120,7 +120,7 @@ def ask(device: Device, questions: Sequence[Question]) -> list[str]:
 
 
 def measure(device: Device, found: Sequence[Template], wanted: Wanted) -> list[tuple[Probe, str]]:
-    """Return what became of each probe: first one or two of each signature, then all of those that were taken."""
+    """Return the outcome of each probe: first one or two of each signature, then all of the accepted signatures."""
     owned = [
         (template, device.bases(bases))
         for template in found
@@ -130,7 +130,7 @@ def measure(device: Device, found: Sequence[Template], wanted: Wanted) -> list[t
     ]
     first = [probe for _, bases in owned for probe in bases]
     outcomes: dict[int, str] = {}
-    # Of a slow device, the first template of a signature decides whether the others are asked about.
+    # For a slow device, the first template of a signature decides whether the others are asked about.
     seen: dict[tuple[str, Any], list[Probe]] = {}
     for probe in first:
         seen.setdefault((probe.code, probe.signature), []).append(probe)
@@ -159,9 +159,9 @@ def compare(
     wanted: Wanted,
     taken: set[tuple[str, Any]] | None = None,
 ) -> None:
-    """Ask what may matter beside types, ranks and options of what was taken, and let the forms say what does.
+    """Ask which properties other than types, ranks and options matter for accepted operators; add these to the forms.
 
-    `taken` has the codes and signatures that were taken; None asks about all.
+    `taken` holds the accepted codes and signatures; None asks about all.
     """
     found = [one for family in _VARIATIONS for one in family() if wanted(one.probes[0].code) and device.varies]
     probes = [
@@ -183,7 +183,7 @@ def compare(
 
 
 def unpacking(device: Device, wanted: Wanted) -> set[tuple[str, str, str]]:
-    """Return code, input and output of the operators that unpack constants on a device."""
+    """Return the code, input and output of each operator that unpacks constants on a device."""
     found = [one for one in company.unpackings() if wanted(one.probe.code)]
     fed, feeding, lonely = (
         ask(device, [getattr(one, name) for one in found]) for name in ("fed", "feeding", "lonely")
@@ -196,9 +196,9 @@ def unpacking(device: Device, wanted: Wanted) -> set[tuple[str, str, str]]:
 
 
 def witnessed(device: Device, known: set[str]) -> list[tuple[witness.Witness, bool]]:
-    """Return the operators in the project's models that run as a whole, but for the codes that are known."""
+    """Return the operators of those models of the project that run as a whole, except codes that are known."""
     if device.name == "xnnpack":
-        return []  # it takes parts of models, and the tests compare the table with these parts
+        return []  # it accepts parts of models, and the tests compare the table with these parts
     paths = witness.models(device)
     outcomes = ask(device, [witness.Whole(path.read_bytes()) for path in paths])
     running = [path for path, outcome in zip(paths, outcomes, strict=True) if outcome == TAKEN]
@@ -214,7 +214,7 @@ def _taken(template: Template, bases: Sequence[Probe], outcomes: dict[int, str])
 
 
 def asked_of(device: Device, found: Sequence[Template], wanted: Wanted) -> list[dict[str, Any]]:
-    """Return what a device is asked about, as the table says it."""
+    """Return the operators that a device is asked about, as the table describes them."""
     own = [template for template in found if wanted(template.code)]
     first = [(base, template.ranks) for template in own for bases in template.bases_of() for base in bases]
     others = [(one.probe, one.probe.ranks) for one in all_companies() if wanted(one.probe.code)]
@@ -222,7 +222,7 @@ def asked_of(device: Device, found: Sequence[Template], wanted: Wanted) -> list[
 
 
 def controlling(device: Device, wanted: Wanted) -> dict[str, list[dict[str, Any]]]:
-    """Return the forms of IF and WHILE: any, where none was refused; else those of models are all that is known."""
+    """Return the forms of IF and WHILE: any form if none was refused, otherwise only those found in models."""
     of_codes = (stateful.control(code) for code in ("IF", "WHILE") if wanted(code))
     found = [one for one in chain.from_iterable(of_codes) if device.asks_first(one.probe)]
     outcomes = ask(device, found)
@@ -234,7 +234,7 @@ def controlling(device: Device, wanted: Wanted) -> dict[str, list[dict[str, Any]
 
 
 def table(device: Device, found: Sequence[Template], wanted: Wanted) -> dict[str, Any]:
-    """Measure these operators; return what the file holds of them."""
+    """Measure these operators; return their part of the file."""
     result, unpacked = measure(device, found, wanted), unpacking(device, wanted)
     known = {probe.code for probe, _ in result}
     answered = [(probe, outcome.startswith(TAKEN)) for probe, outcome in result]
@@ -257,7 +257,7 @@ def table(device: Device, found: Sequence[Template], wanted: Wanted) -> dict[str
 
 
 def updated(device: Device, path: Path, document: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
-    """Return the document with what the file has of the other operators."""
+    """Return the document with the other operators' part of the existing file."""
     before = json.loads(path.read_text()) if path.exists() else {"operators": {}, "measured": []}
     measured = asked.joined(before["measured"], document["measured"])
     kept = {code: found for code, found in before["operators"].items() if not wanted(code)}
@@ -266,13 +266,13 @@ def updated(device: Device, path: Path, document: dict[str, Any], wanted: Wanted
 
 
 def with_rules(path: Path, document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document with the rules that the file has, which come from the source of programs."""
+    """Return a document with the existing file's rules, which come from the source of programs."""
     before = json.loads(path.read_text()) if path.exists() else {}
     return document | {key: before[key] for key in ("rules", "unread", "float_model") if key in before}
 
 
 def compared_anew(device: Device, document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document with the comparisons of its forms measured anew."""
+    """Return a document with the comparisons of its forms measured again."""
     found = {
         code: [{key: value for key, value in form.items() if key != "where"} for form in forms_]
         for code, forms_ in document["operators"].items()
@@ -282,7 +282,7 @@ def compared_anew(device: Device, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def context(device: Device) -> list[dict[str, Any]]:
-    """Return what is not taken together though each is alone."""
+    """Return rules for operators that are refused together, although each is accepted alone."""
 
     def taken(questions: Sequence[Question]) -> list[bool]:
         return [outcome.startswith(TAKEN) for outcome in ask(device, questions)]
@@ -291,7 +291,7 @@ def context(device: Device) -> list[dict[str, Any]]:
 
 
 def dump(document: dict[str, Any]) -> str:
-    """Return JSON with a line for each row, and for the forms of each operator."""
+    """Return JSON with one line for each row, and one for the forms of each operator."""
     parts = []
     for key in _KEYS:
         value = document.get(key)
@@ -307,7 +307,7 @@ def dump(document: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure; write the tables, or compare them with the files."""
+    """Measure, and write the tables or compare them with the files."""
     parser = argparse.ArgumentParser(prog="tools.measure.capabilities", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a file would change")
     parser.add_argument("--only", metavar="DEVICE", choices=[device.name for device in DEVICES])

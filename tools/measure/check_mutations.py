@@ -1,10 +1,10 @@
-"""Ask LiteRT and onert about mutated models, and compare with what `check` finds.
+"""Ask LiteRT and onert about mutated models, and compare the answers with the findings of `check`.
 
     python -m tools.measure.check_mutations FOLDER... [--count 25] [--seed 1] [--list]
 
-Models below 1 MB that LiteRT (Circle: onert) runs are changed through the object API (`mutations`), `--count` times
-each. What LiteRT refuses and `check` has no finding for is counted by the words of LiteRT; so is every error that
-`check` finds in a model that runs. A finding that the model had before the change does not count.
+Models below 1 MB that LiteRT (for Circle: onert) runs are changed through the object API (`mutations`), `--count`
+times each. Refusals by LiteRT without a finding of `check` are counted by LiteRT's message, as are errors that
+`check` finds in models that run. A finding that the model had before the change does not count.
 """
 
 import argparse
@@ -33,7 +33,7 @@ _OWN_RULES = re.compile(r"failed to prepare|failed to invoke")
 
 
 class Mutant(NamedTuple):
-    """A changed model: where it came from, what was changed, and the codes of its findings by severity."""
+    """A changed model: the original, the change, and the codes of its findings by severity."""
 
     name: str
     change: str
@@ -41,7 +41,7 @@ class Mutant(NamedTuple):
 
 
 def litert(mutant: Mutant) -> str:
-    """Say how far LiteRT comes: `ran`, `load: ...`, `prepare: ...` or `run: ...` with its reason."""
+    """Return how far LiteRT gets: `ran`, or `load: ...`, `prepare: ...` or `run: ...` with its reason."""
     module = importlib.import_module("ai_edge_litert.interpreter")
     stage = "load"
     try:
@@ -53,13 +53,13 @@ def litert(mutant: Mutant) -> str:
             if detail["dtype"] not in (np.bytes_, np.str_, np.object_):
                 interpreter.set_tensor(detail["index"], np.zeros(detail["shape"], detail["dtype"]))
         interpreter.invoke()
-    except Exception as error:  # whatever its binding makes of it
+    except Exception as error:  # the binding raises errors of many classes
         return f"{stage}: {' '.join(str(error).split())}"
     return RAN
 
 
 def onert(mutant: Mutant) -> str:
-    """Say whether onert runs a model."""
+    """Return whether onert runs a model."""
     module = importlib.import_module("circletools.runtimes.onert")
     protocol = importlib.import_module("circletools.runtimes.protocol")
     with tempfile.NamedTemporaryFile(suffix=f".{_ending(mutant.data)}") as file:
@@ -67,7 +67,7 @@ def onert(mutant: Mutant) -> str:
         file.flush()
         try:
             answer = module.run(protocol.Request("run", file.name, "cpu"))
-        except Exception as error:  # of its binding
+        except Exception as error:  # any error of the binding
             return repr(error)
     return answer.failure or RAN
 
@@ -77,14 +77,14 @@ def _ending(data: bytes) -> str:
 
 
 def ask(program: str, units: list[Mutant]) -> list[str]:
-    """Return what a program says of each model; "crash" where it died."""
+    """Return a program's answer about each model, or "crash"."""
     modules = {"litert": "ai_edge_litert.interpreter", "onert": "circletools.runtimes.onert"}
     question = litert if program == "litert" else onert
     return answers(units, question, lambda: importlib.import_module(modules[program]), _CPU_SECONDS)
 
 
 def found(data: bytes) -> Counter[tuple[str, str]]:
-    """Return how often `check` has each severity and code; what cannot be read at all is an error."""
+    """Return the number of `check` findings by severity and code; an unreadable model counts as an error."""
     try:
         with open_model(data) as model:
             return Counter((finding.severity, finding.code) for finding in check(model))
@@ -97,12 +97,12 @@ def _models(folders: list[str]) -> Iterator[tuple[str, bytes]]:
         for path in sorted(Path(folder).rglob("*.*")):
             if path.suffix in (".tflite", ".circle") and path.stat().st_size <= _LARGEST:
                 data = path.read_bytes()
-                with contextlib.suppress(Exception):  # models that the published classes cannot write
+                with contextlib.suppress(Exception):  # the published classes cannot write some models
                     yield path.name, pack(unpack(data), data[4:8])
 
 
 def main() -> None:
-    """Make, ask, compare, print."""
+    """Make the mutants, ask the programs, and print the comparison."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--count", type=int, default=25)
@@ -160,7 +160,7 @@ def _report(bases: int, units: list[Mutant], before: list[Counter[tuple[str, str
 
 
 def _kind(said: str) -> str:
-    """Return what became of a model: an operator's own rules refuse it, or something else does."""
+    """Return the kind of a refusal: by an operator's own rules, or by something else."""
     if said in (RAN, CRASH):
         return said
     stage = said.partition(":")[0]

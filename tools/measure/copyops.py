@@ -1,33 +1,33 @@
-"""Measure which operator copies a tensor bit for bit in the runtimes, and keep the table of it.
+"""Measure which operators copy a tensor bit for bit in the runtimes, and write the table.
 
     python -m tools.measure.copyops            measure, and write circletools/outputs/copyops.json
-    python -m tools.measure.copyops --check    measure, and exit with 1 when the file would change
+    python -m tools.measure.copyops --check    measure, and exit with 1 if the file would change
 
-Each measurement is a model with one operator, tensor -> operator -> tensor, that is loaded, run and compared with
-what it was fed. A runtime may die of one, so that they run in processes of their own.
+Each measurement loads and runs a model with one operator, tensor -> operator -> tensor, and compares its output with
+its input. A model may crash its runtime, so each runs in a separate process.
 
 The file:
 
     runtimes        name -> the package that was measured
-    source          where the versions of the operators come from
-    kinds           shape kind -> what it means; the kinds are the keys of `exact`
-    quantizations   as above
-    outcomes        what the words in `otherwise` mean
+    source          the origin of the operator versions
+    kinds           shape kind -> its meaning; the kinds are the keys of `exact`
+    quantizations   likewise
+    outcomes        the meanings of the words in `otherwise`
     operators       name -> {
-      form          how the operator is written
-      versions      a list of rules, of which the first that fits a tensor has the version to write: a rule fits
-                    when the type is in `types` and the rank at least `min_rank`, as far as it has them. `since` is
-                    the oldest TFLite runtime that has this version.
-      loads         runtime -> the versions that it takes, of a FLOAT32 matrix, from 1 to 12
+      form          the form of the operator in a model
+      versions      a list of rules; the first rule that fits a tensor gives the version to write: a rule fits
+                    if the type is in `types` and the rank at least `min_rank`, if it has these fields. `since` is
+                    the oldest TFLite runtime with this version.
+      loads         runtime -> the versions that it accepts for a FLOAT32 matrix, from 1 to 12
       exact         runtime -> type -> quantization -> kind -> the ranks it copies, such as "0-6" or "0,2-4";
-                    what is missing is not copied
-      otherwise     runtime -> type -> quantization -> kind -> what happened instead, "prepare 7-8"; one word for
-                    a whole type or quantization where all of it ended alike
+                    other ranks are not copied
+      otherwise     runtime -> type -> quantization -> kind -> the outcome, as in "prepare 7-8"; one word for
+                    a whole type or quantization if its outcomes are all equal
       variants      other ways to write it -> runtime -> kind -> ranks, for FLOAT32
     }
 
-In `exact`, `litert` means a TFLite file with the default delegate and also without it, `onert` means a file of
-either format, as far as the format has the type.
+In `exact`, `litert` means a TFLite file, both with and without the default delegate, and `onert` means a file of
+either format, if the format has the type.
 """
 
 import argparse
@@ -43,7 +43,7 @@ TABLE = ROOT / "circletools" / "outputs" / "copyops.json"
 
 
 def main() -> None:
-    """Measure; write the table, or compare it with the file."""
+    """Measure, and write the table or compare it with the file."""
     parser = argparse.ArgumentParser(prog="tools.measure.copyops", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when the file would change")
     options = parser.parse_args()

@@ -1,11 +1,11 @@
-"""Hold a capability table against its program, probe by probe, and count what stands behind each of its rules.
+"""Compare a capability table with its program, probe by probe, and count the evidence for each rule.
 
-    VELA-PYTHON -m tools.measure.hold ethos-u65 --one-in 50      ask about some probes; print where the two differ
-    VELA-PYTHON -m tools.measure.hold ethos-u65 --codes MEAN     about one operator, all of them
+    VELA-PYTHON -m tools.measure.hold ethos-u65 --one-in 50      ask about some probes; print the differences
+    VELA-PYTHON -m tools.measure.hold ethos-u65 --codes MEAN     ask about all probes of one operator
 
-Probes are models of one operator: all templates with their types, ranks, versions and options, and the variations of
-sizes, scales and constants. A rule that the program contradicts is printed first, then forms that the table takes and
-the program does not, and how much of what was asked the table does not know.
+Probes are models with one operator: all templates with their types, ranks, versions and options, and the variations
+of sizes, scales and constants. Rules that the program contradicts are printed first, then forms that the table
+accepts and the program refuses, and the share of probes that the table does not cover.
 """
 
 import argparse
@@ -28,7 +28,7 @@ _SHOWN = 3
 
 
 def questions(device: Device, codes: Sequence[str] | None) -> Iterator[Question]:
-    """Yield what to ask about: each signature at each rank, then its other versions and options at the first."""
+    """Yield the questions: each signature at each rank, then its other versions and options at the first rank."""
     for template in all_templates():
         if codes is None or template.code in codes:
             for bases in template.bases_of():
@@ -48,7 +48,7 @@ def _is_moderate(probe: Any) -> bool:
 
 
 def said(table: Capability, question: Question) -> tuple[str, str]:
-    """Return whether a table takes the operator that is asked about (taken, refused, unknown), and its words."""
+    """Return a table's verdict on the operator in question (taken, refused, unknown), and its reason."""
     with open_model(question.model) as model:
         refusal = why_not(table, graph_of(model, 0))[question.focus]
         code = model.subgraphs[0].operators[question.focus].code.name
@@ -58,7 +58,7 @@ def said(table: Capability, question: Question) -> tuple[str, str]:
 
 
 def evidence(table: Capability, asked: Sequence[Question], outcomes: Sequence[str]) -> Counter[int]:
-    """Return how many probes stand behind each rule: those that it refuses, and the program too."""
+    """Return the number of probes that support each rule: those refused by the rule and by the program."""
     found: Counter[int] = Counter()
     for question, outcome in zip(asked, outcomes, strict=True):
         if not outcome.startswith(TAKEN):
@@ -70,7 +70,7 @@ def evidence(table: Capability, asked: Sequence[Question], outcomes: Sequence[st
 
 
 def write(path: Path, counts: Counter[int]) -> None:
-    """Keep the numbers of probes with the rules of a table."""
+    """Write the numbers of probes next to the rules of a table."""
     document = json.loads(path.read_text())
     rules = [rule | ({"probes": counts[at]} if counts[at] else {}) for at, rule in enumerate(document["rules"])]
     path.write_text(dump(document | {"rules": rules}))
@@ -84,7 +84,7 @@ def _text(question: Question) -> str:
 
 
 def compared(table: Capability, asked: Sequence[Question], outcomes: Sequence[str]) -> Iterator[str]:
-    """Yield where table and program differ, the most frequent words first."""
+    """Yield the differences between table and program, the most frequent reasons first."""
     wrong: dict[tuple[str, str], list[str]] = defaultdict(list)
     count: Counter[tuple[str, bool]] = Counter()
     for question, outcome in zip(asked, outcomes, strict=True):
@@ -100,7 +100,7 @@ def compared(table: Capability, asked: Sequence[Question], outcomes: Sequence[st
 
 
 def main() -> None:
-    """Ask, and compare."""
+    """Ask the program, and print the comparison."""
     parser = argparse.ArgumentParser(prog="tools.measure.hold", description=__doc__.split("\n", 1)[0])
     parser.add_argument("device", choices=[device.name for device in DEVICES])
     parser.add_argument("--codes", nargs="+", metavar="CODE", help="only these operators")

@@ -1,4 +1,4 @@
-"""Ask a runtime many questions in a forked, silent process, which is replaced when it dies."""
+"""Ask a runtime many questions in a forked, silent process, which is replaced if it crashes."""
 
 import faulthandler
 import multiprocessing
@@ -48,7 +48,7 @@ def _live(
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(units, ask, prepare, cpu_seconds, theirs))
     with warnings.catch_warnings():
-        # Newer Pythons warn about forks with threads. The child uses only what was already imported, and the runtime.
+        # Newer Pythons warn about forks with threads. The child uses only modules already imported, and the runtime.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     theirs.close()
@@ -76,7 +76,7 @@ def _serve(
     cpu_seconds: float,
     connection: Connection,
 ) -> None:
-    """Answer every unit in a process of its own, until it dies."""
+    """Answer every unit in this separate process, until the process ends."""
     faulthandler.disable()  # pytest enables it in its own process; a crash is an answer here, and needs no traceback
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     null = os.open(os.devnull, os.O_RDWR)

@@ -1,11 +1,11 @@
-"""Ask a compiler plugin of LiteRT what it takes, for tools.measure.own_device. No device is needed.
+"""Ask a compiler plugin of LiteRT which operators it takes, for tools.measure.own_device. No device is needed.
 
     LITERT_PLUGIN=qualcomm:Qualcomm:CHIP LITERT_LIBRARIES=DIR \
         python -m tools.measure.own_device tools/measure/litert_plugin.py --device npu --out npu.json
 
-`LITERT_PLUGIN` has the folder below `ai_edge_litert/vendors`, the manufacturer and the chip, `LITERT_LIBRARIES` the
-folder of the SDK's libraries. `apply_plugin_main --cmd=partition` moves what the plugin takes into new subgraphs,
-behind custom operators (DISPATCH_OP); what is still in the subgraphs of the model is left.
+`LITERT_PLUGIN` names the folder below `ai_edge_litert/vendors`, the manufacturer and the chip; `LITERT_LIBRARIES` is
+the folder of the SDK's libraries. `apply_plugin_main --cmd=partition` moves the operators that the plugin takes into
+new subgraphs, called by custom operators (DISPATCH_OP); operators that remain in the model's subgraphs are refused.
 """
 
 import os
@@ -23,22 +23,22 @@ _DISPATCH = "CUSTOM:DISPATCH_OP"
 
 
 def prepare() -> None:
-    """Nothing is imported: each question starts the tool."""
+    """Import nothing, since each question starts the tool."""
 
 
 def ask(model: bytes) -> str:
-    """Return `taken`, `left`, or the step that failed."""
+    """Return `taken`, `left`, or the failed step."""
     left = staying(model)
     return "partition" if left is None else "left" if left else "taken"
 
 
 def refused(model: bytes) -> list[str]:
-    """Return the first output names of the operators that stay."""
+    """Return the first output names of the operators that the plugin does not take."""
     return [name for _, name in staying(model) or ()]
 
 
 def staying(model: bytes) -> list[tuple[str, str]] | None:
-    """Return code and first output name of the operators that stay, None where a step fails."""
+    """Return the code and first output name of these operators, or None if a step fails."""
     folder, manufacturer, chip = os.environ.get("LITERT_PLUGIN", INTEL).split(":")
     package = find_spec("ai_edge_litert")
     if package is None or package.origin is None:

@@ -2,10 +2,10 @@
 
     python -m tools.measure.lowering --wheels DIR
 
-Each form of the templates of the capability tables is written with the version that `forms.json` gives it, run in
-the first runtime that resolves this version and in the newest one, and compared with the newest version there. A line
-of the file that no form tried, or that one contradicts, is printed, and the exit status is then 1. Forms whose
-values in the newest runtime differ from one run to the next read what is not theirs, and are left out.
+Each form in the templates of the capability tables is written with its version in `forms.json`, run in the first
+runtime that resolves this version and in the newest one, and compared with the newest version there. Lines of the
+file that no form tests, or that a form contradicts, are printed; the exit status is then 1. Forms whose values in the
+newest runtime differ from run to run read memory out of bounds, and are left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEWEST = PACKAGES[-1]
 
 
 def main() -> None:
-    """Try all forms; print what contradicts the file."""
+    """Try all forms; print the contradictions of the file."""
     parser = argparse.ArgumentParser(prog="tools.measure.lowering", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--wheels", required=True, type=Path, help="directory for wheels and environments")
     wheels = parser.parse_args().wheels
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 class Run(NamedTuple):
-    """A form, its line of the file, and the values that the newest runtime gives."""
+    """A form, its line of the file, and the values that the newest runtime computes."""
 
     probe: Probe
     form: Form
@@ -76,7 +76,7 @@ class Run(NamedTuple):
 
 
 def steady(wheels: Path, chosen: Sequence[tuple[Probe, Form]]) -> tuple[list[Run], int]:
-    """Return the forms that run in the newest runtime with the same values twice, and how many give others."""
+    """Return the forms that compute the same values in two runs of the newest runtime, and the number of others."""
     cases = [case_of(probe, top(probe.code)) for probe, _ in chosen]
     once, again = ask(wheels, NEWEST, cases), ask(wheels, NEWEST, cases[::-1])[::-1]
     runs = [
@@ -88,12 +88,12 @@ def steady(wheels: Path, chosen: Sequence[tuple[Probe, Form]]) -> tuple[list[Run
 
 
 def case_of(probe: Probe, version: int) -> dict[str, str]:
-    """Return the case of a form with a version."""
+    """Return the case for a form with a version."""
     return case(replace(probe, version=version).model, "run")
 
 
 def near(answer: Any, values: Sequence[Any], probe: Probe) -> bool:
-    """Return whether these are the same values but for rounding: a step of a quantized output, 2 % of a float."""
+    """Return whether values are equal up to rounding: one step of a quantized output, or 2 % of a float."""
     if not isinstance(answer, list) or len(answer) != len(values) or isinstance(values[0], str):
         return False
     output = probe.outputs[0]
@@ -107,7 +107,7 @@ def top(code: str) -> int:
 
 
 def lowered() -> Iterator[tuple[Probe, Form]]:
-    """Yield each form of the templates that the file has a version for."""
+    """Yield each form of the templates for which the file has a version."""
     for template in all_templates():
         if template.code not in forms():
             continue
@@ -122,12 +122,12 @@ def lowered() -> Iterator[tuple[Probe, Form]]:
 
 
 def _is_blind(probe: Probe) -> bool:
-    """Return whether the worker would feed a permutation that is none."""
+    """Return whether the worker would feed an invalid permutation."""
     return probe.code == "TRANSPOSE" and probe.inputs[1].kind == "computed"
 
 
 def _matters(probe: Probe, base: Probe) -> bool:
-    """Return whether a probe differs from its base by what forms are about: an option, or a rank of 3, 5 or 6."""
+    """Return whether a probe differs from its base in a property of forms: an option, or a rank of 3, 5 or 6."""
     moved = probe.ranks != base.ranks
     return not probe.dynamic and probe.version == base.version and (not moved or probe.ranks[1] in (3, 5, 6))
 

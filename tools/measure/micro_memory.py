@@ -2,9 +2,9 @@
 
     python -m tools.measure.micro_memory
 
-Each operator of the templates of the capability tables is put into a model once and nine times; the eighth of the
-difference, without tensors, nodes and what follows from shapes, is what its kernel keeps. One form is asked for each
-operator code and output type.
+Each operator in the templates of the capability tables is put into one model once, and into another nine times; an
+eighth of the difference, without tensors, nodes and shape-dependent data, is the memory of its kernel. One form is
+measured for each operator code and output type.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tools.measure.isolation import CRASH, answers
 TABLE = Path(__file__).parents[2] / "circletools" / "cost" / "micro.json"
 COPIES = 9
 MOST = 3
-"""The forms of an operator code and output type that are tried until one is taken."""
+"""The maximum number of forms of an operator code and output type that are tried until one is accepted."""
 TENSOR, NODE, END, AFFINE = 24, 64, 64, 24
 """sizeof TfLiteEvalTensor, NodeAndRegistration, TfLiteTensor, TfLiteAffineQuantization; pointers have 64 bits."""
 
 
 def main() -> None:
     """Measure and write the table."""
-    _runtime()  # in this process, so that those forked from it need not
+    _runtime()  # imported here, so that forked processes need not import it
     probes = list(chosen())
     models = [repeated(probe, count) for probe in probes for count in (1, COPIES)]
     single, several = (int(one) for one in answers([empty(1), empty(COPIES)], tail, dict, 10))
@@ -63,14 +63,14 @@ def main() -> None:
 
 
 def condensed(rows: Mapping[str, int]) -> int | dict[str, int]:
-    """Return the bytes of most output types, for all that are not named, and of those that differ."""
+    """Return the bytes for most output types, and for the types that differ."""
     most = Counter(rows.values()).most_common(1)[0][0]
     others = {kind: size for kind, size in rows.items() if size != most}
     return {"*": most} | others if others else most
 
 
 def chosen() -> Iterator[Probe]:
-    """Yield the forms to ask about."""
+    """Yield the forms to measure."""
     for template in all_templates():
         asked: Counter[str] = Counter()
         for bases in template.bases_of():
@@ -89,7 +89,7 @@ def empty(count: int) -> bytes:
 
 
 def repeated(probe: Probe, count: int) -> bytes:
-    """Return a model that computes the same form many times from the same inputs."""
+    """Return a model that computes the same form `count` times from the same inputs."""
     writer = Writer()
     inputs = [writer.operand(operand) for operand in probe.inputs]
     ends: list[int] = []
@@ -102,7 +102,7 @@ def repeated(probe: Probe, count: int) -> bytes:
 
 
 def _runtime() -> Any:
-    # Here and not above: no process shall hold two runtimes.
+    # Imported here, because no process may load two runtimes.
     return importlib.import_module("tflite_micro.python.tflite_micro.runtime")
 
 

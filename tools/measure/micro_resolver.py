@@ -2,8 +2,8 @@
 
     python -m tools.measure.micro_resolver TFLM "tflite-micro COMMIT" [--include FLATBUFFERS/include GEMMLOWP]
 
-TFLM is a checkout of github.com/tensorflow/tflite-micro. With --include, the folders of the two libraries that its
-headers include, the resolver of a model with every operator of TFLM has to compile with g++.
+TFLM is a checkout of github.com/tensorflow/tflite-micro. With --include (the folders of the two libraries that its
+headers include), the resolver of a model with every operator of TFLM must compile with g++.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CUSTOM = re.compile(r'AddCustom\(\s*(?:"([^"]+)"|tflite::GetString_(ETHOSU))')
 
 
 def methods(header: str) -> dict[str, str]:
-    """Return by operator code the method that registers it, without `Add`."""
+    """Return the method that registers each operator code, without `Add`."""
     found = {}
     for name, body in _METHOD.findall(header):
         if builtin := _BUILTIN.search(body):
@@ -38,7 +38,7 @@ def methods(header: str) -> dict[str, str]:
 
 
 def program(codes: list[str]) -> str:
-    """Return a program that registers the operators of a model with all of these codes, and one of its own."""
+    """Return a program that registers the operators of a model with all these codes, and a custom one."""
     build = Build("all")
     graph = build.graph()
     for code in [*codes, "CUSTOM:own"]:
@@ -54,7 +54,7 @@ def program(codes: list[str]) -> str:
 
 
 def main() -> int:
-    """Write the table; the status is that of the compiler."""
+    """Write the table; return the status of the compiler."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tflm", type=Path)
     parser.add_argument("version")

@@ -1,7 +1,7 @@
 """Change one thing in a model through the published object API: `mutants(data, seed, count)`.
 
-Half of the changes are of a kind that breaks what models promise (a read that nobody makes, two producers, a constant
-cut short); the others set any field of any object to another value. Names of fields are those of the object API.
+Half of the changes violate an invariant of models (a tensor read but never produced, two producers, a truncated
+constant); the others set any field of any object to another value. Fields have the names of the object API.
 """
 
 import importlib
@@ -16,12 +16,12 @@ import flatbuffers
 import numpy as np
 
 Change = Callable[[Any, random.Random], object]
-"""A change of a model in place. Raises `Unfit` where the model has nothing to change."""
+"""A change of a model in place. Raises `Unfit` if the model has nothing to change."""
 _NUMBERS = (-(2**31), -129, -5, -2, -1, 0, 1, 2, 3, 4, 5, 7, 17, 64, 127, 1000, 65536, 2**30, 2**31 - 1)
 
 
 class Unfit(Exception):  # noqa: N818 - no error: another kind of change is drawn
-    """The model has nothing that this change is about."""
+    """The model has nothing to which this change applies."""
 
 
 def unpack(data: bytes) -> Any:
@@ -41,7 +41,7 @@ def pack(model: Any, identifier: bytes) -> bytes:
 
 
 def mutants(data: bytes, seed: int, count: int) -> Iterator[tuple[str, bytes]]:
-    """Yield changed models, each with what was changed; those that no file can hold are drawn again."""
+    """Yield changed models, each with a description of the change; models that cannot be encoded are drawn again."""
     rng, original, found = random.Random(seed), unpack(data), 0  # noqa: S311
     for _ in range(count * 20):
         if found == count:
@@ -295,7 +295,7 @@ def _fields(kind: Any) -> tuple[str, ...]:
 
 
 def any_field(model: Any, rng: random.Random) -> str:
-    """Set any field of an object of any type: types are drawn first, so that rare ones have their turn."""
+    """Set any field of an object of any type; the type is drawn first, so that rare types occur too."""
     kinds: dict[type, list[Any]] = {}
     pending = [model]
     while pending:

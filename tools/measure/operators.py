@@ -1,10 +1,10 @@
-"""Ask LiteRT which versions of each operator it has, and how many inputs and outputs its kernels take.
+"""Ask LiteRT which versions of each operator it has, and how many inputs and outputs its kernels accept.
 
     python -m tools.measure.operators > schema/litert.json
 
-One operator is put into a model of its own. Versions: whether LiteRT has a kernel for it. Counts and types: whether
-what it says on allocating tensors is about these; the tensors are of no use for most operators, so other complaints
-are expected. An operator that LiteRT does not have, or that it dies of, is left out.
+Each operator is put into a separate model. Versions: whether LiteRT has a kernel for it. Counts and types: whether
+the error on allocating tensors concerns these; the tensors do not suit most operators, so other errors are expected.
+An operator that LiteRT lacks, or that crashes LiteRT, is left out.
 """
 
 import importlib
@@ -27,17 +27,17 @@ _COUNTS = re.compile(
 _MISSING = "Didn't find op for builtin opcode"
 _TYPE = re.compile(r"->type|type [!=]=|[Tt]ype \S+ (is )?not|[Uu]nsupported|not supported")
 _BY_OPTIONS = {"LSTM", "WHILE", "SPLIT", "SPLIT_V", "UNPACK", "FULLY_CONNECTED"}
-"""Operators whose options say how many inputs or outputs there are."""
+"""Operators whose options determine the number of inputs or outputs."""
 TYPES = {
     "f": "FLOAT32", "h": "FLOAT16", "i": "INT32", "l": "INT64", "u": "UINT8", "b": "INT8", "s": "INT16", "o": "BOOL",
     "t": "STRING",
 }  # fmt: skip
-_TYPED = 3  # one operator with more inputs that must be there has more combinations than there is time for
+_TYPED = 3  # with more required inputs, there are too many combinations to try
 Case = tuple[str, int, int, str]
 
 
 def said(case: Case) -> str:
-    """Return what LiteRT says of one operator: its name, version, number of inputs, and the types of all tensors."""
+    """Return LiteRT's message about an operator: `case` holds name, version, number of inputs, and all types."""
     module = importlib.import_module("ai_edge_litert.interpreter")
     name, version, inputs, types = case
     build = Build()
@@ -51,24 +51,24 @@ def said(case: Case) -> str:
             model_content=build.to_bytes(), num_threads=1, experimental_op_resolver_type=resolver
         )
         interpreter.allocate_tensors()
-    except Exception as error:  # whatever its binding makes of it
+    except Exception as error:  # the binding raises errors of many classes
         return str(error)
     return "ok"
 
 
 def ask(cases: list[Case]) -> list[str]:
-    """Return what LiteRT says of each."""
+    """Return LiteRT's message about each case."""
     return answers(cases, said, lambda: importlib.import_module("ai_edge_litert.interpreter"), 2.0)
 
 
 def _span(counts: Iterable[int], most: int) -> list[int | None] | None:
-    """Return the least and the most of these counts, None for the most where even the largest tried is taken."""
+    """Return the minimum and maximum of these counts; the maximum is None if even the largest one is accepted."""
     found = sorted(counts)
     return [found[0], None if found[-1] == most else found[-1]] if found else None
 
 
 def _types(table: dict[str, dict[str, Any]]) -> None:
-    """Add which types LiteRT takes together, of the inputs that an operator must have and its output."""
+    """Add the combinations of types that LiteRT accepts for the required inputs and the output of each operator."""
     cases = [
         (name, row["versions"][0], row["inputs"][0], "".join(types))
         for name, row in table.items()
@@ -111,7 +111,7 @@ def main() -> None:
     for name in _BY_OPTIONS & table.keys():
         table[name].update(inputs=None, outputs=None)
     _types(table)
-    kept = schema_document("litert")  # what was found by mutants, not by these questions
+    kept = schema_document("litert")  # facts found by mutants, not by these questions
     for name, row in table.items():
         row.update({key: value for key, value in kept["operators"].get(name, {}).items() if key == "needs"})
     release = importlib.metadata.version("ai-edge-litert")

@@ -33,12 +33,12 @@ def load(path: str) -> ModuleType:
 
 
 def ask_whole(module: ModuleType, path: Path) -> str:
-    """Return as JSON what the SDK does with a whole model."""
+    """Return the SDK's verdict on a whole model as JSON."""
     return json.dumps({"resident": module.ask(path.read_bytes()) == TAKEN})
 
 
 def main() -> None:
-    """Measure, or compare."""
+    """Measure a device, or compare a table with whole models."""
     parser = argparse.ArgumentParser(prog="tools.measure.own_device", description=__doc__.split("\n", 1)[0])
     parser.add_argument("module", help="a Python file with ask, prepare, and perhaps refused")
     parser.add_argument("folders", nargs="*", help="models to compare with")

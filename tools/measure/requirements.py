@@ -1,20 +1,20 @@
-"""Measure which operators, tensor types and features each TFLite runtime of the package index takes.
+"""Measure which operators, tensor types and features each TFLite runtime in the package index supports.
 
     python -m tools.measure.requirements --wheels DIR            measure, and write circletools/requires/table.json
-    python -m tools.measure.requirements --wheels DIR --check    measure, and exit with 1 when the file would change
+    python -m tools.measure.requirements --wheels DIR --check    measure, and exit with 1 if the file would change
 
-Wheels that are missing in DIR are downloaded. Each is unpacked and run by a Python of its version, which is looked
-for as `python3.9` and the like, and among those of pyenv. An operator code is tried in a file that holds nothing but
-this code: a runtime looks all codes up before it builds anything, used or not. Versions are tried from 1 to MOST,
-past gaps (BROADCAST_TO begins with 2).
+Wheels missing in DIR are downloaded. Each is unpacked and run by a Python of its version, which is searched for as
+`python3.9` and so on, and among those of pyenv. An operator code is tried in a file that contains only this code,
+since a runtime looks up all codes, used or not, before it builds anything. Versions are tried from 1 to MOST, across
+gaps (BROADCAST_TO begins with 2).
 
 The file:
 
     runtimes   name -> the package that was measured, oldest first
-    operators  code -> [the lowest version, the highest version in each runtime, 0 where it has none]
-    types      tensor type -> index of the first runtime that takes it
-    features   feature -> index of the first runtime from which on all read it right, null where none does
-    early      feature -> indices of older runtimes that read it right
+    operators  code -> [the lowest version, the highest version in each runtime, or 0 if it has none]
+    types      tensor type -> index of the first runtime that supports it
+    features   feature -> index of the first of the runtimes that, from then on, all read it correctly, or null
+    early      feature -> indices of older runtimes that read it correctly
     custom     the custom codes that all of these runtimes resolve
 """
 
@@ -44,7 +44,7 @@ ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "circletools" / "requires" / "table.json"
 WORKER = Path(__file__).parent / "resolver_worker.py"
 MOST = 32
-"""The highest version that is tried; the highest that any runtime has is 14."""
+"""The highest version that is tried; no runtime has versions above 14."""
 TFLITE = ("2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.0", "2.13.0", "2.14.0")
 LITERT = ("1.0.1", "1.1.2", "1.2.0", "1.3.0", "1.4.0", "2.0.3", "2.1.0", "2.1.6", "2.2.0", "2.3.0")
 PACKAGES = [f"tflite-runtime=={one}" for one in TFLITE] + [f"ai-edge-litert=={one}" for one in LITERT]
@@ -54,12 +54,12 @@ CUSTOM = ("TFLite_Detection_PostProcess", "Mfcc", "AudioSpectrogram", "NumericVe
           "MaxUnpooling2D", "Convolution2DTransposeBias", "RandomStandardNormal", "Roll", "Rfft2d", "Irfft2d",
           "HashtableFind", "TFSentencepieceTokenizeOp", "ethos-u", "GroupNorm", "AvgPool3D", "MaxPool3D",
           "UnsortedSegmentMax", "Atan2", "Cumsum")  # fmt: skip
-"""Custom codes that public models have or TFLite's sources name."""
+"""Custom codes that occur in public models or in TFLite's source."""
 NOT_RESOLVED = re.compile("unresolved custom op|Select TensorFlow op")
 
 
 def main() -> None:
-    """Measure; write the table, or compare it with the file."""
+    """Measure, and write the table or compare it with the file."""
     parser = argparse.ArgumentParser(prog="tools.measure.requirements", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--wheels", required=True, type=Path, help="directory for wheels and environments")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when the file would change")
@@ -113,7 +113,7 @@ def runtime_name(package: str) -> str:
 
 
 def operators(pairs: Sequence[tuple[str, int]], rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield each code with its lowest version and the highest one in each runtime; all between are taken too."""
+    """Yield each code with its lowest version, and its highest in each runtime; those between are accepted too."""
     for name in dict.fromkeys(name for name, _ in pairs):
         places = [(at, version) for at, (code, version) in enumerate(pairs) if code == name]
         taken = [[version for at, version in places if row[at] == ""] for row in rows]
@@ -129,18 +129,18 @@ def operators(pairs: Sequence[tuple[str, int]], rows: Sequence[Sequence[Any]]) -
 
 
 def first(taken: Sequence[bool]) -> int | None:
-    """Return the index from which on all runtimes take it, None where there is none."""
+    """Return the index of the first runtime from which on all support a feature, or None if there is none."""
     refused = [at for at, one in enumerate(taken) if not one]
     return None if not taken[-1] else refused[-1] + 1 if refused else 0
 
 
 def before(taken: Sequence[bool]) -> list[int]:
-    """Return the indices of runtimes that take it, and are older than one that does not."""
+    """Return the indices of runtimes that support a feature, and are older than one that does not."""
     return [at for at, one in enumerate(taken) if one and not all(taken[at:])]
 
 
 def close(values: Any, expected: Sequence[float]) -> bool:
-    """Say whether the runtime gave these values, but for the rounding of a quantized kernel."""
+    """Return whether values are the expected ones, up to the rounding of a quantized kernel."""
     return isinstance(values, list) and bool(np.allclose(values, expected, rtol=0.02, atol=0.02))
 
 
@@ -148,12 +148,12 @@ def close(values: Any, expected: Sequence[float]) -> bool:
 
 
 def case(model: bytes, step: str) -> dict[str, str]:
-    """Return a case for the worker."""
+    """Return a case for the worker process."""
     return {"model": base64.b64encode(model).decode(), "step": step}
 
 
 def code_model(code: Code) -> bytes:
-    """Return a model of an operator code without any operator."""
+    """Return a model with an operator code, but no operators."""
     build = Build()
     build.code(code)
     build.graph()
@@ -161,7 +161,7 @@ def code_model(code: Code) -> bytes:
 
 
 def type_model(name: str) -> bytes:
-    """Return a model that hands a tensor of a type on."""
+    """Return a model that returns its input, a tensor of this type."""
     build = Build()
     graph = build.graph()
     x = graph.tensor("x", (1,), name)
@@ -180,7 +180,7 @@ def custom_model(name: str) -> bytes:
 
 
 def feature_models() -> dict[str, tuple[bytes, str, list[float]]]:
-    """Return by feature a model that has it, the step to try, and what it computes."""
+    """Return, for each feature, a model that has it, the step to try, and the expected output."""
     data, expected = blockwise()
     return {
         OUTSIDE: (outside(), "run", [1.25, 2.5]),
@@ -190,7 +190,7 @@ def feature_models() -> dict[str, tuple[bytes, str, list[float]]]:
 
 
 def elsewhere() -> bytes:
-    """Return an ADD of a constant that lies in the file `values`, which the worker writes beside the model."""
+    """Return an ADD of a constant in the file `values`, which the worker writes next to the model."""
     build = Build()
     graph = build.graph()
     x, c, y = graph.tensor("x", (2,)), graph.tensor("c", (2,), external_buffer=1), graph.tensor("y", (2,))
@@ -202,7 +202,7 @@ def elsewhere() -> bytes:
 
 
 def outside() -> bytes:
-    """Return an ADD of a constant that lies behind the flatbuffer."""
+    """Return an ADD of a constant after the flatbuffer."""
     value = np.array([1, 2], np.float32).tobytes()
     place = 4096
     build = Build()
@@ -232,7 +232,7 @@ def blockwise() -> tuple[bytes, list[float]]:
 
 
 def ask(wheels: Path, package: str, cases: Sequence[dict[str, str]]) -> list[Any]:
-    """Return the answers of a runtime."""
+    """Return a runtime's answers to the cases."""
     folder, python = prepared(wheels, package)
     asked, answers = folder / "cases.json", folder / "answers.json"
     asked.write_text(json.dumps(cases))
@@ -243,7 +243,7 @@ def ask(wheels: Path, package: str, cases: Sequence[dict[str, str]]) -> list[Any
 
 
 def prepared(wheels: Path, package: str) -> tuple[Path, str]:
-    """Return where a package is unpacked, and the Python for it; download what is missing."""
+    """Return the folder of an unpacked package, and its Python; download missing files."""
     name, version = package.split("==")
     stem = f"{name.replace('-', '_')}-{version}"
     wheels.mkdir(parents=True, exist_ok=True)
@@ -266,13 +266,13 @@ def prepared(wheels: Path, package: str) -> tuple[Path, str]:
 
 
 def platforms() -> list[str]:
-    """Return the options that let pip take wheels of every glibc that is old enough."""
+    """Return the options that let pip accept wheels for every sufficiently old glibc."""
     return [word for one in ("manylinux2014", "manylinux_2_17", "manylinux_2_27")
             for word in ("--platform", f"{one}_x86_64")]  # fmt: skip
 
 
 def environment_of(wheels: Path, version: str) -> str:
-    """Return the Python of an environment with NumPy 1, which all of these wheels can use."""
+    """Return the Python of an environment with NumPy 1, which works with all these wheels."""
     folder = wheels / f"python{version}"
     python = folder / "bin" / "python"
     if not python.exists():
@@ -283,7 +283,7 @@ def environment_of(wheels: Path, version: str) -> str:
 
 
 def interpreter_of(version: str) -> str:
-    """Return a Python of this version. Ends the program where there is none."""
+    """Return a Python of this version. Ends the program if there is none."""
     pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     found = shutil.which(f"python{version}") if not pyenv else str(pyenv[-1])
     if found is None:
@@ -292,7 +292,7 @@ def interpreter_of(version: str) -> str:
 
 
 def dump(table: dict[str, Any]) -> str:
-    """Return the table as JSON, a row a line."""
+    """Return the table as JSON, with one row per line."""
     blocks = []
     for key, value in table.items():
         if isinstance(value, dict):

@@ -1,10 +1,10 @@
-"""Run in the Python of an old runtime: try model files there, in other processes, since a kernel may end one.
+"""Try model files in the Python of an old runtime, in child processes, since a kernel may crash.
 
     python resolver_worker.py CASES.json ANSWERS.json
 
-A case is {"model": base64, "step": "build" | "allocate" | "run" | "compile"}. The answer is a list with what the
-runtime said of each: "" where the step went well, the values of the first output after "run" and "compile", which is
-the run of a CompiledModel with the floats 1 and 2 in the file `values` beside it. It imports nothing of this project.
+A case is {"model": base64, "step": "build" | "allocate" | "run" | "compile"}. The answer is a list with the runtime's
+message about each: "" if the step succeeded, or the values of the first output after "run" and "compile" (the run of
+a CompiledModel, with the floats 1 and 2 in the file `values`). Nothing of this project is imported.
 """
 
 import base64
@@ -26,7 +26,7 @@ except ImportError:
 
 
 def answer(case):
-    """Return what the runtime says of a case."""
+    """Return the runtime's answer to a case."""
     try:
         if case["step"] == "compile":
             return compiled(base64.b64decode(case["model"]))
@@ -46,7 +46,7 @@ def answer(case):
 
 
 def compiled(model):
-    """Return the values of a CompiledModel with one input and one output of two floats."""
+    """Return the output of a CompiledModel with one input and one output of two floats."""
     if CompiledModel is None:
         return "there is no CompiledModel"
     with tempfile.TemporaryDirectory() as folder:
@@ -62,13 +62,13 @@ def compiled(model):
 
 
 def some(shape, dtype):
-    """Return values to feed: fractions for floats, ones for all else, since they may be indices."""
+    """Return values to feed: fractions for floats, ones for other types, which may be indices."""
     ones = np.ones(shape, dtype)
     return (np.arange(ones.size) % 5 * 0.25 + 0.25).astype(dtype).reshape(shape) if ones.dtype.kind == "f" else ones
 
 
 def apart(cases):
-    """Return the answers from processes of their own: a kernel may end one, and the next goes on behind that case."""
+    """Return the answers of child processes; if a kernel crashes one, the next continues after that case."""
     answers = []
     while len(answers) < len(cases):
         read, write = os.pipe()

@@ -1,14 +1,14 @@
-"""Hold capability tables against whole models whose behaviour was recorded, and print how right they are.
+"""Compare capability tables with the recorded behavior of whole models, and print their accuracy.
 
-    python -m tools.measure.scoreboard MODELS TRUTH                   every target that TRUTH knows
+    python -m tools.measure.scoreboard MODELS TRUTH                   every target in TRUTH
     python -m tools.measure.scoreboard MODELS TRUTH --only tflm --list
-    VELA-PYTHON -m tools.measure.scoreboard MODELS TRUTH --record ethos-u85    ask the program, and keep its answers
+    VELA-PYTHON -m tools.measure.scoreboard MODELS TRUTH --record ethos-u85    ask the program, and record its answers
 
-MODELS is a folder, TRUTH one with a file TARGET.jsonl for each target (or .jsonl.gz): a line for each model, by
-`sha256`, with `resident` and, where the program names them, `refused`, the codes of the operators it refuses; a model
-that proves nothing, as its inputs may be the reason, has `resident` null. Figures stand for both halves of the models
-apart: half A is what tables may be made from, half B is not looked at. Models that differ in numbers only are in the
-same half.
+MODELS is a folder; TRUTH is a folder with a file TARGET.jsonl (or .jsonl.gz) for each target. Each line is about one
+model, by `sha256`, with `resident` and, if the program names them, `refused`: the codes of the refused operators. For
+a model that proves nothing, since its inputs may be the cause, `resident` is null. Figures are given for each half of
+the models: tables may be made from half A, and half B is not looked at. Models whose names differ only in numbers are
+in the same half.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from tools.measure.capability.whole import PROGRAMS, Answer, ask
 from tools.measure.isolation import CRASH, LIMIT, answers
 
 LARGE = 8
-"""Models with this many operators are counted apart: smaller ones are mostly tests of one operator."""
+"""Models with at least this many operators are counted separately: smaller ones are mostly tests of one operator."""
 HEAD = "target half models right not-known right-of-known false-resident false-refused large-right precision recall"
 _SECONDS = 600.0
 
@@ -48,13 +48,13 @@ def family(name: str) -> str:
 
 
 def half(name: str) -> str:
-    """Return the half that a model is in, A or B."""
+    """Return the half, A or B, to which a model belongs."""
     return "AB"[hashlib.sha256(family(name).encode()).digest()[0] % 2]
 
 
 @dataclass(frozen=True)
 class Held:
-    """What `fit` and a program say of a model; refusals are operator codes, None where the program has none."""
+    """The verdicts of `fit` and a program on a model; refusals are operator codes, None if the program has none."""
 
     name: str
     found: TargetFit
@@ -63,7 +63,7 @@ class Held:
 
     @property
     def outcome(self) -> str:
-        """Whether `fit` is right, does not know, or how it is wrong."""
+        """Whether `fit` is right or does not know, or how it is wrong."""
         if self.found.verdict == "not_known":
             return "not known"
         said = self.found.verdict == "resident"
@@ -72,12 +72,12 @@ class Held:
 
 @dataclass
 class Score:
-    """The figures of a target in one half."""
+    """The figures for a target in one half of the models."""
 
     held: list[Held] = field(default_factory=list)
 
     def row(self) -> list[str]:
-        """Return the figures as the columns of the head, from `models` on."""
+        """Return the figures for the columns of the header, from `models` on."""
         count = Counter(one.outcome for one in self.held)
         total = len(self.held)
         large = Counter(one.outcome for one in self.held if one.found.operators >= LARGE)
@@ -95,7 +95,7 @@ class Score:
         ]
 
     def _refusals(self) -> tuple[int, int, int, int]:
-        """Count the codes refused by the table, by the program, by both, and those the table does not know."""
+        """Count the codes refused by the table, by the program and by both, and those unknown to the table."""
         table = program = both = unsure = 0
         for one in self.held:
             if one.refused is not None:
@@ -108,7 +108,7 @@ class Score:
         return table, program, both, unsure
 
     def contradictions(self) -> Counter[str]:
-        """Count the reasons for which the table refuses an operator that the program takes."""
+        """Count the reasons for which the table refuses an operator that the program accepts."""
         found: Counter[str] = Counter()
         for one in self.held:
             reasons = {f"{it.code}: {it.reason}" for it in one.found.misfits if it.measured and _takes(one, it.code)}
@@ -136,14 +136,14 @@ def models_in(folder: Path) -> list[Path]:
 
 
 def truth_of(path: Path) -> dict[str, Truth]:
-    """Return the answers of a file by the SHA-256 of the model."""
+    """Return the answers in a file, by the SHA-256 of the model."""
     data = path.read_bytes()
     text = gzip.decompress(data) if path.suffix == ".gz" else data
     return {row["sha256"]: row for row in map(json.loads, text.splitlines())}
 
 
 def held(table: Capability, paths: Iterable[Path], truth: Mapping[str, Truth]) -> Iterator[Held]:
-    """Yield what table and program say of each model that the program was asked about, and that can be read."""
+    """Yield the verdicts of table and program on each readable model about which the program was asked."""
     for path in paths:
         row = truth.get(digest(path))
         if row is None or row["resident"] is None:
@@ -158,7 +158,7 @@ def held(table: Capability, paths: Iterable[Path], truth: Mapping[str, Truth]) -
 
 
 def report(target: str, found: Sequence[Held], details: bool) -> Iterator[str]:
-    """Yield the figures of both halves, and what contradicts the table in half A; with details, each difference."""
+    """Yield the figures for both halves and the contradictions in half A; with `details`, each difference."""
     halves = {name: Score([one for one in found if half(one.name) == name]) for name in "AB"}
     for name, score in halves.items():
         yield " ".join([target, name, *score.row()])
@@ -174,9 +174,9 @@ def report(target: str, found: Sequence[Held], details: bool) -> Iterator[str]:
 
 
 def record(target: str, paths: Sequence[Path], into: Path) -> None:
-    """Ask the program of a target about each model, and write its answers.
+    """Ask a target's program about each model, and write its answers.
 
-    One that died is asked again, in a process that did nothing before. What was stopped from outside proves nothing.
+    After a crash, a model is tried again in a fresh process. A question that was stopped from outside proves nothing.
     """
     program = PROGRAMS[target]
     question = partial(ask, program)

@@ -1,1 +1,1 @@
-"""How right tracking is: random networks, what tools make of them with the truth noted, and the counts."""
+"""Measure the accuracy of tracking on random networks and simulated tools with known ground truth."""

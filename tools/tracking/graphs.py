@@ -1,4 +1,4 @@
-"""A network as plain objects that rewrites can change, each operator with the sources that it computes."""
+"""Networks as plain objects that rewrites can change; each operator has the sources that it computes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Use = tuple["Operator", int]
 
 @dataclass(eq=False)
 class Value:
-    """A tensor; with `data`, a constant."""
+    """A tensor; it is a constant if it has `data`."""
 
     name: str
     shape: Shape
@@ -40,17 +40,17 @@ class Operator:
 
     @property
     def activation(self) -> str:
-        """Its fused activation function."""
+        """The operator's fused activation function."""
         return str(self.options.get("fused_activation_function", "NONE"))
 
     @property
     def is_weighted(self) -> bool:
-        """Whether it has weights and a bias."""
+        """Whether the operator has weights and a bias."""
         return self.code in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
 class Net:
-    """A network in the making. `scope` goes in front of names, where these are paths."""
+    """A network under construction. `scope` is the prefix of names that are paths."""
 
     def __init__(self, seed: int, style: str) -> None:
         self.random = random.Random(seed)
@@ -108,7 +108,7 @@ class Net:
         return self.add("DEPTHWISE_CONV_2D", inputs, x.shape, stride_w=1, stride_h=1, depth_multiplier=1)
 
     def dense(self, x: Value, width: int, weights: list[Value] | None = None) -> Value:
-        """Append a fully connected layer, with `weights` one that is tied to another."""
+        """Append a fully connected layer; with `weights`, the layer is tied to another."""
         weights = weights or self.dense_weights(x.shape[-1], width)
         return self.add("FULLY_CONNECTED", [x, *weights], (*x.shape[:-1], width), keep_num_dims=len(x.shape) > 2)
 
@@ -117,24 +117,24 @@ class Net:
         return [self.weights(width, inputs), self.weights(width)]
 
     def act(self, x: Value, code: str) -> Value:
-        """Append an operator of one input that keeps the shape."""
+        """Append an operator with one input that preserves the shape."""
         return self.add(code, [x], x.shape)
 
     def any_act(self, x: Value) -> Value:
-        """Append some activation, or none."""
+        """Append a random activation, or none."""
         code = self.random.choice(["RELU", "RELU6", "LOGISTIC", "HARD_SWISH", "TANH", "SWISH", "NONE"])
         if code == "SWISH":
             return self.add("MUL", [x, self.act(x, "LOGISTIC")], x.shape)
         return x if code == "NONE" else self.act(x, code)
 
     def batch_norm(self, x: Value) -> Value:
-        """Append a factor and a summand for each channel."""
+        """Append a multiplication and an addition by channel."""
         factor = (1 + 0.3 * self.numbers.normal(size=x.shape[-1])).astype(np.float32)
         x = self.add("MUL", [x, self.constant(factor, "c")], x.shape)
         return self.add("ADD", [x, self.weights(x.shape[-1])], x.shape)
 
     def layer_norm(self, x: Value) -> Value:
-        """Append a layer normalization, written out."""
+        """Append a layer normalization, decomposed."""
         self.group = f"LayerNorm#{self.name('g')}"
         narrow, axis = (*x.shape[:-1], 1), len(x.shape) - 1
         mean = self.add("MEAN", [x, self.integers(axis)], narrow, keep_dims=True)
@@ -148,7 +148,7 @@ class Net:
         return x
 
     def gelu(self, x: Value) -> Value:
-        """Append a GELU, written out."""
+        """Append a GELU, decomposed."""
         self.group = f"Gelu#{self.name('g')}"
         error = self.add("CUSTOM:Erf", [self.add("MUL", [x, self.scalar(0.70710677)], x.shape)], x.shape)
         error = self.add("ADD", [error, self.scalar(1)], x.shape)
@@ -160,7 +160,7 @@ class Net:
     # ------------------------------------------------------------------ asking and changing
 
     def users(self) -> dict[Value, list[Use]]:
-        """Return the operators that take each value, with the slot."""
+        """Return the operators that read each value, with the slot."""
         users: dict[Value, list[Use]] = defaultdict(list)
         for operator in self.operators:
             for slot, value in enumerate(operator.inputs):
@@ -168,26 +168,26 @@ class Net:
         return users
 
     def makers(self) -> dict[Value, Operator]:
-        """Return the operator that makes each value."""
+        """Return the operator that produces each value."""
         return {value: operator for operator in self.operators for value in operator.outputs}
 
     def values(self) -> set[Value]:
-        """Return what is computed, and the inputs."""
+        """Return the computed values and the inputs."""
         return {*self.inputs, *(value for operator in self.operators for value in operator.outputs)}
 
     def replace(self, old: Value, new: Value) -> None:
-        """Let everybody take `new` for `old`."""
+        """Make all readers of `old` read `new` instead."""
         for operator in self.operators:
             operator.inputs = [new if value is old else value for value in operator.inputs]
         self.outputs = [new if value is old else value for value in self.outputs]
 
     def put(self, old: Operator, new: list[Operator]) -> None:
-        """Put operators in the place of one."""
+        """Replace an operator by others."""
         at = self.operators.index(old)
         self.operators[at : at + 1] = new
 
     def prune(self) -> None:
-        """Remove what no output needs."""
+        """Remove operators that no output needs."""
         makers, needed, waiting = self.makers(), set[Operator](), list(self.outputs)
         while waiting:
             maker = makers.get(waiting.pop())
@@ -197,7 +197,7 @@ class Net:
         self.operators = [operator for operator in self.operators if operator in needed]
 
     def sort(self, *, any_order: bool = False) -> None:
-        """Bring the operators into an order that can run."""
+        """Put the operators in an executable order."""
         makers, done, left = self.makers(), set[Operator](), list(self.operators)
         self.operators = []
         while left:

@@ -1,4 +1,4 @@
-"""The kinds of pairs: what BEFORE has beyond a network, what was done to it, and what became of the names."""
+"""The kinds of pairs: the changes that make BEFORE, those that make AFTER, and the treatment of names."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ KINDS: dict[str, tuple[tuple[Step, ...], tuple[Step, ...]]] = {
     "fuse and compile": ((), (fold_batch_norms, fuse_activations, compile_parts)),
     "cut and fuse": ((add_heads,), (drop_heads, cut, fuse_activations)),
 }
-"""By name: what is done to a network to get BEFORE, and to BEFORE to get AFTER."""
+"""By name: the rewrites from a network to BEFORE, and from BEFORE to AFTER."""
 
 NAMES = ("kept", "none", "permuted", "renumbered", "prefixed")
-"""What became of AFTER's names; with `none`, BEFORE has none either."""
+"""The treatment of AFTER's names; with `none`, BEFORE has none either."""
 
 
 def pair(seed: int, kind: str, names: str = "kept") -> Pair:
-    """Return the pair of a seed."""
+    """Return the pair for a seed."""
     chosen = random.Random(f"{seed} {kind}")
     net = make(chosen.randrange(1 << 30))
     first, then = KINDS[kind]
@@ -108,7 +108,7 @@ def pair(seed: int, kind: str, names: str = "kept") -> Pair:
 
 
 def strangers(seed: int, names: str = "kept") -> Pair:
-    """Return two models of which neither was made from the other: no origin is right."""
+    """Return two unrelated models, for which no origin is correct."""
     files = make(2 * seed + 1).to_bytes(), make(2 * seed + 2).to_bytes()
     if names == "none":
         files = without_names(files[0]), without_names(files[1])

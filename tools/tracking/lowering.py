@@ -1,4 +1,4 @@
-"""More of what tools do to a network: putting in, taking out, splitting, doubling, quantizing. See `rewrites`."""
+"""More changes that tools make: inserting, removing, splitting, duplicating, quantizing (see `rewrites`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLAMPS = ("MINIMUM", "MAXIMUM")
 
 
 def split_channels(net: Net) -> None:
-    """Compute some weighted operators in two halves, and join them."""
+    """Split some weighted operators into two halves, and concatenate the results."""
     for operator in list(net.operators):
         made = operator.outputs[0]
         channels = made.shape[-1]
@@ -33,7 +33,7 @@ def split_channels(net: Net) -> None:
 
 
 def decompose(net: Net) -> None:
-    """Write out SOFTMAX and HARD_SWISH, and give some biases an operator of their own."""
+    """Decompose SOFTMAX and HARD_SWISH, and turn some biases into separate operators."""
     for operator in list(net.operators):
         x, made = operator.inputs[0], operator.outputs[0]
 
@@ -62,7 +62,7 @@ def decompose(net: Net) -> None:
 
 
 def write_clamps(net: Net) -> None:
-    """Let RELU and RELU6 be maxima and minima with constants."""
+    """Replace RELU and RELU6 by maxima and minima with constants."""
     for operator in list(net.operators):
         if operator.code in ("RELU", "RELU6"):
             (x,), (made,) = operator.inputs, operator.outputs
@@ -76,7 +76,7 @@ def write_clamps(net: Net) -> None:
 
 
 def read_clamps(net: Net) -> None:
-    """Let maxima and minima with constants be RELU and RELU6."""
+    """Replace maxima and minima with constants by RELU and RELU6."""
     for operator in list(net.operators):
         x = operator.inputs[0]
         before = net.makers().get(x)
@@ -90,7 +90,7 @@ def read_clamps(net: Net) -> None:
 
 
 def double(net: Net) -> None:
-    """Compute some values that several take once for each of them, the weights in buffers of their own."""
+    """Duplicate some operators for each reader of their results, with the weights in separate buffers."""
     for operator in list(net.operators):
         users = net.users()[operator.outputs[0]]
         if len(operator.outputs) == 1 and len(users) > 1 and operator.outputs[0] not in net.outputs:
@@ -105,7 +105,7 @@ def double(net: Net) -> None:
 
 
 def merge_equal(net: Net) -> None:
-    """Compute once what several operators compute of the same inputs; the one that stays has the sources of all."""
+    """Merge operators that compute the same from the same inputs; the remaining one has the sources of all."""
     seen: dict[tuple[Any, ...], Operator] = {}
     for operator in list(net.operators):
         key = (operator.code, tuple(map(id, operator.inputs)), repr(sorted(operator.options.items())))
@@ -122,11 +122,11 @@ def _take_the_place(net: Net, operator: Operator, ops: list[Operator]) -> None:
     net.put(operator, ops)
 
 
-# --- what hands on ------------------------------------------------------------------------------------------
+# --- identities ------------------------------------------------------------------------------------------
 
 
 def add_identities(net: Net) -> None:
-    """Put operators that change nothing behind some values."""
+    """Insert operators that change nothing after some values."""
     for _ in range(net.random.randint(1, 6)):
         values = [value for operator in net.operators for value in operator.outputs] + net.inputs
         value = net.random.choice([value for value in values if net.users()[value]])
@@ -134,7 +134,7 @@ def add_identities(net: Net) -> None:
 
 
 def _insert(net: Net, value: Value, code: str) -> list[Operator]:
-    """Put an identity behind a value."""
+    """Insert an identity after a value."""
     users, maker = list(net.users()[value]), net.makers().get(value)
     sources = set(maker.sources) if maker else set(users[0][0].sources)
 
@@ -160,7 +160,7 @@ def _insert(net: Net, value: Value, code: str) -> list[Operator]:
 
 
 def add_layouts(net: Net) -> None:
-    """Put reshapes to another shape and back around operators that work on each element."""
+    """Insert reshapes to another shape and back around elementwise operators."""
     for operator in list(net.operators):
         if operator.code in EACH_ELEMENT and len(operator.inputs) == 1 and len(operator.outputs[0].shape) > 1:
             x, made = operator.inputs[0], operator.outputs[0]
@@ -175,7 +175,7 @@ def add_layouts(net: Net) -> None:
 
 
 def sink_layouts(net: Net) -> None:
-    """Let reshapes stand behind the operators on each element that took their output, names often as they were."""
+    """Move reshapes after the elementwise operators that read their output, often keeping the names."""
     for layout in list(net.operators):
         x = layout.inputs[0]
         chain = [layout]
@@ -219,7 +219,7 @@ def remove_identities(net: Net) -> Removed:
 
 
 def quantize(net: Net) -> None:
-    """Quantize weights, and in half of the cases the inputs."""
+    """Quantize weights and, in half of the cases, the inputs."""
     done: dict[Value, Value] = {}
     for operator in net.operators:
         weights = operator.inputs[1] if operator.is_weighted else None

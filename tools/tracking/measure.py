@@ -1,9 +1,9 @@
-"""How right `track-origins` is on pairs made here from seeds, and on pairs of tools: by kind, and by confidence.
+"""Measure the accuracy of `track-origins` on pairs made from seeds and pairs from tools, by kind and confidence.
 
     python -m tools.tracking.measure 900:920 [--folder FOLDER]... [--kinds cut,batch] [--names kept,none] [--verbose]
 
-FOLDER has pairs as the programs in benchmarks/tracking_tools write them. What is counted is pairs (operator of AFTER,
-source).
+FOLDER contains pairs written by the programs in benchmarks/tracking_tools. The counts are of pairs (operator of
+AFTER, source).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BINS = 10
 
 @dataclass
 class Table:
-    """Scores by kind of pair and by what became of names."""
+    """Scores by kind of pair and by treatment of names."""
 
     verbose: bool = False
     scores: dict[tuple[str, str], Score] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Table:
         return score
 
     def show(self) -> None:
-        """Print the scores, and how right confidences are."""
+        """Print the scores, and the calibration of confidences."""
         print("| kind | names | origins | precision | recall | ECE |\n|---|---|---:|---:|---:|---:|")
         for (kind, names), score in self.scores.items():
             rates = f"{score.precision:.4f} | {score.recall:.4f}"
@@ -53,7 +53,7 @@ class Table:
 
 
 def bins(score: Score) -> dict[int, tuple[int, float, float]]:
-    """Return, by tenth of confidence, the number of origins, their mean confidence, and the share of right ones."""
+    """Return, by tenth of confidence, the number of origins, their mean confidence, and the share that is correct."""
     sure = np.array([(confidence, right) for _, confidence, right in score.sure], float).reshape(-1, 2)
     number = np.minimum((sure[:, 0] * BINS).astype(int), BINS - 1)
     chosen = {tenth: sure[number == tenth] for tenth in sorted(set(number.tolist()))}
@@ -61,13 +61,13 @@ def bins(score: Score) -> dict[int, tuple[int, float, float]]:
 
 
 def expected_error(score: Score) -> float:
-    """Return the expected calibration error: how far tenths of confidence are off, weighted by their origins."""
+    """Return the expected calibration error: the mean error of tenths of confidence, weighted by origins."""
     found = bins(score).values()
     return sum(count * abs(mean - right) for count, mean, right in found) / max(1, sum(count for count, *_ in found))
 
 
 def made(seeds: range, kinds: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str, str, Pair]]:
-    """Yield the pairs of seeds, with kind and names."""
+    """Yield the pairs for seeds, with the kind and the treatment of names."""
     for kind in kinds:
         for how in names:
             for seed in seeds:
@@ -76,7 +76,7 @@ def made(seeds: range, kinds: Sequence[str], names: Sequence[str]) -> Iterator[t
 
 
 def of_tools(folders: Sequence[Path]) -> Iterator[tuple[str, str, Pair]]:
-    """Yield the pairs of folders, with names and without those of AFTER."""
+    """Yield the pairs in folders, each with and without AFTER's names."""
     for folder in folders:
         for one in load(folder):
             yield folder.name, "kept", one
@@ -84,7 +84,7 @@ def of_tools(folders: Sequence[Path]) -> Iterator[tuple[str, str, Pair]]:
 
 
 def main() -> None:
-    """Measure."""
+    """Print the scores for the requested pairs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seeds", help="FROM:TO")
     parser.add_argument("--folder", action="append", default=[], type=Path)

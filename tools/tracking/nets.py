@@ -1,4 +1,4 @@
-"""Networks of five kinds, of random depth and width."""
+"""Networks of five kinds, with random depth and width."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.tracking.graphs import Net, Operator, Value
 
 
 def mobile(net: Net, blocks: int = 0) -> None:
-    """Make a network of depthwise blocks, some by chance where it is not said how many."""
+    """Make a network of depthwise blocks; by default, their number is random."""
     x, width = net.input(1, 32, 32, 3), net.random.choice([8, 12, 16])
     net.scope = "mobile/stem"
     x = net.act(net.batch_norm(net.conv(x, width, 3, 2)), "RELU6")
@@ -62,7 +62,7 @@ def transformer(net: Net, layers: int = 0) -> None:
 
 
 def unet(net: Net) -> None:
-    """Make a network with connections across."""
+    """Make a network with skip connections."""
     x, width, skips = net.input(1, 32, 32, 3), 6, list[Value]()
     depth = net.random.randint(1, 3)
     for level in range(depth):
@@ -88,7 +88,7 @@ def unet(net: Net) -> None:
 
 
 def recurrent(net: Net) -> None:
-    """Make an LSTM, unrolled: every step has the same weights."""
+    """Make an unrolled LSTM, in which every step has the same weights."""
     steps, width = net.random.randint(3, 7), net.random.choice([8, 12])
     x = net.input(1, steps, width)
     ones = [
@@ -121,7 +121,7 @@ def recurrent(net: Net) -> None:
 
 
 def towers(net: Net) -> None:
-    """Make a network of two inputs and several outputs, whose first layers are tied."""
+    """Make a network with two inputs and several outputs, whose first layers are tied."""
     a, b = net.input(1, 24), net.input(1, 24)
     net.scope = "two/tower"
     tied = net.dense_weights(24, 16)

@@ -1,6 +1,6 @@
-"""What tools do to a network. A rewrite keeps the sources of operators true and returns those that went nowhere.
+"""Changes that tools make to a network. A rewrite updates the sources of operators, and returns those that were lost.
 
-What is fused has the union of sources, what takes an operator's place or continues it a copy.
+A fused operator has the union of sources; an operator that replaces or continues another has a copy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SUMS = ("ADD", "MUL", "SUB")
 
 
 def enlarge_batch(net: Net) -> None:
-    """Multiply the first size of everything computed."""
+    """Multiply the first dimension of all computed values."""
     factor = net.random.choice([2, 3, 4, 8])
     for value in net.values():
         value.shape = (value.shape[0] * factor, *value.shape[1:])
@@ -25,7 +25,7 @@ def enlarge_batch(net: Net) -> None:
 
 
 def change_resolution(net: Net) -> None:
-    """Change height and width, or the length of a sequence; where there are none, the batch."""
+    """Change the height and width, or the length of a sequence, or else the batch."""
     high, wide = net.random.choice([(2.0, 2.0), (3.0, 2.0), (1.5, 1.5), (1.0, 2.0), (0.5, 0.5)])
     if any(len(value.shape) == 4 for value in net.inputs):
         for value in net.values():
@@ -52,12 +52,12 @@ def _new_shapes(net: Net) -> None:
 
 
 def shuffle(net: Net) -> None:
-    """Bring the operators into another order."""
+    """Put the operators in another order."""
     net.sort(any_order=True)
 
 
 def add_heads(net: Net, *, dead: bool = False) -> None:
-    """Append outputs of their own that begin somewhere inside; dead ones are no outputs."""
+    """Append branches that begin at inner values and end in new outputs or, if dead, in none."""
     inner = [value for operator in net.operators for value in operator.outputs if value not in net.outputs]
     for head in range(net.random.randint(1, 3)):
         x = net.random.choice(inner)
@@ -82,14 +82,14 @@ def add_dead_code(net: Net) -> None:
 
 
 def drop_heads(net: Net) -> None:
-    """Remove some outputs, and what only they needed."""
+    """Remove some outputs, and the operators that only they needed."""
     count = net.random.randint(1, max(1, len(net.outputs) - 1))
     net.outputs = [net.outputs[at] for at in sorted(net.random.sample(range(len(net.outputs)), count))]
     net.prune()
 
 
 def cut(net: Net) -> None:
-    """Keep a front, a middle or a back."""
+    """Keep only the first, middle or last part."""
     count, how = len(net.operators), net.random.choice(["front", "back", "middle"])
     first = net.random.randint(1, max(1, count // 2)) if how != "front" else 0
     end = net.random.randint(*sorted((max(first + 2, count // 2), count - 1))) if how != "back" else count
@@ -106,7 +106,7 @@ def cut(net: Net) -> None:
 
 
 def fuse_activations(net: Net) -> None:
-    """Let operators have the activation behind them; the value keeps the name of either."""
+    """Fuse activations into the operators before them; the value keeps either name."""
     keeps_last = net.random.choice([True, False])
     for operator in list(net.operators):
         x = operator.inputs[0]
@@ -119,7 +119,7 @@ def fuse_activations(net: Net) -> None:
 
 
 def unfuse_activations(net: Net) -> None:
-    """Give activations operators of their own."""
+    """Turn fused activations into separate operators."""
     for operator in list(net.operators):
         if operator.activation != "NONE" and net.random.random() < 0.8:
             made, inner = operator.outputs[0], Value(net.name("pre"), operator.outputs[0].shape)
@@ -129,7 +129,7 @@ def unfuse_activations(net: Net) -> None:
 
 
 def fold_batch_norms(net: Net) -> None:
-    """Multiply factors into weights, and add summands to the bias."""
+    """Fold multiplications into weights, and additions into the bias."""
     keeps_last = net.random.choice([True, False])
     for operator in list(net.operators):
         if operator.code not in ("MUL", "ADD") or operator.group:
@@ -161,7 +161,7 @@ def _only(net: Net, value: Value) -> bool:
 
 
 def _swallow(net: Net, before: Operator, operator: Operator, *, keeps_last: bool) -> None:
-    """Let `before` do the work of what takes its only output."""
+    """Fuse the reader of the only output of `before` into `before`."""
     before.sources |= operator.sources
     net.operators.remove(operator)
     if keeps_last:
@@ -171,7 +171,7 @@ def _swallow(net: Net, before: Operator, operator: Operator, *, keeps_last: bool
 
 
 def fuse_groups(net: Net) -> None:
-    """Put written-out layer normalizations and GELUs into one operator."""
+    """Fuse decomposed layer normalizations and GELUs into one operator each."""
     for name in sorted({operator.group for operator in net.operators if operator.group}):
         ops = [operator for operator in net.operators if operator.group == name]
         made = {value for operator in ops for value in operator.outputs}
@@ -191,7 +191,7 @@ def _needed_outside(net: Net, ops: list[Operator]) -> list[Value]:
 
 
 def compile_parts(net: Net) -> None:
-    """Put stretches of operators into one custom operator with a blob, as Vela does."""
+    """Replace runs of operators by one custom operator with a blob, as Vela does."""
     for _ in range(net.random.randint(1, 2)):
         count = len(net.operators)
         if count < 4:
@@ -210,7 +210,7 @@ def compile_parts(net: Net) -> None:
 
 
 def add_constant_operators(net: Net) -> None:
-    """Let weights be computed: from half precision, or transposed."""
+    """Compute weights at run time: from half precision, or by transposition."""
     for operator in list(net.operators):
         weights = operator.inputs[1] if operator.code in ("FULLY_CONNECTED", "CONV_2D") else None
         if weights is None or weights.data is None or net.random.random() < 0.5:
@@ -226,7 +226,7 @@ def add_constant_operators(net: Net) -> None:
 
 
 def fold_constants(net: Net) -> None:
-    """Compute what is computed of constants only."""
+    """Fold operators that depend only on constants."""
     for operator in list(net.operators):
         data = operator.inputs[0].data
         if data is not None and operator.code in ("DEQUANTIZE", "TRANSPOSE"):

@@ -1,4 +1,4 @@
-"""How long tracking takes for models of 100,000 operators: of three shapes, renamed, rewritten.
+"""Measure the time of tracking for models with 100,000 operators, in three shapes, renamed and rewritten.
 
 python -m tools.tracking.speed [--count 100000]
 """
@@ -23,7 +23,7 @@ _FUSING = ("ADD", "MUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
 def scattered(net: Net, count: int) -> None:
-    """Make operators that take what some of the last fifty made."""
+    """Make operators that read results of some of the previous fifty."""
     values = [net.input(1, 8)]
     for _ in range(count):
         code, x, y = net.random.choice(_CODES), *net.random.choices(values[-50:], k=2)
@@ -42,7 +42,7 @@ SHAPES: dict[str, Callable[[Net, int], None]] = {
 
 
 def seconds(before: bytes, after: bytes) -> tuple[float, int]:
-    """Return the seconds of CPU, and how many operators are left without an origin."""
+    """Return the CPU time in seconds, and the number of operators without an origin."""
     with open_model(before) as old, open_model(after) as new:
         start = time.process_time()
         tracking = track(old, new)
@@ -50,7 +50,7 @@ def seconds(before: bytes, after: bytes) -> tuple[float, int]:
 
 
 def main() -> None:
-    """Measure."""
+    """Print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100_000)
     count = parser.parse_args().count
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def _fuse(net: Net) -> None:
-    """Let every operator that can have the RELU behind it have it."""
+    """Fuse each RELU into the operator before it, if possible."""
     users, makers, outputs, kept = net.users(), net.makers(), set(net.outputs), []
     for operator in net.operators:
         x = operator.inputs[0]

@@ -37,13 +37,13 @@ _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\^(-?\d{1,3}))?")
 _SIMPLE, _INDEXED = "(scale|zero_point|rank|size|shape|axis|external)", r"(dim|value|span)(-?\d{1,3})?"
 _TENSOR = re.compile(rf"(input|output)(s|\d{{1,3}})\.(?:{_SIMPLE}|{_INDEXED})")
 _LEAST, _MOST = "least", "most"
-_MOST_BITS = 1000  # the most bits of an integer that is converted to a float
+_MOST_BITS = 1000  # integers with more bits are not converted to floats
 
 
 class TensorTerm(NamedTuple):
     """A property of the input or output at index `place`, or of all inputs or outputs if `place` is None.
 
-    `extreme`, "least" or "most", selects one of several numbers: those of a constant or of several tensors.
+    `extreme`, "least" or "most", selects one number of a constant with several elements, or of several tensors.
     """
 
     side: str
@@ -78,7 +78,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two products and the relation between them, which is false if either has no value."""
+    """Two products and the relation between them; the comparison is false if either product has no value."""
 
     text: str
     left: Product
@@ -168,7 +168,7 @@ class Measures:
     """The properties of the tensors of one subgraph. If a tensor lacks a property, its value is NaN."""
 
     def __init__(self, facts: Callable[[], Graph | None]) -> None:
-        """Read a subgraph through a weak reference; its operators must refer to existing tensors."""
+        """Read a subgraph, whose operators must refer to existing tensors, through a weak reference."""
         self._reference = facts
         self._values: dict[tuple[int, str], NDArray[Any]] = {}
         self._columns: dict[tuple[str, int | None], Column] = {}
@@ -243,7 +243,7 @@ class Measures:
 
 
 def _column(values: Values, what: str, element: int | None) -> Column:
-    """Return a property of each tensor; equal shapes have equal numbers."""
+    """Return a property of each tensor as a number; the property `shape` numbers the distinct shapes."""
     shapes = values.shapes
     if what == "external":
         return values.model.buffers.external[values.buffers].astype(np.float64)

@@ -46,7 +46,7 @@ _LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
 _MOST_FORMS = 20_000  # ten times the number in the largest shipped table
-_LONGEST = 1000  # the greatest length of a string, which is repeated for every operator concerned
+_LONGEST = 1000  # the longest string allowed, since it is repeated for every operator concerned
 
 
 def shipped_devices() -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from circletools.affinity.capability.traits import OperatorTraits, TensorTraits
 from circletools.graph.graph import Graph
 
 _LARGEST_SHOWN = 1 << 31
-"""Larger values stand for strings."""
+"""Larger values represent strings."""
 
 Kind = Literal["", "computed", "constant"]
 
@@ -69,7 +69,7 @@ class OptionValues:
         return self.names.get(int(value), "another" if abs(value) > _LARGEST_SHOWN else f"{value:g}")
 
     def is_foreign(self, value: float) -> bool:
-        """Return whether a value is no member of the enum."""
+        """Return whether a value is not a member of the enum."""
         return bool(self.names) and abs(value) < _LARGEST_SHOWN and value not in self.names
 
 
@@ -103,7 +103,7 @@ class Places:
 class Form:
     """One form in which a device accepts an operator; docs/capabilities.md describes each condition.
 
-    None in a field allows anything. `open` states which dimensions may be unknown: none (0), only the first (1),
+    None in a field allows anything. `open` indicates which dimensions may be unknown: none (0), only the first (1),
     or any (2). All comparisons in `where` must hold.
     """
 
@@ -125,7 +125,7 @@ class Form:
         return frozenset(self.options).union(*(comparison.terms for comparison in self.where))
 
     def is_unlike(self, operator: OperatorTraits) -> bool:
-        """Return whether an operator has more outputs than were ever tried, or an option that no enum has."""
+        """Return whether an operator has more outputs than any tested one, or an option value outside its enum."""
         most = len(self.outputs.allowed) if self.outputs and not self.outputs.more else inf
         settings = operator.settings
         return len(operator.outputs) > most or any(
@@ -169,7 +169,7 @@ Side = Mapping[str, tuple[Form, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ContextRule:
-    """`then` is refused if it reads an output of `first` (feeds) or a tensor that `first` also reads (shares).
+    """A rule that refuses `then` if it reads an output of `first` (feeds) or a tensor that `first` reads (shares).
 
     An operator of `through` that reads such a tensor is treated as `first` if it matches one of the forms in
     `through`, or reads no other tensors. If `returned`, such a tensor is also wrong as an output of the graph.
@@ -195,7 +195,7 @@ def in_context(
         first, then = on_side(rule.first), on_side(rule.then)
         uses, what = (facts.uses, "an input") if rule.link == "shares" else (facts.definitions, "an output")
         among = first[uses.operators]
-        owners = np.full(len(facts.values) + 1, -1, np.int64)  # the last row stands for omitted inputs
+        owners = np.full(len(facts.values) + 1, -1, np.int64)  # the last row represents omitted inputs
         owners[uses.values[among]] = uses.operators[among]
         if rule.through and among.any():
             then[_passing(rule.through, facts, on_side(rule.through), owners)] = False
@@ -213,7 +213,7 @@ def in_context(
 
 
 def _passing(through: Side, facts: Graph, fits: NDArray[np.bool_], owners: NDArray[np.int64]) -> list[int]:
-    """Pass the owners of inputs on to outputs in `owners`; return the operators that do so."""
+    """Propagate owners from inputs to outputs in `owners`; return the operators that pass an owner on."""
     slots = facts.operands.lists(), facts.results.lists()
     found = []
     for index, (name, operands, results) in enumerate(zip(facts.operators.code_names, *slots, strict=True)):

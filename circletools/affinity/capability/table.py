@@ -30,7 +30,7 @@ from circletools.wording import Attributes, counted
 
 ANY = "*"
 _MOST_TRIED = 400_000  # takes about two seconds
-_MOST_SHOWN = 100  # the most unmet conditions on tensors that are shown; an operator may have thousands
+_MOST_SHOWN = 100  # the maximum number of unmet conditions on tensors to show; an operator may have thousands
 _OF_KIND = re.compile(r".* (constant, not (?!.*constant).*computed|computed, not (?!.*computed).*constant)")
 _UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
 
@@ -70,8 +70,8 @@ class Capability(Attributes):
     Custom operators are named `CUSTOM:<custom code>`. `runtime` and `method` describe the measurement, if the table
     states them. `measured` holds the forms with which the device was tested, or None if the table is complete.
     `context` holds the rules about pairs of operators. `rules` take precedence over forms: an operator that a rule
-    refuses is refused. `unread` maps an operator code to an input that the device never reads: operators needed only
-    for such inputs are not run. `float_model` is the message for float models, if the device refuses them.
+    refuses is refused in any form. `unread` maps an operator code to an input that the device never reads: operators
+    needed only for such inputs are not run. `float_model` is the message for float models if the device refuses them.
     """
 
     device: str
@@ -256,7 +256,7 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
     if not rule.concerns(operator.code) or (rule.when is not None and mismatches(rule.when, operator)):
         return None
     if rule.when and any(tensor and not tensor.type for tensor in (*operator.inputs, *operator.outputs)):
-        return None  # it may be about other tensors
+        return None  # the rule may be about other tensors
     broken = _nearest(rule.needs, operator)
     if broken == []:
         return None
@@ -290,7 +290,7 @@ def untried(found: Sequence[str], code: str) -> str:
 def _distance(found: Sequence[str]) -> tuple[int, int, int, int]:
     """Return the distance to a form: types count for less than the number of inputs, and UINT8 is nearest to INT8.
 
-    Of equally near forms, the nearest has constants and computed tensors in the same places as the operator.
+    In a tie, a form with constants and computed tensors in the same places as the operator is nearest.
     """
     unsigned = filter(None, map(_UNSIGNED.fullmatch, found))
     of_count = sum(words[0].isdigit() for words in found)

@@ -29,9 +29,8 @@ Key = tuple[int, int, bytes, bytes]
 class TensorTraits:
     """A tensor's properties, as tables describe them. `quantization` is empty for types without quantization.
 
-    An empty `type` stands for any type, quantization and rank.
-    A constant has data in the file, or is unpacked from another constant. `dynamic` states which dimensions are
-    unknown: none (0), only the first one (1), or others (2).
+    An empty `type` matches any type, quantization and rank. A constant has data in the file, or is unpacked from
+    another constant. `dynamic` indicates the unknown dimensions: none (0), only the first one (1), or others (2).
     """
 
     type: str
@@ -87,7 +86,7 @@ class SubgraphTraits:
         return slots
 
     def with_codes(self, codes: Set[str] | None) -> list[int]:
-        """Return the operators with one of these code names; for None, all operators."""
+        """Return the operators with one of these code names, or all operators for None."""
         if codes is None:
             return list(range(len(self._codes)))
         wanted = np.array([code.name in codes for code in self._facts.operators.model.operator_codes], np.bool_)
@@ -145,7 +144,7 @@ class SubgraphTraits:
         return self._traits[key]
 
     def forget(self, tensors: NDArray[np.bool_]) -> None:
-        """Take the types, quantization and ranks of some tensors as unknown from now on."""
+        """Treat the types, quantization and ranks of some tensors as unknown from now on."""
         self._unpacks |= bool(tensors.any())
         self._classes[:-1][tensors] = len(self._once.kinds)
 

@@ -23,8 +23,8 @@ class Links:
     """The costs of copies and launches, by device number.
 
     `overhead_us` and `us_per_byte` have the shape (devices, devices), source by target, with zeros on the diagonal.
-    `launch_us` has the shape (devices,), as has `constant_us_per_byte`, the cost of one byte of a partition's
-    constants; None means that constants are free.
+    `launch_us` and `constant_us_per_byte` (the cost of loading one byte of a partition's constants) have the shape
+    (devices,); None for the latter means that constants are free.
     """
 
     overhead_us: Floats
@@ -80,7 +80,7 @@ def cost_table(what: Contents, times_us: Floats, links: Links) -> CostTable:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The time of one run in microseconds, with operators run one after another.
+    """The time of one run in microseconds, with operators executed sequentially.
 
     `operators_without_time` counts operators whose time on their device is unknown (taken as 0). `constants_us` is
     the time to load the constants of the partitions; each partition loads its own copy.

@@ -50,7 +50,7 @@ class TimeRule:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The cost of a copy: `overhead_us`, plus `us_per_byte` times its size in bytes."""
+    """The cost of a copy: `overhead_us`, plus `us_per_byte` times the size of the tensor in bytes."""
 
     overhead_us: float
     us_per_byte: float

@@ -28,10 +28,10 @@ from circletools.wording import Attributes
 #     OP_BACKEND_MAP=0=cpu;1=ruy      operator index = backend, without spaces, for every subgraph that has the index
 #     EXECUTOR=Dataflow               if the default, Linear, would return wrong numbers
 #
-# All statements about onert were measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
+# All statements about onert were verified with onert 0.1.0; docs/affinity-exports.md has the measurements, and
 # tests/affinity/test_export_onert.py repeats them. An affinity that onert would ignore, reject or execute incorrectly
-# is refused. Operators that depend only on constants (DEQUANTIZE of weights) need no device: onert runs those for ruy
-# on cpu.
+# is refused. Operators that depend only on constants (DEQUANTIZE of weights) need no device: onert runs those
+# assigned to ruy on cpu.
 
 
 BACKENDS = ("cpu", "ruy")
@@ -146,7 +146,7 @@ def part_file(model: ModelGraph, affinity: Affinity) -> PartFile:
     """Return a rule for each operator of subgraph 0, by name; the default is the most common device.
 
     circle-partitioner names an operator after its first output and partitions only the first subgraph; subgraphs that
-    an IF or WHILE calls run on the caller's device. Raises EditError if operators of one name have different devices.
+    an IF or WHILE calls run on the caller's device. Raises EditError if operators that share a name differ in device.
     """
     devices = every_device_of(model.graphs[0], affinity, "circle-partitioner would use the default")
     rules: dict[str, tuple[str, int]] = {}

@@ -64,24 +64,24 @@ def every_device_of(graph: Graph, affinity: Affinity, why: str) -> list[str]:
 
 
 def flows(facts: Graph) -> list[Flow]:
-    """Return the tensors passed from producers, ordered by reader. Raises ModelFormatError for a missing tensor."""
+    """Return the tensors that operators pass on, ordered by reader. Raises ModelFormatError for a missing tensor."""
     producers = facts.producer.tolist()
     pairs = dict.fromkeys(zip(*(each.tolist() for each in facts.uses), strict=True))
     return [Flow(tensor, producers[tensor], reader) for reader, tensor in pairs if producers[tensor] >= 0]
 
 
-# Light enough for black text, and distinct for most colour-blind readers (from Okabe and Ito, lightened).
+# Light enough for black text, and distinct for most color-blind readers (from Okabe and Ito, lightened).
 _COLORS = ("#9ecae9", "#ffbf79", "#88d27a", "#f2cf5b", "#ff9d98", "#d6a5c9", "#83bcb6", "#d8b5a5", "#bab0ac")
 UNASSIGNED = "#ffffff"
 
 
 def device_colors(affinity: Affinity) -> dict[str, str]:
-    """Return the colour of each device, as `#rrggbb`. Devices beyond the ninth share colours."""
+    """Return the color of each device, as `#rrggbb`. Devices beyond the ninth share colors."""
     return colors(name for _, name in sorted(affinity.devices.items()))
 
 
 def colors(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each distinct name, in order."""
+    """Return a color for each distinct name, in order."""
     return {name: _COLORS[index % len(_COLORS)] for index, name in enumerate(dict.fromkeys(names))}
 
 
@@ -92,7 +92,7 @@ _SHOWN |= {0xDC00 + code: f"\\x{code:02x}" for code in range(128, 256)}  # bytes
 def dot_graph(model: ModelGraph, affinity: Affinity) -> str:
     """Return the graph of all subgraphs in the DOT language.
 
-    Each partition is a cluster, each device has a colour, and edges between partitions are labelled with the tensor.
+    Each partition is a cluster, each device has a color, and edges between partitions are labeled with the tensor.
     """
     # Without newrank, Graphviz 2.43 fails on hundreds of clusters ("trouble in init_rank").
     lines = ["digraph affinity {", "  newrank=true;", '  node [shape=box, style="filled", fontname="sans-serif"];']

@@ -7,8 +7,8 @@ Two adjacent groups can be merged unless another path leads from one to the othe
 
 Groups are kept in topological order, so such a path lies in the interval between the two, and only this interval is
 searched (D. J. Pearce, P. H. J. Kelly, A dynamic topological sort algorithm for directed acyclic graphs, 2007). The
-search starts from the side with fewer neighbours; the groups that it finds move out of the interval, into gaps
-between the numbers of neighbours in the order.
+search starts from the side with fewer neighbors; the groups that it finds move out of the interval, into gaps between
+the numbers of neighbors in the order.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _most_alternating(graph: GroupGraph, level: list[int]) -> list[int]:
 
 
 _SPACE = 1 << 40
-"""The initial gap between the numbers of neighbours in the order."""
+"""The initial gap between the numbers of neighbors in the order."""
 _STEP = 1 << 20
 _VISITS, _VISITS_PER_GROUP = 200_000, 10
 _LEAST_VISITS = 50

@@ -177,7 +177,7 @@ def is_exact(problem: Problem) -> bool:
 
 
 def flow(problem: Problem) -> list[Candidate]:
-    """Return candidates without regard to limits; every unit must be allowed on some device."""
+    """Return candidates that may violate limits; every unit must be allowed on some device."""
     table = _shared_constants(problem)
     if not table.links.launch_us.any():
         found = [_swapped_from_all(table)]

@@ -4,9 +4,9 @@ seed     the design of OpenVINO's hetero plugin, exactly; its partitions may wai
 min      as few connected partitions as merging can form, by the following steps
 
 1. Connected operators on the same device form one partition unless a path leaves it and returns. Such a path needs a
-cycle in the graph of these sets, so the operators on each such cycle are solved as a separate problem.
+   cycle in the graph of these sets, so the operators on each such cycle are solved as a separate problem.
 2. In each problem, edges are contracted in post order, as in XLA (MarkForCompilation): each operator, after all
-   operators that it feeds, is merged with these wherever no cycle results. The same is done in execution order, with
+   operators that it feeds, is merged with them wherever no cycle results. The same is done in execution order, with
    edges within a level first (all operators of a level have the same number of device changes before them). The
    result with the fewest partitions is kept.
 3. Ruin and recreate (G. Schrimpf et al., Record breaking optimization results using the ruin and recreate principle,

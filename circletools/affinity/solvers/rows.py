@@ -23,7 +23,7 @@ _INFEASIBLE = 2
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The best solution found (by column) or None, a lower bound, and whether it is proven to have no solution."""
+    """The best solution found (by column) or None, a lower bound, and whether the program is proven infeasible."""
 
     values: Floats | None
     bound: float
@@ -31,7 +31,7 @@ class Solved:
 
 
 class IntegerProgram:
-    """Minimize the cost of columns between 0 and `upper`, subject to rows between `low` and `high`."""
+    """An integer program: minimize the cost of columns from 0 to `upper`, subject to rows from `low` to `high`."""
 
     def __init__(self) -> None:
         """Start without columns."""

@@ -8,8 +8,8 @@
 A candidate grows from its root:
 
     candidate = [root], rejected = []
-    while a member has an unvisited neighbour:
-        take the first unvisited neighbour (successors ascending, then predecessors) of the member accepted last
+    while a member has an unvisited neighbor:
+        take the first unvisited neighbor (successors ascending, then predecessors) of the member accepted last
         accept it if it has the device and is in no partition, else reject it
         while a rejected operator lies on a path between two members:
             reject the member accepted last
@@ -83,7 +83,7 @@ _UNITS, _UNITS_PER_OPERATOR = 15_000_000, 2000
 class Effort:
     """The remaining budget of steps for a graph, since some graphs need disproportionately many.
 
-    If candidates overlap in ever new ways, growth from every root takes in most of the graph, and then gives back
+    If candidates overlap in ever new ways, growth from every root accepts most of the graph, and then rolls back
     nearly all of it. Networks do not have such graphs; the budget refuses them in seconds instead of hours.
     """
 
@@ -128,8 +128,8 @@ class Region:
             for position in order:
                 for other in rows[position]:
                     masks[position] |= masks[other] | 1 << other
-        # No edge passes over a neck. A candidate that grows through a neck, and must take it back, also takes back
-        # everything beyond it, which touches nothing else. That part need not be visited.
+        # No edge passes over a neck. A candidate that grows through a neck and must roll it back also rolls back
+        # everything beyond the neck, which touches nothing else. That part need not be visited.
         jumps = [0] * (count + 1)
         for position, row in enumerate(self._successors):
             if row:
@@ -153,7 +153,7 @@ class Region:
         device, members, taken_back, seen, rejected = self._devices[start], [start], list[int](), {start}, 0
         # What members reach, what reaches members, and the first and last member, for each number of members.
         bounds = [(self._reached[start], self._reaching[start], start, start)]
-        blocked: list[int] = []  # for each number of members, those neighbours that can be in no partition
+        blocked: list[int] = []  # for each number of members, those neighbors that can be in no partition
         agenda = [(0, iter(self._neighbours[start]))]
         self._report("root", start)
         while agenda:
@@ -179,7 +179,7 @@ class Region:
                 neighbours = self._neighbours[position]
                 if self._is_neck[position] and not low < position < high and self._on_step is None:
                     self._block(members, blocked, device)
-                    if blocked[-1] & below & above:  # it will be visited, and this member taken back
+                    if blocked[-1] & below & above:  # it will be visited, and this member rolled back
                         neighbours = (self._predecessors if position > high else self._successors)[position]
                 agenda.append((len(members) - 1, iter(neighbours)))
                 self._report("merge", position)
@@ -209,7 +209,7 @@ class Region:
 
 
 class _Candidate(NamedTuple):
-    """The operators grown from the first of them, and those that were taken back."""
+    """The operators grown from the first of them, and those that were rolled back."""
 
     members: list[int]
     taken_back: list[int]

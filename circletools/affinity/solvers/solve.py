@@ -26,7 +26,7 @@ from circletools.errors import EditError
 _STARTS = 3
 _EXACT = 1 - 1e-9
 _SHARE = 8
-"""Each test of whether the other constraints can be met without one gets the total time divided by this number."""
+"""The total time is divided by this number for each test of whether the constraints can be met without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _not_found(problem: Problem) -> EditError:
 # --- repair: a heuristic that moves units until no constraint is violated -----------------------------------
 # A partition that is too large is split by contracting edges as far as the limit allows. Partitions that are too
 # small, too many, or too large for memory move to other devices, starting with those that add the least to the total
-# time. A unit never returns to a device that it left, so the procedure ends.
+# time. A unit never returns to a device that it left, so the procedure terminates.
 
 
 Able = NDArray[np.bool_]

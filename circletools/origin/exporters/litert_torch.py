@@ -2,7 +2,7 @@
 
 The converter keeps a location for each operator, but writes only the location's name to the file, in the name of a
 tensor. So each program is converted a second time with graph nodes as locations: `n17;` in a tensor's name stands for
-node 17. The user gets the model of the ordinary conversion.
+node 17. The user receives the model from the ordinary conversion.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
 
 
 _Tagged = tuple[bytes, list[Any], Calls]
-"""A model with tags as names, the nodes that the tags stand for, and the facts that nodes lose in conversion."""
+"""A model with tags as names, the nodes that the tags represent, and facts about nodes that conversion loses."""
 
 
 def _tagged(

@@ -1,6 +1,6 @@
 """Metadata that PyTorch keeps for a node of an exported program during export.
 
-The `meta` of a node (torch.fx.Node) contains the following, if it was kept:
+The `meta` of a node (torch.fx.Node) contains the following, unless PyTorch dropped it:
 
     nn_module_stack     the modules that contain it, outermost first: (path of the instance, class)
     stack_trace         the source lines of its calls, as text, outermost first
@@ -15,7 +15,7 @@ call:
     File "<eval_with_key>.39", line 7, in forward
         mul = torch.ops.aten.mul.Tensor(to, 2);  to = None
 
-Nothing here needs torch.
+This module does not import torch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Root = Source
 
 
 Calls = dict[Any, Any]
-"""Facts about the nodes of a program that its conversion loses.
+"""Facts about a program's nodes that its conversion loses.
 
 A name from `uncalled_modules` maps to the path of a module. The identity of a graph, the name of a node in it that
 calls another graph, and the name of a node in that graph map to both nodes; the first node keeps its graph alive.

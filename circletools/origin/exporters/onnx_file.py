@@ -1,8 +1,8 @@
 """Find origins in the ONNX file that a model was converted from.
 
 Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by surviving names, and by
-weights that equally many nodes and operators read. The others are matched if they lie between the same matched
-neighbours: one to one if there are equally many of a kind, otherwise each operator with all candidates.
+weights that the same number of nodes and operators read. The others are matched if they lie between the same matched
+neighbors: one to one if both sides have the same number of a kind, otherwise each operator with all candidates.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CODES = {
 }  # fmt: skip
 _NUMBER = re.compile(r"_\d+$")
 _MOST = 200_000
-_FEWEST = 8  # the number of elements that are unlikely to be equal by chance
+_FEWEST = 8  # this many elements are unlikely to be equal by chance
 _TYPES = {"FLOAT32": "<f4", "FLOAT16": "<f2"}
 
 
@@ -171,7 +171,7 @@ def _places(graph: Graph, labels: Mapping[int, int]) -> list[Hashable]:
 
 
 def _pair(nodes: Graph, operators: Graph, own: Sequence[int], made: Sequence[int], found: list[set[int]]) -> None:
-    """Assign each operator its node if the order of both determines it, otherwise all nodes."""
+    """Assign each operator its node if the order determines it, or otherwise all nodes."""
     steps = ((graph, step) for graph, row in ((nodes, own), (operators, made)) for step in pairwise(row))
     ordered = len(own) == len(made) and all(_needs(graph, last, first) for graph, (first, last) in steps)
     for at, operator in enumerate(made):
@@ -191,7 +191,7 @@ def _needs(graph: Graph, last: int, first: int) -> bool:
 
 
 def _share(nodes: Graph, operators: Graph, own: list[int], made: list[int], found: list[set[int]]) -> set[int]:
-    """Assign nodes to the operators between the same matched neighbours; return the remaining nodes."""
+    """Assign nodes to the operators between the same matched neighbors; return the remaining nodes."""
     kinds: dict[str, tuple[list[int], list[int]]] = {}
     for node in own:
         kinds.setdefault(_CODES.get(nodes.kinds[node], ""), ([], []))[0].append(node)
@@ -298,7 +298,7 @@ def sources_of_nodes(nodes: Iterable[Any], weights: Container[str] = ()) -> list
     """Return the sources of each node (onnx.NodeProto); nodes made from the same call have the same sources.
 
     If a node with torch.onnx metadata reads a parameter of another module (one of `weights`), that module is a source
-    too, since a convolution may also stand for the batch normalization after it.
+    too, since a convolution may include the batch normalization after it.
     """
     nodes = list(nodes)
     roots = [_root(node) for node in nodes]

@@ -34,7 +34,7 @@ def _with_version(module: str) -> str:
 
 
 class Guard:
-    """Keeps failures of the recording from reaching the exporter; the first failure sets `failed`."""
+    """A guard that keeps failures of the recording from reaching the exporter; the first failure sets `failed`."""
 
     def __init__(self, exporter: str) -> None:
         self.exporter, self.failed = exporter, False

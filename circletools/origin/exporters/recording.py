@@ -107,7 +107,7 @@ def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
 def _whole_stacks(guard: Guard) -> AbstractContextManager[None]:
     """Make torch.export keep the stack frames of all functions, starting with the first `forward`.
 
-    By default, it omits the frames of helper functions, and of code passed to `python -c`.
+    By default, torch.export omits the frames of helper functions, and of code passed to `python -c`.
     """
 
     def wrap(choose: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,11 +3,11 @@
 A converter gives a fused operator most of the tags of the operators fused into it. The converter also adds the tags
 of equal constants that it merged, of layout changes that it moved, and of the operator's producers. So only the last
 tag of an operator counts: it names the node of the result. The graph of nodes determines the others: an operator
-computes all nodes on the way from other operators' results to its own.
+computes all nodes on the paths from other operators' results to its own.
 
 * Nodes that only change the layout belong only to operators that only change the layout. If such an operator was
   moved behind the operator of another node, it produces that node's value, and so belongs to that node.
-* If operators have the same last tag, those that read only the others compute only that node.
+* If several operators have the same last tag, those that read only the others' results compute only that node.
 * A node whose parameters were folded into a later operator is one of that operator's sources, for example a norm
   before a linear layer, or a bias before a sum.
 """
@@ -154,7 +154,7 @@ def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]
 
 
 def _can_absorb(code: str, sizes: set[int], missing: set[int], wanted: set[int]) -> bool:
-    """Return whether an operator can hold the missing parameters of a call; only an ADD can absorb a bias alone."""
+    """Return whether an operator can hold all missing parameters of a call; only an ADD can absorb a bias alone."""
     if missing == wanted:
         return max(sizes, default=1) > 1
     return code == "ADD" and any(size % one == 0 for size in sizes for one in missing if one > 1)

@@ -92,7 +92,7 @@ class _Log:
             self._replaced(node, by)
 
     def _replaced(self, node: Any, by: Any) -> None:
-        """Record that a node, and the nodes made for it in between, stand for another node."""
+        """Record that a node, and the intermediate nodes made for it, represent another node."""
         pending = [by]
         while pending:
             new = pending.pop()

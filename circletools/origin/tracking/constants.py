@@ -5,7 +5,7 @@
               folding a batch normalization
 
 Close constants are found by the correlation of 256 stored elements (Pearson, of all or by channel): two match if they
-correlate, each is the other's best match, and no other constant comes close (mutual nearest neighbours with a margin,
+correlate, each is the other's best match, and no other constant comes close (mutual nearest neighbors with a margin,
 as in the matching of image features). Quantization parameters are not needed: correlation does not depend on scales
 and zero points.
 """
@@ -61,7 +61,7 @@ class Payload:
             halves = np.frombuffer(self.data, np.uint8)[positions // 2].astype(np.int64) >> 4 * (positions % 2) & 15
             signed: Indices = (halves ^ 8) - 8 if self.kind == "INT4" else halves
             return signed.astype(np.float64)
-        with np.errstate(invalid="ignore"):  # signalling NaN
+        with np.errstate(invalid="ignore"):  # signaling NaN
             stored = np.frombuffer(self.data, DTYPES[self.kind])[positions].astype(np.float64)
         return np.where(np.isfinite(stored) & (np.abs(stored) < 1e100), stored, 0.0)
 
@@ -125,7 +125,7 @@ def _by_content(graphs: Sequence[Graph], numbers: dict[bytes, int]) -> tuple[lis
 
 
 def _close(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int]]:
-    """Yield the classes (AFTER, BEFORE) of similar but unequal constants, with equal shapes except for sizes of 1."""
+    """Yield the classes (AFTER, BEFORE) of similar but unequal constants of equal shape, ignoring dimensions of 1."""
     groups: dict[tuple[int, ...], tuple[Payloads, Payloads]] = defaultdict(lambda: ({}, {}))
     for side, payloads in enumerate((olds, news)):
         for number, payload in payloads.items():

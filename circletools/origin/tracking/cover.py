@@ -81,7 +81,7 @@ LINEAR = ARITHMETIC | LAYOUT_OPS | PREPARING | {"NEG"}
 
 _MOST_ROUNDS, _MOST_PASSED, _MOST_BESIDE = 8, 8, 64
 _MOST_SHARED = 1 << 14  # the largest product of operator counts for which all are assigned to all
-_MOST_FUSED = 4  # the most operators fused into one; if more are missing, they may have been cut off
+_MOST_FUSED = 4  # the maximum number of operators fused into one; if more are missing, they may have been cut off
 
 
 def cover(views: Views, pairs: Pairs, evidence: list[Evidence], opaque: set[int]) -> list[Found]:
@@ -164,7 +164,7 @@ def _assign_to_each(views: Views, parts: list[Region], region: Region, opaque: s
     if len(olds) == len(same) == 1:  # this operator still exists, and the others are new
         news = same
     several = min(len(olds), len(news))
-    unknown = len(news) > 1 and not opaque.isdisjoint(news)  # where the work of one ends and that of the next begins
+    unknown = len(news) > 1 and not opaque.isdisjoint(news)  # how the work is divided among them
     if unknown or len(news) * len(olds) > _MOST_SHARED or several > 2:
         return
     for new in news:
@@ -173,7 +173,7 @@ def _assign_to_each(views: Views, parts: list[Region], region: Region, opaque: s
 
 
 def _moved(views: Views, region: Region, beside: Mapping[int, list[Region]], found: list[Found]) -> Region | None:
-    """Return the region of AFTER that this region became by swapping places with a neighbour.
+    """Return the region of AFTER that this region became by swapping places with a neighbor.
 
     before   RESHAPE -> RELU -> MINIMUM        a layout change moves past elementwise operators
     after               RELU -> MINIMUM -> RESHAPE
@@ -188,7 +188,7 @@ def _moved(views: Views, region: Region, beside: Mapping[int, list[Region]], fou
 
 
 def _passed(views: Views, region: Region) -> Iterator[int]:
-    """Yield the neighbours of a region, and then the chains of operators after and before them."""
+    """Yield the neighbors of a region, and then the chains of operators after and before them."""
     yield from sorted(region.feeds | region.takers)
     now = views[1]
 

@@ -1,4 +1,4 @@
-"""Pair the ends (inputs and outputs) of two graphs: by signature, by position if their numbers are equal, or by name.
+"""Pair the ends (inputs and outputs) of two graphs: by signature, by position if their counts are equal, or by name.
 
 A part cut out of a model may have as many ends as the whole, so ends are checked again once operators are paired:
 
@@ -18,7 +18,7 @@ from circletools.graph.algorithms import components
 from circletools.origin.tracking.view import NONE, Pairs, Side, View, Views, ends_of
 from circletools.wording import Attributes, Word
 
-_MOST_BETWEEN = 6  # the most operators that may have been fused; two values differ if more are missing between them
+_MOST_BETWEEN = 6  # the most operators that may have been fused; values differ if more are missing between them
 
 Names = Mapping[str, int]
 """The inputs and outputs of a graph by their names in a signature."""
@@ -149,7 +149,7 @@ CERTAIN, SURE, ABSORBED, ONE_OF_TWO, PERHAPS = 1.0, 0.95, 0.9, 0.5, 0.25
 """Classes of confidence, each with its share of correct origins on model pairs with a known ground truth.
 
 `CERTAIN`: pairs with direct evidence, or fixed by their place (measured: 0.997 to 1). `SURE`: operators that lie
-between such pairs (0.96 to 1). `ABSORBED`: operators fused into a neighbour (0.93 to 0.95). `ONE_OF_TWO`: one of two
+between such pairs (0.96 to 1). `ABSORBED`: operators fused into a neighbor (0.93 to 0.95). `ONE_OF_TWO`: one of two
 operators in a region that replaces two (0.5 to 0.9). `PERHAPS`: many missing operators assigned to one operator, or
 removed (0.24).
 """
@@ -159,7 +159,7 @@ _OF_PAIRS = (Evidence.TAG, Evidence.NAME, Evidence.CONSTANT, Evidence.VALUES, Ev
 
 @dataclass(frozen=True, slots=True)
 class Grounds(Attributes):
-    """Why an operator has a source: the evidence, and the confidence (from 0 to 1)."""
+    """The reason why an operator has a source: the evidence, and the confidence (from 0 to 1)."""
 
     evidence: Evidence
     confidence: float

@@ -1,16 +1,16 @@
-"""Pair corresponding operators along the graph: by ends, constants and colours, then outwards from each pair.
+"""Pair corresponding operators along the graph: by ends, constants and colors, then outwards from each pair.
 
 Certain pairs come first, and each pair makes further pairs certain:
 
     1. the readers of the same input, and producers of the same output  x -> [CONV_2D]    [SOFTMAX] -> y
     2. the only holders of a constant that both models have             w -> [FULLY_CONNECTED]
-    3. operators with a unique colour in each model, the deepest first
+    3. operators with a unique color in each model, the deepest first
     4. the producers and readers of each new pair, slot by slot
 
-Colours are refined (Weisfeiler-Lehman), so that operators of the same colour have equal properties and surroundings:
+Colors are refined (Weisfeiler-Lehman), so that operators of the same color have equal properties and surroundings:
 
-    round 0    the code, the size, the constants and the ends of an operator; a pair has a unique colour
-    round n    mixed with the colours, in round n - 1, of its producers and readers, with the slots
+    round 0    the code, the size, the constants and the ends of an operator; a pair has a unique color
+    round n    mixed with the colors, in round n - 1, of its producers and readers, with the slots
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Colours = NDArray[np.uint64]
 
 
 def gather(count: int, keys: Indices, colours: Colours) -> Colours:
-    """Return the sum of the colours of each key."""
+    """Return the sum of the colors of each key."""
     sums = np.zeros(count, np.uint64)
     np.add.at(sums, keys, colours)
     return sums
 
 
 def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indices]) -> list[list[Colours]]:
-    """Return the colours of both models after 0, 1, 2, … rounds.
+    """Return the colors of both models after 0, 1, 2, … rounds.
 
-    The rounds end once no `free` operators of the two models share a colour: further rounds would not change that.
+    The rounds end once no `free` operators of the two models share a color: further rounds would not change that.
     """
     edges = [_edges(view) for view in views]
     history = [[_first(views, pairs, sizes, side)] for side in (0, 1)]
@@ -58,14 +58,14 @@ def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indic
 
 
 def _edges(view: View) -> list[tuple[Indices, Indices, Colours]]:
-    """Return the edges in both directions: the near and the far operators, and the colours of the slots."""
+    """Return the edges in both directions: the near and the far operators, and the colors of the slots."""
     fed = view.giver != NONE
     giver, reader, pin = view.giver[fed], view.reader[fed], view.slot[fed] * 1024 + view.place[fed]
     return [(reader, giver, mixed(pin, 1)), (giver, reader, mixed(pin, 2))]
 
 
 def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int) -> Colours:
-    """Return the initial colour of each operator; the operators of a pair share a unique colour."""
+    """Return the initial color of each operator; the operators of a pair share a unique color."""
     view, this = views[side], views[side].side
     value, reader, slot = (column[view.giver == NONE] for column in (view.read, view.reader, view.slot))
     given = np.zeros(len(view.value), np.int64)
@@ -112,7 +112,7 @@ class Search:
         self.fresh = deque(self._pairs_to_extend())
 
     def _pairs_to_extend(self) -> list[tuple[int, int]]:
-        """Return the pairs that, in both models, have a neighbour without a partner."""
+        """Return the pairs that, in both models, have a neighbor without a partner."""
         old, new = (np.logical_or(*view.beside(self.start.unpaired(side))) for side, view in enumerate(self.views))
         news = np.flatnonzero(new & ~self.start.unpaired(1))
         news = news[old[self.start.to_before[news]]]
@@ -185,7 +185,7 @@ class Search:
         self.spread()
 
     def by_constants(self) -> None:
-        """Pair operators that hold a constant which no other operator of their model holds."""
+        """Pair operators that hold a constant that no other operator of their model holds."""
         for number, olds in self.views[0].holders.items():
             news = self.views[1].holders.get(number, ())
             if len(olds) == len(news) == 1:
@@ -193,7 +193,7 @@ class Search:
         self.spread()
 
     def by_colours(self) -> None:
-        """Pair operators with unique colours, the deepest first."""
+        """Pair operators with unique colors, the deepest first."""
         history = histories(self.views, self.pairs, self.free(), self.sizes)
         for depth in reversed(range(1, len(history[0]))):  # round 0 reflects only an operator's own properties
             still = self.free()
@@ -210,11 +210,11 @@ class Search:
 #     before   RELU a -> FULLY_CONNECTED c -> RELU b      the name `a` is now at the end, where RELU `b` was:
 #     after    RELU b -> FULLY_CONNECTED c -> RELU a      `c` is evidence against `a` and `b`
 #
-# A neighbour with a common name is evidence for a pair if its partner is the other operator's neighbour, and
-# otherwise against it. A neighbour without a partner is not evidence: a tool may have inserted it.
+# A neighbor with a common name is evidence for a pair if its partner is the other operator's neighbor, and
+# otherwise against it. A neighbor without a partner is not evidence: a tool may have inserted it.
 
 
-_HALF, _MOST = 0.5, 0.75  # required shares: of similar operators among equal names; of places that agree
+_HALF, _MOST = 0.5, 0.75  # required shares: of similar operators among those with equal names; of places that agree
 
 
 def pair_by_name(views: Views, pairs: Pairs, sizes: list[Indices], *, tagged: bool, opaque: set[int]) -> Pairs:
@@ -245,7 +245,7 @@ def _operators_by_name(side: Side) -> dict[bytes, int]:
 
 
 def _places(views: Views, named: Pairs, sizes: list[Indices]) -> tuple[Indices, Indices]:
-    """For each operator of AFTER, return how much evidence neighbours and size give, and how much of it agrees."""
+    """For each operator of AFTER, return how much evidence neighbors and size give, and how much of it agrees."""
     was, now = views
     news = np.flatnonzero(~named.unpaired(1)[now.reader])  # AFTER's slots with a counterpart, and BEFORE's
     starts, partner = np.searchsorted(was.reader, np.arange(len(was) + 1)), named.to_before[now.reader[news]]

@@ -2,7 +2,7 @@
 
 Two models must be the same network; if they are not, similarities are coincidences.
 
-The following decide whether they are, in this order:
+The following criteria decide, in this order, whether they are:
 
     constants    a tool that quantizes or optimizes a model leaves most of them recognizable, whereas different
                  networks of equal structure share none
@@ -55,7 +55,7 @@ from circletools.wording import Attributes
 # --- passes over each pair of subgraphs ---------------------------------------------------------------------------
 # Subgraphs are paired by signature, then the main ones, then those called by paired operators (IF, WHILE, CALL, ...).
 # Each pass is a pure function that takes views of the two graphs and the pairs so far, and returns new pairs.
-# Operators are neighbours if only hidden operators lie between them:
+# Operators are neighbors if only hidden operators lie between them:
 #
 #     names, match     conversions (QUANTIZE, ...) are hidden
 #     match            nothing is hidden, so conversions are paired too
@@ -360,7 +360,7 @@ def _is_broken(graph: ModelGraph) -> bool:
 
 
 def track_from(before: ModelGraph, known: Origins | None, after: ModelGraph, min_confidence: float = 0.0) -> Tracking:
-    """Do the same as `track`, but with `known` as the origins of `before`, unless `known` is None."""
+    """Track origins like `track`, with `known` as the origins of `before` unless it is None."""
     if known is None:  # without tables, each operator is a source
         known = origins_in(before) or origins_by_output(before, range(len(before)))
     tracked = track_models(before, after, tags_of(before))
@@ -378,7 +378,7 @@ def track_from(before: ModelGraph, known: Origins | None, after: ModelGraph, min
     origins = Origins(known.sources, operators, details=known.details)
     rows = operator_rows(after, origins, Selection())
     old, new = ([one.metadata_value(name) for name in (SOURCE_TABLE, OP_TABLE)] for one in (before, after))
-    carried = None not in old and old == new  # the tool copied the tables unread
+    carried = None not in old and old == new  # the tool copied the tables without reading them
     return Tracking(after.source.format, origins, tuple(grounds), tuple(rows), carried)
 
 

@@ -128,8 +128,8 @@ def ends_of(graph: Graph) -> tuple[list[int], list[int]]:
 class Pairs:
     """The partner of each operator, or -1.
 
-    `inputs` and `outputs` are pairs of corresponding values at the ends of the two graphs. `by_name` states whether
-    names count as evidence.
+    `inputs` and `outputs` are pairs of corresponding values at the ends of the two graphs. `by_name` is true if names
+    count as evidence.
     """
 
     to_after: Indices

@@ -29,7 +29,7 @@ WHOLE_TRACE = -1
 
 @dataclass(slots=True, repr=False)
 class Analysis(Tabular):
-    """The results of analysing a trace. `tables` holds thread time for each segment (see timeline.run_of).
+    """The results of analyzing a trace. `tables` holds thread time for each segment (see timeline.run_of).
 
     `wall_clock` holds the shares of `executions` in wall-clock time, and `run_clock` those of `runs`; `machine` holds
     frequencies and energy during executions. If the runtime has no marks, executions are HAL calls or marks of the
@@ -72,7 +72,7 @@ class Analysis(Tabular):
 
 @dataclass(slots=True)
 class _Known:
-    """Facts that are known only after a whole pass over a trace, and with which the next pass starts."""
+    """Facts that are known only after a complete pass over a trace; the next pass starts with them."""
 
     drivers: set[int] = field(default_factory=set)
     ignored: frozenset[int] = frozenset()
@@ -80,7 +80,7 @@ class _Known:
 
 
 def analyse(trace: Trace) -> Analysis:
-    """Analyse a trace. Raises InvalidInputError if the input is broken or not a trace.
+    """Analyze a trace. Raises InvalidInputError if the input is broken or not a trace.
 
     One pass is enough for most traces. Another pass is made if times decrease, if the first marks of a process do not
     show that it is a driver, or if a start has no wait.
@@ -149,7 +149,7 @@ class _Pass:
         return not self._late and self.learnt.ignored == self.known.ignored
 
     def finish(self) -> Analysis:
-        self._symbols.clear()  # only reading needs these, and they may take much memory
+        self._symbols.clear()  # only reading needs these, and they may use much memory
         self.automaton.moves.clear()
         executions, layer = self.machine.executions.ended(), "LR"
         if not len(executions):

@@ -230,7 +230,7 @@ class Function:
 def functions(automaton: Automaton) -> list[Function]:
     """Return all functions, those with the most self time first."""
     own, homes = automaton.self_ns[: len(automaton.ups)], automaton.homes
-    # Of each path: its inclusive time, its first callee, and the next callee of the same caller; 0 for none.
+    # For each path: its inclusive time, its first callee, and the next callee of the same caller; 0 for none.
     whole, first, following = (array("q", bytes(8 * len(own))) for _ in range(3))
     for number in range(len(own) - 1, 0, -1):  # a path comes after the paths it refers to
         home = homes[number]

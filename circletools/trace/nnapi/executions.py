@@ -68,7 +68,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExecutionColumns(Columns):
-    """Executions as columns, turned into objects on demand, since long traces have very many. Kinds are numbers."""
+    """Executions as columns, converted to objects on demand, since there may be very many. Kinds are numbers."""
 
     numbers: Numbers
     processes: Numbers

@@ -2,7 +2,7 @@
 
 Threads without NN marks are omitted. Marks still open at the end of the trace stay open, and unmatched end events are
 kept, so that the analysis of an export equals that of the original trace. Faults of the trace itself, such as lost
-events, are recorded beside the events.
+events, are recorded along with the events.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def perfetto_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
 
 
 def _print(t_ns: int, tid: int, text: bytes) -> bytes:
-    # Of the bytes of the time, only the lowest three change often.
+    # Only the three lowest bytes of the time change often.
     low = t_ns & 127 | 128, t_ns >> 7 & 127 | 128, t_ns >> 14 & 127 | 128
     body = b"\x08%c%c%c%b%b" % (*low, _high(t_ns >> 21), _rest(tid, text))
     return b"\x12%b%b" % (_high(len(body)), body)

@@ -231,7 +231,7 @@ class Machine:
         return changes
 
     def _follow_application(self, at: int, path: int, t_ns: int, thread: int, where: int) -> None:
-        """Follow the mark of a run or application phase at index `at` of the batch; its end has the path ~path."""
+        """Follow the mark of a run or application phase at index `at` of the batch; an end has the path ~path."""
         self.runs.now = self.events + at
         mark_of, process = self.automaton.mark, self.processes[thread]
         if path < 0:

@@ -100,7 +100,7 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """The text of the mark; for a HAL call, that of the NNAPI mark it stands for."""
+        """The text of the mark; for a HAL call, that of the equivalent NNAPI mark."""
         return f"[{self.layer}_{self.phase}]{self.name}" if self.layer else self.name
 
 

@@ -20,7 +20,7 @@ from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.sources.names import Numbers, distinct
 
 OWN_PROCESS = -1
-"""Stands for the execution's own process in shares of time that was not spent in a driver."""
+"""Represents the execution's own process in shares of time that was not spent in a driver."""
 
 Key = tuple[str, str, int]
 """A layer, a phase, and the process of a driver."""
@@ -72,7 +72,7 @@ class WallClock:
     """The shares of all windows of a kind."""
 
     def __init__(self, keys: Sequence[Key], times: Numbers) -> None:
-        """Take the times: a row for each window, and two columns for each key, all self times before inclusive times.
+        """Keep the times: a row for each window, and two columns for each key, all self times before inclusive times.
 
         The first row must hold zeros. Times are summed in place.
         """
@@ -130,10 +130,10 @@ def wall_clocks(
 
 
 class _Moments:
-    """Activity over time: the moments at which any thread begins or ends an interval, and who is active then."""
+    """Activity over time: the moments at which any thread begins or ends an interval, and what is active then."""
 
     def __init__(self, rows: Intervals, masks: Numbers, processes: Numbers) -> None:
-        """Take rows of intervals with their buckets as bits, and the process of each thread of a driver."""
+        """Start with rows of intervals, with their buckets as bits, and the process of each thread of a driver."""
         drivers = processes[rows.threads]
         present = int(np.bitwise_or.reduce(masks))
         served = sorted(set(processes[distinct(rows.threads[masks & _DRIVER != 0])].tolist()))
@@ -166,7 +166,7 @@ class _Clock:
     """Sums the shares of windows, client by client."""
 
     def __init__(self, windows: Windows, clients: Sequence[int], *, apart: bool) -> None:
-        """Take windows; if `apart`, those of different processes may overlap. Only those of `clients` have shares."""
+        """Keep windows; if `apart`, those of different processes may overlap. Only those of `clients` have shares."""
         self._windows = windows
         self._elapsed = windows.ends - windows.starts
         self._shared = self._elapsed.copy()

@@ -7,8 +7,8 @@ The tables are text, or CSV with the same columns (`--profiling_output_csv_file`
                      CONV_2D    0.050     0.048  31.2%  31.2%   0.000               1  [model/conv/Relu]:0
 
 Older versions have a column `start` before `first`, some print no titles, and in 2018 and 2019 `avg ms` is `first`.
-An operator's name ends with `:<index>`, except in old versions; that of a delegate's own begins with `Delegate/`.
-Subgraphs but the first follow `Subgraph (index: N) profile:`, and parts of a delegate's run `Delegate internal:`.
+An operator's name ends with `:<index>`, except in old versions; a delegate operator's name begins with `Delegate/`.
+Subgraphs after the first follow `Subgraph (index: N) profile:`, and parts of a delegate's run `Delegate internal:`.
 Sources: core/util/stats_calculator.cc, lite/profiling/profile_summarizer.cc, lite/tools/benchmark/*.cc.
 """
 
@@ -115,7 +115,7 @@ class _Row(NamedTuple):
 
     def total_ns(self, mean_us: Decimal) -> Decimal:
         """Return the time per execution, from the share of `mean_us` (the time of all rows) if that is more exact."""
-        # The report's integer division gives 0 for fewer calls than runs. The time of a type is of all its calls.
+        # The report's integer division gives 0 for fewer calls than runs. The time of a type covers all its calls.
         calls = 1 if self.operators else max(1, self.calls)
         printed, share = self.mean_ms * calls * 1_000_000, self.percent * mean_us * 10
         error = mean_us / 200  # the error of a share with three decimals
@@ -207,7 +207,7 @@ def _session(lines: Sequence[str], begin: int, end: int, tables: int) -> Whole:
         return found
     some = [line for line in lines[begin:end] if len(line) <= _LONGEST]
     errors = [match[1] or match[0] for match in _found(some, (_ERROR,))]
-    # A kernel's error line precedes that of its node, which names the operator; other first errors tell the cause.
+    # A kernel's error line precedes that of its node, which names the operator; any other first error is the cause.
     cause = min(errors, key=lambda error: 0 if _NODE.search(error) else 2 if _VAGUE.search(error) else 1, default="")
     kind = "failed" if _found(some, (_ENDED,)) else "cut"
     return replace(found, failure=": ".join(filter(None, (kind, cause.rstrip(".")))))
@@ -349,11 +349,11 @@ def _figures(lines: Iterable[str]) -> Whole:
     lines = lines[:1] + [line for line in lines[1:] if ": count=" not in line or not _OF_MANY.search(line)]
     paths = ["", *(match[1] or match[2] for match in _found(lines, (_MODEL,)))]
     *folders, name = paths[-1].rstrip("/").split("/")
-    folder = folders[-1:] if name.partition(".")[0].isdigit() else []  # a number says less, as in `net-v1/1.tflite`
+    folder = folders[-1:] if name.partition(".")[0].isdigit() else []  # a bare number is vague: `net-v1/1.tflite`
     means = [int(Decimal(match[1]) * (1_000_000 if match[2] else 1000)) for match in _found(lines, (_WARM_UP,))]
     stated = _found(filter(_STATED.search, lines), _DELEGATED)
     texts = dict.fromkeys(_DELEGATED[match.re].format(*match.groups()) for match in stated)
-    # Texts that only tell that a delegate exists, or was applied, are omitted if another one tells more of it.
+    # Texts that state only that a delegate exists or was applied are omitted if another text is more specific.
     bare = {text: text.removesuffix(": applied").lower() for text in texts}
     less = {text for text in texts for one in list(texts)[:99] if bare[text] in one.lower() and len(text) < len(one)}
     words = tuple(text for text in texts if text not in less or ":" in bare[text])

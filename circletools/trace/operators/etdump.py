@@ -68,7 +68,7 @@ def _events(data: bytes) -> Iterator[tuple[int, str, int, int, bool, int, int]]:
     root = Tables(wire, schema.tables[schema.root], wire.gather(np.zeros(1, np.int64), OFFSET).astype(np.int64))
     runs, _ = root.children("run_data", schema)
     held, of_run = runs.children("events", schema)
-    wire.budget.charge("the events of all runs", 128 * len(held))  # memory for what each becomes
+    wire.budget.charge("the events of all runs", 128 * len(held))  # memory for the objects made from each
     timed, rows = held.child("profile_event", schema)
     starts, ends = timed.scalars("start_time"), timed.scalars("end_time")
     if ((ends < starts) | (ends >= _LATEST)).any():

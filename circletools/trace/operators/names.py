@@ -1,6 +1,6 @@
 """Match a runtime's name for an operator with the operator code in the model.
 
-names.json maps runtimes' names that differ from the code's in more than spelling to the codes that they stand for.
+names.json maps each runtime's names to operator codes, if they differ from the codes' names in more than spelling.
 Those of `onert` come from runtime/onert/core/src/loader/BaseLoader.h (the operation that each code becomes) and
 `name()` in runtime/onert/core/src/ir/operation/ (its name, such as `Squre`). Those of `openvino` are layer types;
 `Reorder` belongs to no code. Those of `xnnpack` are rows like `Convolution (NHWC, F32) IGEMM` (kind, layout and
@@ -25,7 +25,7 @@ _ONERT, _OPENVINO = NAMES["onert"], NAMES["openvino"]
 _CODES: dict[str, list[str]] = _OPENVINO | NAMES["xnnpack"]
 MANY, ELIDED, CLAMPING = (frozenset(NAMES[name]) for name in ("many", "elided", "clamping"))
 """MANY: codes of operators that may become several rows of a kind. ELIDED: those that may have no row, since other
-rows do the work or there is none. CLAMPING: those whose row clamps its results, so no row for activation follows."""
+rows do the work or none is left. CLAMPING: those whose row clamps its results, so no row for activation follows."""
 
 KINDS = frozenset(_CODES)
 """The kinds of XNNPACK's rows that are not names of codes."""

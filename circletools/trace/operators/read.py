@@ -35,7 +35,7 @@ _EXPECTED = (
 )
 _REPORT = re.compile(rb"= Run Order =|[Nn]ode type[],]|nference (?:timings in us: |\(avg\): )")
 _LOG = re.compile(rb"Graph: \[|king failed\.|\bcount=\d+ (?:first|curr)=|EXECUTE +takes |average time:| ticks \(")
-_MOST_UNPACKED, _UNPACKED_RATIO = 8 << 20, 30  # all is in memory several times, unlike the events of other traces
+_MOST_UNPACKED, _UNPACKED_RATIO = 8 << 20, 30  # all data is in memory several times, unlike other traces' events
 _HEAD_BYTES, _MEMORY_NAME = 4096, "<bytes>"  # the second is the name of data in memory
 _OPENVINO = b"layerName;execStatus;layerType;execType;realTime"
 _NO_KERNELS = ("Parameter", "Result", "Constant", "")  # the last is the total

@@ -1,4 +1,4 @@
-"""The bytes of a trace, unpacked piece by piece, so that a small file cannot demand much memory."""
+"""The bytes of a trace, unpacked piece by piece, so that a small file cannot exhaust memory."""
 
 from __future__ import annotations
 

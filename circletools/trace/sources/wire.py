@@ -83,7 +83,7 @@ def bytes_in(parts: Parts, field: int) -> bytes:
 def varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
     """Return the numbers at many places, and their ends; the data must extend ten bytes beyond each place.
 
-    The numbers are non-negative. A number of over 63 bits or ten bytes gets a wrong value, which callers must detect.
+    The numbers are non-negative. A number above 63 bits or ten bytes gets a wrong value, which callers must detect.
     """
     byte = data[at]
     value, end = (byte & 0x7F).astype(np.int64), at + 1

@@ -1,1 +1,1 @@
-"""Measuring which operators a device takes: what `python -m tools.measure.capabilities` is made of."""
+"""The parts of `python -m tools.measure.capabilities`, which measures the operators that a device accepts."""

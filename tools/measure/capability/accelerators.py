@@ -1,10 +1,10 @@
-"""Arm's Vela, TensorFlow Lite Micro and LiteRT's GPU delegate: what each takes, read from what it does and prints.
+"""Ask Arm's Vela, TensorFlow Lite Micro and LiteRT's GPU delegate, by their behavior and messages.
 
-Each runs in the Python that has it, in a process that it may kill:
+Each runs in the Python in which it is installed, in a process that it may crash:
 
     VELA-PYTHON -m tools.measure.capabilities --only ethos-u55       pip install ethos-u-vela
     TFLM-PYTHON -m tools.measure.capabilities --only tflm            pip install tflite_micro
-    lavapipe/run PYTHON -m tools.measure.capabilities --only litert-gpu     a Vulkan driver; a software one will do
+    lavapipe/run PYTHON -m tools.measure.capabilities --only litert-gpu     a Vulkan driver, such as a software one
 """
 
 import importlib
@@ -30,7 +30,7 @@ Place = tuple[int, int]
 
 
 def adapter(program: str) -> Any:
-    """Import a program, with the adapter that asks it."""
+    """Import a program, together with the adapter that queries it."""
     return importlib.import_module(f"circletools.runtimes.{program}")
 
 
@@ -41,7 +41,7 @@ def tflm() -> Any:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Write the errors of this process, also what is not Python, to a file, where adapters read them."""
+    """Redirect this process's errors, including those of native code, to a file that adapters read."""
     kept = os.dup(2)
     with tempfile.TemporaryFile() as file:
         try:
@@ -53,9 +53,9 @@ def silent() -> Iterator[None]:
 
 
 def placed_by(program: str, variant: str, model: bytes) -> dict[Place, tuple[str, str]]:
-    """Return device and reason of each operator that a program's adapter locates; raises what the adapter raises.
+    """Return the device and reason of each operator that a program's adapter locates. Raises the adapter's errors.
 
-    What may be one of several operators of a code, whose outputs have no name, counts as the last that is left.
+    An answer that fits several operators of a code, whose outputs have no names, counts for the last one left.
     """
     with tempfile.NamedTemporaryFile(suffix=".tflite") as file, silent(), open_model(model) as opened:
         file.write(model)
@@ -73,22 +73,22 @@ def placed_by(program: str, variant: str, model: bytes) -> dict[Place, tuple[str
 
 
 def ask_placed(program: str, variant: str, device: str, question: Any) -> str:
-    """Ask whether a program puts the operator, or all of a model, on a device."""
+    """Return whether a program places the operator, or the whole model, on a device."""
     try:
         placed = placed_by(program, variant, question.model)
-    except Exception:  # what it stumbles over: the model does not compile
+    except Exception:  # any error means that the model does not compile
         return "load"
     asked = placed.values() if question.focus < 0 else [placed[0, question.focus]]
     return "taken" if all(found == device for found, _ in asked) else "left"
 
 
 def placing(program: str, variant: str, device: str) -> tuple[Callable[[Any], str], Callable[[], Any]]:
-    """Return how to ask a program what it puts on a device, and how to import it."""
+    """Return two functions: one asks what a program places on a device, the other imports the program."""
     return partial(ask_placed, program, variant, device), partial(adapter, program)
 
 
 def ask_sdk(module: ModuleType, question: Any) -> str:
-    """Ask a module of docs/measure-a-device.md; of one operator of several, by what it names as left."""
+    """Ask a module as in docs/measure-a-device.md; for one of several operators, use the names it lists as left."""
     answer = str(module.ask(question.model))
     if answer != "left" or question.focus < 0 or not hasattr(module, "refused"):
         return answer
@@ -96,7 +96,7 @@ def ask_sdk(module: ModuleType, question: Any) -> str:
 
 
 def is_among(question: Any, refused: set[str]) -> bool:
-    """Return whether the operator that is asked about is among those refused, by the name of its first output."""
+    """Return whether the operator in question is among the refused ones, by the name of its first output."""
     if not refused:
         return True
     with open_model(question.model) as model:
@@ -105,7 +105,7 @@ def is_among(question: Any, refused: set[str]) -> bool:
 
 
 def ask_tflm(question: Any) -> str:
-    """Load, allocate and run."""
+    """Load the model, allocate its tensors, and run it."""
     stage = "load"
     try:
         interpreter = tflm().Interpreter.from_bytes(question.model, arena_size=_ARENA_BYTES)

@@ -1,4 +1,4 @@
-"""What a device was asked about, said as briefly as forms allow: a table tells by it what it does not know."""
+"""A brief description, by forms, of what a device was asked about, from which a table infers what is unknown."""
 
 import json
 from collections import defaultdict
@@ -9,13 +9,13 @@ from tools.measure.capability.single import QUANTIZABLE, WORDS, Operand, Probe
 from tools.measure.capability.template import EVERY
 
 _MOST = 0.75
-"""Of this part of all types on, a list of types is written as `*`."""
+"""A list with at least this fraction of all types is written as `*`."""
 
 
 def asked(probes: Iterable[tuple[Probe, Sequence[int]]]) -> list[dict[str, Any]]:
-    """Return the groups of operators that were asked about alike, from first probes and the ranks of their template.
+    """Group operators about which the same was asked, given first probes and the ranks of their templates.
 
-    Types, constants and ranks are gathered apart: what is made of those that were asked counts as asked.
+    Types, constants and ranks are collected separately: any combination of tested ones counts as tested.
     """
     by_code: dict[str, list[tuple[Probe, Sequence[int]]]] = defaultdict(list)
     for probe, ranks in probes:
@@ -24,7 +24,7 @@ def asked(probes: Iterable[tuple[Probe, Sequence[int]]]) -> list[dict[str, Any]]
 
 
 def joined(before: Iterable[Mapping[str, Any]], later: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the groups of two times; of a code that both asked about, those of the later one."""
+    """Return the groups of two measurements; for a code in both, those of the later one."""
     forms = {code: group for groups in (before, later) for group in groups for code in group["operators"]}
     return _grouped({code: {**group, "operators": []} for code, group in forms.items()})
 
@@ -42,7 +42,7 @@ def _form(probes: Sequence[tuple[Probe, Sequence[int]]]) -> dict[str, Any]:
     least, most = min(map(len, inputs)), max(map(len, inputs))
     places = [_place(row[place] for row in inputs if place < len(row)) for place in range(least)]
     if least != most:
-        # What may be there or not is told together with the place before it.
+        # An operand that may be absent is described together with the one before it.
         places[-1:] = [_place(operand for row in inputs for operand in row[least - 1 :]), "..."]
     computed = [
         operand
@@ -55,7 +55,7 @@ def _form(probes: Sequence[tuple[Probe, Sequence[int]]]) -> dict[str, Any]:
 
 
 def _place(operands: Iterable[Operand]) -> Any:
-    """Return the kinds and quantizations of one input; `types` has the types."""
+    """Return the kinds and quantizations of one input; `types` holds the types."""
     found = list(operands)
     texts = ["none"] if any(operand.kind == "none" for operand in found) else []
     present = [operand for operand in found if operand.kind != "none"]
@@ -70,7 +70,7 @@ def _place(operands: Iterable[Operand]) -> Any:
 
 
 def _types(operands: Sequence[Operand]) -> list[str]:
-    """Return the types of tensors, `*` of a quantization where hardly any was left out."""
+    """Return the types of tensors; `*` stands for almost all types of a quantization."""
     texts: list[str] = []
     for word, every in _all_types().items():
         mine = sorted({operand.element for operand in operands if WORDS[operand.quantization] == word})

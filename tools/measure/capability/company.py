@@ -1,4 +1,4 @@
-"""Operators that make sense only among others: variables, and constants that are unpacked."""
+"""Operators that make sense only together with others: variables, and constants that are unpacked."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tools.measure.capability.template import EVERY, d
 
 @dataclass(frozen=True)
 class Company:
-    """An operator that is asked about, in the model it is in."""
+    """An operator to ask about, and the model that contains it."""
 
     probe: Probe
     model: bytes
@@ -19,7 +19,7 @@ class Company:
 
 
 def variables() -> Iterator[Company]:
-    """Yield VAR_HANDLE, ASSIGN_VARIABLE and READ_VARIABLE of one variable."""
+    """Yield VAR_HANDLE, ASSIGN_VARIABLE and READ_VARIABLE for one variable."""
     handle = Operand("RESOURCE", ())
     for name in EVERY:
         for rank, kind in product(range(9), ("computed", "constant")):
@@ -38,7 +38,7 @@ def variables() -> Iterator[Company]:
 
 
 def sparse() -> Iterator[Company]:
-    """Yield DENSIFY of constants."""
+    """Yield questions about DENSIFY of constants."""
     for name in ("FLOAT32", "FLOAT16", "INT8", "INT8/t", "UINT8/t"):
         for rank in (2, 4):
             packed, dense = Operand(name, d(rank), "constant", sparse=True), Operand(name, d(rank))
@@ -50,8 +50,8 @@ def sparse() -> Iterator[Company]:
 class Unpacking:
     """An operator that unpacks a constant, in three models.
 
-    A device counts its output as a constant when it takes `fed` and `feeding`, a matrix product that needs constant
-    weights and the operator that makes them, but leaves `lonely`, where the reader is one that only CPUs have.
+    A device treats the output as a constant if it accepts `fed` and `feeding` (a matrix product that needs constant
+    weights, and the operator that produces them) but refuses `lonely`, whose reader runs only on CPUs.
     """
 
     probe: Probe
@@ -61,7 +61,7 @@ class Unpacking:
 
 
 def unpackings() -> Iterator[Unpacking]:
-    """Yield DEQUANTIZE and DENSIFY of constants."""
+    """Yield questions about DEQUANTIZE and DENSIFY of constants."""
     for name in EVERY:
         yield _unpacking("DEQUANTIZE", name, "FLOAT32")
     for name in ("FLOAT32", "FLOAT16", "INT8/t"):

@@ -1,4 +1,4 @@
-"""From answers to the forms of a table: the fewest conditions that say what was taken, and nothing else."""
+"""Derive the forms of a table from answers: the fewest conditions that match exactly the accepted probes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _ENUMS = {
 
 
 def operators(answers: Answers) -> dict[str, list[Form]]:
-    """Return the forms of each operator that is taken in some form, by name."""
+    """Return the forms of each operator that is accepted in some form, by name."""
     by_code: dict[str, list[tuple[Probe | Witness, bool]]] = defaultdict(list)
     for probe, taken in answers:
         by_code[probe.code].append((probe, taken))
@@ -39,7 +39,7 @@ def forms(answers: Answers) -> list[Form]:
         by_signature[signature(probe)].append((probe, taken))
     alike: dict[str, tuple[Form, list[Signature]]] = {}
     for key, of_signature in by_signature.items():
-        # That there are constants among them takes two, not one.
+        # A mix of constants and computed inputs needs at least two of them.
         mixed = {"min_inputs": 2} if key[0][-1:] == ("...",) and len(key[0]) > 2 else {}
         for conditions in ({**mixed, **found} for found in _conditions(of_signature)):
             alike.setdefault(repr(conditions), (conditions, []))[1].append(key)
@@ -47,7 +47,7 @@ def forms(answers: Answers) -> list[Form]:
 
 
 def signature(probe: Probe | Witness) -> Signature:
-    """Return what a table says of the types; of any number of inputs or outputs, which there are."""
+    """Return the types as a table describes them; for any number of inputs or outputs, the distinct ones."""
     inputs, outputs = probe.signature
     if not probe.variadic:
         return inputs, outputs
@@ -61,7 +61,7 @@ def signature(probe: Probe | Witness) -> Signature:
 
 
 def _conditions(answers: Answers) -> Iterator[Form]:
-    """Yield what must hold beside the types, for one signature."""
+    """Yield the conditions other than types, for one signature."""
     first = min((probe.version for probe, taken in answers if taken and not probe.feature), default=1)
     for options in _options([(probe.settings, taken) for probe, taken in answers if probe.version == first]):
         mine = [(probe, taken) for probe, taken in answers if _fits(probe.settings, options)]
@@ -70,7 +70,7 @@ def _conditions(answers: Answers) -> Iterator[Form]:
         written = {key: _shown(key, values, asked[key]) for key, values in options.items() if key not in _COUNTED}
         shown = {"options": {key: value for key, value in written.items() if value is not None}}
         static = [(probe, taken) for probe, taken in mine if probe.version == first and not probe.dynamic]
-        # Only a shape that is taken while it is known tells what its being unknown does.
+        # Only a shape that is accepted when known shows the effect of not knowing it.
         taken_at = {(probe.ranks, repr(probe.settings)) for probe, taken in static if taken}
         moving = [taken for probe, taken in mine if probe.dynamic and (probe.ranks, repr(probe.settings)) in taken_at]
         for ranks in _ranks(static):
@@ -93,9 +93,9 @@ def _fits(options: Mapping[str, Any], wanted: Mapping[str, Sequence[Any]]) -> bo
 
 
 def _options(points: Sequence[tuple[Mapping[str, Any], bool]]) -> list[dict[str, list[Any]]]:
-    """Return the fewest options that tell taken from not taken, and their values: alternatives of conjunctions.
+    """Return the fewest options that separate accepted from refused probes, as a disjunction of conjunctions.
 
-    Where one assignment is both, as ranks differ, it counts as taken.
+    An assignment that is accepted for some ranks and refused for others counts as accepted.
     """
     settings = [(_scalars(options), taken) for options, taken in points]
     names = sorted({name for options, _ in settings for name in options})
@@ -116,7 +116,7 @@ def _options(points: Sequence[tuple[Mapping[str, Any], bool]]) -> list[dict[str,
 
 
 def merged(boxes: Iterable[tuple[frozenset[Any], ...]]) -> list[tuple[frozenset[Any], ...]]:
-    """Return fewer boxes with the same points: two that differ on one side become one."""
+    """Return fewer boxes with the same points: two boxes that differ in one dimension are merged."""
     found = list(dict.fromkeys(boxes))
     changed = True
     while changed:
@@ -137,7 +137,7 @@ def merged(boxes: Iterable[tuple[frozenset[Any], ...]]) -> list[tuple[frozenset[
 
 
 def _ranks(answers: Answers) -> list[Form]:
-    """Return bounds that hold all that was taken and nothing that was not; several where one pair cannot."""
+    """Return bounds that include all accepted and no refused probes; several if a single pair cannot."""
     good = {probe.ranks for probe, taken in answers if taken}
     bad = {probe.ranks for probe, taken in answers if not taken} - good
     runs: list[list[tuple[int, int]]] = []
@@ -156,7 +156,7 @@ def _versions(answers: Answers) -> list[Form]:
     asked = {probe.version for probe, _ in answers if probe.feature in {"", "version"}}
     taken = {probe.version for probe, taken in answers if taken and probe.feature in {"", "version"}}
     if taken == asked and len(asked) > 1:
-        return [{}]  # none was refused, up to a version that no operator has
+        return [{}]  # none was refused, up to a version above that of any operator
     result, start = [], 0
     for version in range(1, LAST_VERSION + 2):
         if version in taken and not start:
@@ -169,7 +169,7 @@ def _versions(answers: Answers) -> list[Form]:
 
 
 def _boxes(signatures: Sequence[Signature]) -> Iterator[Form]:
-    """Yield the inputs and outputs that these signatures have together."""
+    """Yield the combined inputs and outputs of these signatures."""
     by_shape: dict[Any, list[Box]] = defaultdict(list)
     for inputs, outputs in signatures:
         several = tuple(index for index, side in enumerate((inputs, outputs)) if side[-1:] == ("...",))
@@ -188,7 +188,7 @@ def _gathered(texts: tuple[str, ...]) -> Box:
 
 
 def _repeated(boxes: list[Box]) -> list[Box]:
-    """Return the boxes without those that another one holds."""
+    """Return the boxes, except those contained in another box."""
     unique = list(dict.fromkeys(boxes))
     return [
         box
@@ -198,7 +198,7 @@ def _repeated(boxes: list[Box]) -> list[Box]:
 
 
 def _written(side: frozenset[str]) -> str | list[str]:
-    """Return the tensors of one place; one that may be computed or constant needs neither word."""
+    """Return the tensors of one place; a tensor that may be computed or constant needs neither word."""
     words = set(side)
     for text in sorted(side):
         stem, _, kind = text.rpartition(" ")
@@ -210,7 +210,7 @@ def _written(side: frozenset[str]) -> str | list[str]:
 
 
 def _counts(options: Mapping[str, Sequence[int]], asked: Mapping[str, set[int]]) -> Form:
-    """Return how many inputs or outputs there may be, where that depends on the number."""
+    """Return the allowed numbers of inputs or outputs, if acceptance depends on them."""
     found: Form = {}
     for what in _COUNTED:
         if what in options and min(options[what]) > min(asked[what]):
@@ -221,7 +221,7 @@ def _counts(options: Mapping[str, Sequence[int]], asked: Mapping[str, set[int]])
 
 
 def _shown(option: str, values: Sequence[Any], asked: set[Any]) -> Any:
-    """Return the values as a table has them, None for all; sizes from some size on are a range."""
+    """Return the values in the form of a table, or None for all; sizes above a limit become a range."""
     if set(values) == asked:
         return None
     if option in _ENUMS:
@@ -236,7 +236,7 @@ def _shown(option: str, values: Sequence[Any], asked: set[Any]) -> Any:
 
 
 def mark_unpacking(of_code: Sequence[Form], proven: set[tuple[str, str]]) -> list[Form]:
-    """Return forms that say of these inputs and outputs, that the output counts as a constant."""
+    """Return forms that state, for these inputs and outputs, that the output counts as a constant."""
     marked: list[Form] = []
     for form in of_code:
         (side,), (made,) = form["inputs"], form["outputs"]

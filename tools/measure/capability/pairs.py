@@ -1,4 +1,4 @@
-"""Two operators together: which pairs a device does not take though it takes each of the two alone."""
+"""Pairs of operators: those that a device refuses although it accepts each of the two alone."""
 
 import json
 from collections import defaultdict
@@ -20,7 +20,7 @@ _FUSED = (("fused_activation_function", 0),)
 
 @dataclass(frozen=True)
 class Pair:
-    """The second operator reads what the first makes (feeds), or what it reads (shares)."""
+    """Two operators; the second reads an output of the first (feeds), or a tensor that the first reads (shares)."""
 
     first: Probe
     then: Probe
@@ -30,12 +30,12 @@ class Pair:
 
     @property
     def between(self) -> Operand:
-        """The tensor that both have."""
+        """The tensor that both use."""
         return self.first.outputs[0] if self.link == "feeds" else self.first.inputs[0]
 
     @cached_property
     def inputs(self) -> tuple[Operand, ...]:
-        """What is fed."""
+        """The operands that are fed."""
         return (*self.first.inputs, *self.then.inputs[1:])
 
     @cached_property
@@ -47,7 +47,7 @@ class Pair:
         more = [writer.operand(operand) for operand in self.then.inputs[1:]]
         ends = [writer.operand(operand) for operand in self.then.outputs]
         shared = middle[0] if self.link == "feeds" else sources[0]
-        # An operator that reads the tensor twice does so here too.
+        # An operator that reads a tensor twice does so here too.
         then = [
             shared,
             *(
@@ -67,7 +67,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Alone:
-    """An operator without another, that reads one tensor where its first inputs are alike, as it does in a pair."""
+    """A single operator; as in a pair, it reads one tensor in both places if its first inputs are alike."""
 
     probe: Probe
 
@@ -75,7 +75,7 @@ class Alone:
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
-        """What is fed."""
+        """The operands that are fed."""
         return tuple(dict.fromkeys(self.probe.inputs))
 
     @cached_property
@@ -90,7 +90,7 @@ class Alone:
 
 
 def firsts() -> Iterator[Probe]:
-    """Yield operators to stand first: what models have, of several types and ranks."""
+    """Yield operators that may come first: those common in models, with several types and ranks."""
     for rank in (2, 3, 4):
         rows = Operand("FLOAT32", (*(1,) * (rank - 2), 6, 4))
         options = (*_FUSED, ("weights_format", 0), ("keep_num_dims", rank > 2), ("asymmetric_quantize_inputs", False))
@@ -107,7 +107,7 @@ def firsts() -> Iterator[Probe]:
 
 
 def _unchanging(tensor: Operand) -> Iterator[Probe]:
-    """Yield operators whose output is as their input."""
+    """Yield operators whose output has the type and shape of their input."""
     order = constant("INT32", len(tensor.shape), data=range(len(tensor.shape)))
     yield Probe("TRANSPOSE", (tensor, order), (tensor,), (), "TransposeOptions")
     yield Probe(
@@ -211,7 +211,7 @@ Ask = Callable[[Sequence[Any]], list[bool]]
 
 
 def rules(ask: Ask, asks: Callable[[Probe], bool]) -> list[dict[str, Any]]:
-    """Return rules of context: what is taken alone and not together, as few rules as say it."""
+    """Return the fewest context rules that describe the operators accepted alone but refused together."""
     leading = [*dict.fromkeys(filter(asks, firsts()))]
     first = [probe for probe, taken in zip(leading, ask(leading), strict=True) if taken]
     wanted = [(one, "feeds", one.outputs[0]) for one in first] + [(one, "shares", one.inputs[0]) for one in first]
@@ -238,7 +238,7 @@ def rules(ask: Ask, asks: Callable[[Probe], bool]) -> list[dict[str, Any]]:
 def _sides(
     link: str, code: str, kind: str, then: str, bad: Sequence[Pair], outcomes: Sequence[tuple[Pair, bool]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the first operators of a rule: of those ranks that fail, and of one setting where that decides."""
+    """Yield the first operators of a rule, with the ranks that fail and, if it decides, one option value."""
     alike = [
         (pair, taken) for pair, taken in outcomes
         if (pair.link, pair.first.code, pair.between.type, pair.then.code) == (link, code, kind, then)

@@ -1,4 +1,4 @@
-"""The devices, and how each is asked whether it takes an operator."""
+"""The devices, and functions that ask each whether it accepts an operator."""
 
 import contextlib
 import importlib
@@ -18,11 +18,11 @@ from tools.measure.capability.single import Operand, Probe, array
 from tools.measure.capability.template import LAST_VERSION
 
 TAKEN = "taken"
-LEFT = "left"  # to others, while the rest of the model is fine
+LEFT = "left"  # left to others, while the rest of the model is accepted
 
 
 class Question(Protocol):
-    """A model, and the index of the operator in it that is asked about."""
+    """A model, and the index of the operator to ask about."""
 
     @property
     def model(self) -> bytes:
@@ -34,12 +34,12 @@ class Question(Protocol):
 
 
 def _litert() -> Any:
-    # Here and not above: no process shall hold two runtimes.
+    # Imported here, because no process may load two runtimes.
     return importlib.import_module("ai_edge_litert.interpreter")
 
 
 def ask_litert(question: Question) -> str:
-    """Load, allocate and run without delegates."""
+    """Load, allocate and run a model without delegates."""
     litert = _litert()
     resolver = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     stage = "load"
@@ -71,7 +71,7 @@ def _feed(interpreter: Any, question: Question) -> None:
 
 
 def ask_xnnpack(question: Question) -> str:
-    """Look whether the default delegate of LiteRT has the operator."""
+    """Return whether LiteRT's default delegate takes the operator."""
     litert = _litert()
     try:
         interpreter = litert.Interpreter(model_content=question.model, num_threads=1)
@@ -82,7 +82,7 @@ def ask_xnnpack(question: Question) -> str:
         interpreter.allocate_tensors()
     except (RuntimeError, ValueError, MemoryError) as error:
         if "failed to delegate" in str(error):
-            return "prepare"  # the delegate takes it, and then finds that it cannot
+            return "prepare"  # the delegate takes the operator, and then cannot prepare it
         outcome = "prepare"
     try:
         taken = {operator for step in plans(interpreter)[0] if step.delegate for operator in step.operators}
@@ -91,8 +91,8 @@ def ask_xnnpack(question: Question) -> str:
     if question.focus not in taken:
         return LEFT
     if outcome == TAKEN or ask_litert(question) != TAKEN:
-        return TAKEN  # or nothing prepares it: then the model is the reason
-    return "prepare"  # the delegate takes what it then cannot make, and the model no longer loads
+        return TAKEN  # or nothing can prepare it, so the model is the cause
+    return "prepare"  # the delegate takes an operator that it cannot create, and the model no longer loads
 
 
 @cache
@@ -101,14 +101,14 @@ def _onert() -> Any:
 
 
 def _fed(operands: Sequence[Operand], place: int, dtype: Any, shape: Sequence[int]) -> Any:
-    """Return what an input gets: the values that its operand has, where it has some."""
+    """Return the data for an input: the values of its operand, if it has any."""
     computed = [one for one in operands if one.kind == "computed"]
     value = array(computed[place]) if place < len(computed) and computed[place].data is not None else None
     return _onert().make_input(0, place, dtype, shape) if value is None else value.view(dtype)
 
 
 def ask_onert(backend: str, question: Question) -> str:
-    """Load, compile and run with this backend alone."""
+    """Load, compile and run a model with only this backend."""
     interface = importlib.import_module("tests.kit.oracles.nnfw")
     suffix = ".circle" if question.model[4:8] == b"CIR0" else ".tflite"
     stages = ["load"]
@@ -126,7 +126,7 @@ def ask_onert(backend: str, question: Question) -> str:
             interface.bind(session, partial(_fed, getattr(question, "inputs", ())))
             session("run")
             session("close_session")
-        except (interface.StatusError, KeyError):  # a type that the interface does not have
+        except (interface.StatusError, KeyError):  # a type that the interface lacks
             return stages[-1]
     return TAKEN
 
@@ -139,7 +139,7 @@ def _openvino() -> Any:
 
 
 def ask_openvino(question: Question) -> str:
-    """Convert and compile."""
+    """Convert and compile a model."""
     stage = "convert"
     with tempfile.NamedTemporaryFile(suffix=".tflite") as file:
         file.write(question.model)
@@ -157,10 +157,10 @@ def ask_openvino(question: Question) -> str:
 class Device:
     """A device; `prepare` imports what `ask` needs. Nothing is asked about ranks above `max_rank`.
 
-    A slow one is asked about fewer things: some ranks, versions 2 and the last one, and unknown dimensions of one
-    rank. `types` are those it is asked about, every one for none; `varies`: it is asked about variations; `forks`:
-    what `prepare` imports may be imported once, before the processes are forked, and all ranks are asked about;
-    `pairs`: it is asked about two operators together; `folds`: what unpacks a constant is one, whoever reads it.
+    A slow device is asked fewer questions: some ranks, version 2 and the last version, and unknown dimensions for one
+    rank. `types` are the types to ask about (all if empty); `varies`: ask about variations; `forks`: the imports of
+    `prepare` may happen once, before processes are forked, and all ranks are asked about; `pairs`: ask about pairs of
+    operators; `folds`: an operator that unpacks a constant counts as a constant, whichever operator reads it.
     """
 
     name: str
@@ -178,22 +178,22 @@ class Device:
     folds: bool = False
 
     def runtime(self) -> str:
-        """Return what is measured, with its version where it is a package that is installed."""
+        """Return the name of the measured program, with its version if it is an installed package."""
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return f"{self.package} {importlib.metadata.version(self.package)}"
         return self.package
 
     @property
     def is_brief(self) -> bool:
-        """Whether one probe of a signature decides if the others are asked."""
+        """Whether one probe of a signature decides if the others are asked about."""
         return self.slow and self.varies and not self.forks
 
     def bases(self, bases: Sequence[Probe]) -> Sequence[Probe]:
-        """Return those of the probes of a signature that decide whether to go on: of a slow device the last one."""
+        """Return the probes of a signature that decide whether to continue: for a slow device, only the last one."""
         return bases[-1:] if self.is_brief else bases
 
     def asks_first(self, probe: Probe) -> bool:
-        """Say whether to ask about a signature at all."""
+        """Return whether to ask about a signature at all."""
         if probe.ranks[1] > self.max_rank:
             return False
         operands = (*probe.inputs, *probe.outputs)
@@ -201,7 +201,7 @@ class Device:
         return not self.types or all({operand.element, operand.type} & types for operand in operands)
 
     def asks(self, probe: Probe, base: Probe) -> bool:
-        """Say whether to ask this, once the base of its signature was taken."""
+        """Return whether to ask about a probe, given that the base of its signature was accepted."""
         if probe.ranks[1] > self.max_rank:
             return False
         if not self.slow:
@@ -224,7 +224,7 @@ ON_CHIPS = frozenset(
 _ON_GPU = (ON_CHIPS | {"FLOAT16", "INT4/t", "INT4/c"}) - {"INT16/t", "INT64/t", "INT64/c"}
 _SOME_RANKS = {0, 1, 3, 5, 8}
 
-# The interface of onert has place for six dimensions; the runtime writes past the end of more.
+# onert's interface has room for six dimensions; with more, the runtime writes past the end.
 _ONERT = "loads, compiles and runs with BACKENDS="
 DEVICES = (
     Device("litert-cpu", "ai-edge-litert", "loads, allocates and runs without delegates", ask_litert, _litert),

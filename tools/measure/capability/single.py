@@ -1,4 +1,4 @@
-"""Models of one operator, written from a description."""
+"""Write models with one operator from a description."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from tests.kit.build import Build, Code, Table, quantization, schema_of
 
 TYPES = list(schema_of("tflite").enums["TensorType"].values())
 Options = tuple[str, Sequence[tuple[str, Any]]]
-"""The type of the options, empty for none, and their values."""
+"""The type of the options (empty if there are none), and their values."""
 NO_OPTIONS: Options = ("", ())
 _NUMPY = {
     **{
@@ -20,7 +20,7 @@ _NUMPY = {
     },
     **{name: f"<u{int(name[4:]) // 8}" for name in ("UINT8", "UINT16", "UINT32", "UINT64")},
     **{"FLOAT16": "<f2", "FLOAT32": "<f4", "FLOAT64": "<f8", "COMPLEX64": "<c8", "COMPLEX128": "<c16", "BOOL": "?"},
-    # Of these, as many bytes as they take; the value does not matter.
+    # For these types, only the number of bytes matters, not the value.
     **{"BFLOAT16": "<u2", "FLOAT8_E4M3FN": "u1", "FLOAT8_E5M2": "u1"},
 }
 _PACKED = {"INT4": 2, "UINT4": 2, "INT2": 4}
@@ -53,11 +53,11 @@ class Operand:
 
     @property
     def scales(self) -> int:
-        """How many scales there are: one, or one for each element of the channel."""
+        """The number of scales: one, or one for each channel."""
         return self.shape[self.channel] if self.type.endswith("/c") and self.shape else 1
 
     def text(self) -> str:
-        """Return it as a capability table says it."""
+        """Return the operand in the words of a capability table."""
         if self.kind == "none":
             return "none"
         word = f" {WORDS[self.quantization]}" if self.element in QUANTIZABLE else ""
@@ -69,7 +69,7 @@ QUANTIZABLE = {"INT8", "UINT8", "INT16", "INT32", "INT64", "INT4", "UINT4", "INT
 
 @dataclass(frozen=True)
 class Probe:
-    """An operator, and all that a table can tell about it."""
+    """An operator, with everything that a table can describe."""
 
     code: str
     inputs: tuple[Operand, ...]
@@ -79,7 +79,7 @@ class Probe:
     version: int = 1
     dynamic: bool = False
     feature: str = ""
-    """What differs from the first probe of a signature: version, dynamic or the name of an option."""
+    """The difference from the first probe of a signature: version, dynamic or the name of an option."""
     variadic: bool = False
 
     focus = 0
@@ -96,36 +96,36 @@ class Probe:
 
     @property
     def signature(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What the inputs and the outputs are, as a table says it."""
+        """The inputs and the outputs, in the words of a table."""
         outputs = tuple(operand.text().removesuffix(" computed") for operand in self.outputs)
         return tuple(operand.text() for operand in self.inputs), outputs
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options, and of an operator on any number of tensors, how many there are."""
+        """The options and, for an operator on any number of tensors, that number."""
         counts = {"inputs": len(self.inputs), "outputs": len(self.outputs)} if self.variadic else {}
         return dict(self.options) | counts
 
     @property
     def ranks(self) -> tuple[int, int]:
-        """The least and the largest rank of computed inputs and outputs."""
+        """The lowest and highest ranks of computed inputs and outputs."""
         kinds = ("computed", "variable")
         ranks = [len(operand.shape) for operand in (*self.inputs, *self.outputs) if operand.kind in kinds]
         return min(ranks), max(ranks)
 
 
 class Writer:
-    """A TFLite model of one subgraph under construction."""
+    """A TFLite model with one subgraph, under construction."""
 
     def __init__(self) -> None:
         self.build = Build("one operator")
         self.graph = self.build.graph()
 
     def operand(self, operand: Operand, dynamic: bool = False) -> int:
-        """Add a tensor, and its data when it is constant; an operand that is left out is -1."""
+        """Add a tensor, and its data if it is constant; return its index, or -1 for an omitted operand."""
         if operand.kind == "none":
             return -1
-        # How many numbers there are in a shape or a list of axes is known, as they are of a rank.
+        # The length of a shape or a list of axes is known, because the rank is.
         moving = dynamic and operand.kind == "computed" and operand.shape and operand.data is None
         return self.graph.tensor(
             f"t{len(self.graph.table.tensors)}",
@@ -145,7 +145,7 @@ class Writer:
         self.graph.operator(code, inputs, outputs, table=options[0] or None, **dict(options[1]))
 
     def ends(self, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
-        """Say what goes in and comes out; return the file."""
+        """Set the inputs and outputs; return the file."""
         self.graph.ends(inputs, outputs)
         return self.build.to_bytes()
 
@@ -156,7 +156,7 @@ def _quantization(operand: Operand) -> Table:
 
 
 def _sparsity(shape: Sequence[int]) -> Table:
-    """Return that the last dimension is compressed, though it has all its elements."""
+    """Return a sparsity with a compressed last dimension that contains all its elements."""
     lines = math.prod(shape[:-1])
     dense = [Table("DimensionMetadata", dense_size=size) for size in shape[:-1]]
     last = Table("DimensionMetadata", format=1)
@@ -166,7 +166,7 @@ def _sparsity(shape: Sequence[int]) -> Table:
 
 
 def packed(operand: Operand) -> bytes:
-    """Return the data of a constant: what it says, or ones."""
+    """Return the data of a constant: its values, or else ones."""
     count = math.prod(operand.shape)
     values = list(operand.data) if operand.data is not None else [1] * count
     if operand.element == "STRING":
@@ -180,7 +180,7 @@ def packed(operand: Operand) -> bytes:
 
 
 def array(operand: Operand) -> Any:
-    """Return what to feed, None where nothing can be fed."""
+    """Return the array to feed, or None if nothing can be fed."""
     if operand.element not in _NUMPY:
         return None
     return np.frombuffer(packed(operand), _NUMPY[operand.element]).reshape(operand.shape)

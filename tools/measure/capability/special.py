@@ -1,4 +1,4 @@
-"""Operators that their codes do not tell: custom ones, composites, and products with weights quantized in blocks."""
+"""Operators not identified by their codes: custom operators, composites, and products with blockwise weights."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from tools.measure.capability.template import LAST_VERSION
 
 _FLOATS = ("FLOAT32", "FLOAT16", "INT8/t", "UINT8/t")
 _POOL = struct.pack("<10i", 2, 2, 2, 2, 2, *(0,) * 5)
-"""TfLitePoolParams: VALID, stride and window 2 by 2; what a kernel computes from it is nothing yet."""
+"""TfLitePoolParams: VALID, stride and window 2 by 2; the fields that a kernel computes are zero."""
 CUSTOM_CODES = (
     *("Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "Resampler"),
     *("TransformTensorBilinear", "TransformLandmarks", "Landmarks2TransformMatrix"),
@@ -41,7 +41,7 @@ COMPOSITES = (
 
 
 def customs() -> Iterator[Company]:
-    """Yield custom operators that runtimes are known to have names for."""
+    """Yield custom operators that runtimes are known to support by name."""
     for name, version in product(_FLOATS, (1, 2)):
         image, small = Operand(name, (1, 4, 4, 2)), Operand(name, (1, 2, 2, 2))
         weights, bias = Operand(name, (2, 2, 2, 2), "constant"), Operand(name, (2,), "constant")
@@ -56,7 +56,7 @@ def customs() -> Iterator[Company]:
 
 
 def detections() -> Iterator[Company]:
-    """Yield the last operator of detectors: boxes, classes and anchors in, four lists out."""
+    """Yield the last operator of detectors, which computes four lists from boxes, classes and anchors."""
     given = {
         "max_detections": 5, "max_classes_per_detection": 1, "num_classes": 3, "use_regular_nms": False,
         "nms_score_threshold": 0.25, "nms_iou_threshold": 0.5,
@@ -84,7 +84,7 @@ def _custom(
 
 
 def composites() -> Iterator[Company]:
-    """Yield composites by name, whose subgraph adds; of attention, also what XNNPACK knows of it."""
+    """Yield composites by name, whose subgraph is an addition; also the form of attention that XNNPACK recognizes."""
     for name, kind, rank in product(COMPOSITES, ("FLOAT32", "FLOAT16"), (4, 3, 2, 1)):
         one = (1, 2, 2, 4)[-rank:]
         for shapes in ((one,) * 3, (*(one,) * 3, (1, 1, 2, 2)), (one,) * 2, (one,)):
@@ -112,7 +112,7 @@ def _composite(name: str, inputs: Sequence[Operand], output: Operand) -> Company
 
 
 def blockwise() -> Iterator[Company]:
-    """Yield matrix products and look-ups of constants with a scale for each block of 32."""
+    """Yield matrix products and lookups with constants that have a scale for each block of 32."""
     names = ("fused_activation_function", "weights_format", "keep_num_dims", "asymmetric_quantize_inputs")
     options = tuple((name, 0) for name in names)
     left_out, bias, rows = (

@@ -1,4 +1,4 @@
-"""LSTM in all its kinds, and operators whose work is in other subgraphs."""
+"""All variants of LSTM, and operators whose work is in other subgraphs."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -47,7 +47,7 @@ def _float_gates(
         return [first, *([one if there else _NONE] * 3)]
 
     inner, outer = gates((_CELLS, _FEATURES), weights), gates((_CELLS, _CELLS), weights)
-    holes = gates((_CELLS,), weights, peephole)  # of the input, which has three places only: none where it is coupled
+    holes = gates((_CELLS,), weights, peephole)  # three are used: input, forget and output
     biases = gates((_CELLS,), "FLOAT32")
     projection = Operand(weights, (_CELLS, _CELLS), "constant") if projected else _NONE
     shift = Operand("FLOAT32", (_CELLS,), "constant") if projected and normalized else _NONE
@@ -86,7 +86,7 @@ def _lstm(probe: Probe, between: Sequence[Operand]) -> Company:
 
 
 def control(code: str) -> Iterator[Company]:
-    """Yield IF or WHILE of several values: a choice of the same, and a loop that ends at once."""
+    """Yield IF or WHILE on several values: a choice between equal branches, and a loop that ends immediately."""
     for count, name, rank in product(range(1, 8), _VALUES, (0, 1, 3)):
         values = tuple(Operand(name, (2, 3, 2)[:rank]) for _ in range(count))
         yield _control(code, values)

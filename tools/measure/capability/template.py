@@ -1,4 +1,4 @@
-"""A template: an operator with its types, ranks, constants and options left open, and the probes that it gives."""
+"""Templates: operators with open types, ranks, constants and options, and the probes made from them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,16 +16,16 @@ LAST_VERSION = 16
 
 
 def d(rank: int) -> tuple[int, ...]:
-    """Return a shape of that rank."""
+    """Return a shape of this rank."""
     return _SIZES[:rank]
 
 
 @dataclass(frozen=True)
 class Arg:
-    """An operand: `type` is a type or a variable that bindings give one; `shape` depends on the rank.
+    """An operand: `type` is a type, or a variable to which bindings assign one; `shape` depends on the rank.
 
-    `kinds` are those that it can be: x computed, k constant, v variable, n left out, and - not there at all, as
-    nothing behind it.
+    `kinds` are the possible kinds: x computed, k constant, v variable, n omitted, and - absent, together with
+    everything after it.
     """
 
     type: str = "T"
@@ -37,7 +37,7 @@ class Arg:
     channel: int = 0
 
     def operand(self, rank: int, binding: Binding, kind: str) -> Operand:
-        """Return it with nothing left open."""
+        """Return the operand with everything bound."""
         kind_name, type_name = KINDS[kind], binding.get(self.type, self.type)
         element = type_name.partition("/")[0]
         scale, zero_point = self.range.get(element, (self.scale, 0))
@@ -47,7 +47,7 @@ class Arg:
 
 @dataclass(frozen=True)
 class Template:
-    """One use of an operator. `vary` has other values of options, `bases` the ranks that decide whether to go on."""
+    """A use of an operator. `vary` holds other option values, `bases` the ranks that decide whether to continue."""
 
     code: str
     inputs: tuple[Arg, ...]
@@ -62,7 +62,7 @@ class Template:
     version: int = 1
 
     def bases_of(self) -> Iterator[list[Probe]]:
-        """Yield for each signature the probes that decide whether to go on, one or two."""
+        """Yield, for each signature, the one or two probes that decide whether to continue."""
         for binding, kinds in product(self.bindings, product(*(arg.kinds for arg in self.inputs))):
             there = kinds.index("-") if "-" in kinds else len(kinds)
             if set(kinds[there:]) <= {"-"}:
@@ -79,7 +79,7 @@ class Template:
         return Probe(self.code, inputs, outputs, options, self.table, self.version, variadic=self.variadic)
 
     def rest_of(self, base: Probe, rank: int) -> Iterator[Probe]:
-        """Yield what else to ask about a signature whose base was taken at a rank."""
+        """Yield the other probes of a signature whose base was accepted at a rank."""
         for other in self.ranks:
             moved = _moved(self, base, other)
             if other != rank:
@@ -111,7 +111,7 @@ def _moved(template: Template, base: Probe, rank: int) -> Probe:
 
 
 def each(*names: str, types: Sequence[str] | None = None) -> tuple[Binding, ...]:
-    """Return a binding of all the names to each type, by default to every type there is."""
+    """Return a binding of all names to each type, by default to every existing type."""
     return tuple(dict.fromkeys(names or ("T",), name) for name in types or EVERY)
 
 
@@ -126,4 +126,4 @@ EVERY = [
     *(f"{name}/t" for name in TYPES if name in QUANTIZABLE - {"INT64", "UINT4"}),
     "INT8/c",
 ]
-"""Every type without quantization, those of integers with one scale, and INT8 with many."""
+"""All types without quantization, integer types with one scale, and INT8 with many scales."""

@@ -1,4 +1,4 @@
-"""The templates of the builtin operators: those that work element by element, that move, and that reduce."""
+"""The templates of the builtin operators: those that work element by element, move elements, or reduce them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -109,7 +109,7 @@ def with_index(types: tuple[Binding, ...], index: tuple[Binding, ...] = INDEX) -
 
 
 def elementwise() -> Iterator[Template]:
-    """Yield the operators that keep the shape."""
+    """Yield the operators that preserve the shape."""
     for code, (table, options, ranges) in _UNARY.items():
         extra = (Arg("INT32", fixed(), "kx", data=lambda _: (0,)),) if code == "CUMSUM" else ()
         first = tuple((name, values[0]) for name, values in options.items())
@@ -142,7 +142,7 @@ def _diagonal(rank: int) -> tuple[int, ...]:
 
 
 def conversions() -> Iterator[Template]:
-    """Yield the operators from one type to another."""
+    """Yield the operators that convert between types."""
     pairs = tuple({"T": one, "U": other} for one in EVERY for other in EVERY if "/" not in one + other)
     cast = (("in_data_type", 0), ("out_data_type", 0))
     yield Template("CAST", (Arg(),), (Arg("U"),), pairs)
@@ -168,7 +168,7 @@ def conversions() -> Iterator[Template]:
 
 
 def reductions() -> Iterator[Template]:
-    """Yield the operators that make one element of many."""
+    """Yield the operators that combine many elements into one."""
     axis = Arg("I", vector(lambda _: 1), "kx", data=lambda rank: (max(rank - 1, 0),))
     drop = Arg(shape=lambda rank: d(rank)[:-1])
     keep = Arg(shape=lambda rank: (*d(rank)[:-1], 1) if rank else ())
@@ -199,7 +199,7 @@ def reductions() -> Iterator[Template]:
 
 
 def movements() -> Iterator[Template]:
-    """Yield the operators that put the same elements elsewhere."""
+    """Yield the operators that move elements."""
     flat = Arg(shape=lambda rank: (_size(d(rank)),))
     size = Arg("INT32", fixed(1), "kxn-", data=lambda rank: (_size(d(rank)),))
     new_shape = (("new_shape", lambda rank: [_size(d(rank))]),)
@@ -235,7 +235,7 @@ def movements() -> Iterator[Template]:
     yield from _strided()
     yield Template("TILE", (Arg(), ones), (Arg(),), both, "TileOptions", ranks=ranked)
     target = Arg("I", vector(lambda rank: rank), "kx", data=d)
-    for version in (1, 2):  # no runtime has a kernel of version 1, and some ask for it
+    for version in (1, 2):  # no runtime has a kernel for version 1, but some require that version
         yield Template(
             "BROADCAST_TO", (units, target), (Arg(),), both, "BroadcastToOptions", ranks=ranked, version=version
         )
@@ -268,7 +268,7 @@ def _strided() -> Iterator[Template]:
     ranked = tuple(range(1, 9))
     table = "StridedSliceOptions"
     yield Template("STRIDED_SLICE", (Arg(), begins, ends, steps), (units,), each(), table, options, ranks=ranked)
-    # A mask changes the shape of the output: the sizes fit one mask each.
+    # A mask changes the shape of the output, so each list of sizes fits one mask.
     for name, shape in (
         ("begin_mask", units.shape),
         ("end_mask", lambda rank: (d(rank)[0], *(1,) * (rank - 1))),

@@ -1,4 +1,4 @@
-"""The templates of the operators with a structure of their own: convolutions, pools, matrices, images, recurrence."""
+"""The templates of structured operators: convolutions, pools, matrix products, image and recurrent operators."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -67,7 +67,7 @@ def _at(
     options: Options = (),
     vary: tuple[tuple[str, tuple[Any, ...]], ...] = (),
 ) -> Template:
-    """Return a template of an operator on tensors of rank 4."""
+    """Return a template for an operator on tensors of rank 4."""
     return Template(code, inputs, outputs, bindings, table, options, vary, ranks=(4,), bases=(4,))
 
 
@@ -135,7 +135,7 @@ def _batch_matmul() -> Iterator[Template]:
 
 
 def _pair(high: int, wide: int) -> Shape:
-    """Return the shapes of many matrices."""
+    """Return a function from the rank to the shape of a batch of matrices."""
     return lambda rank: (*d(rank)[:-2], high, wide)
 
 
@@ -180,7 +180,7 @@ def _convolutions() -> Iterator[Template]:
 
 
 def _strided(code: str, table: str, inputs: tuple[Arg, ...], options: Options) -> Iterator[Template]:
-    """Yield a convolution with other paddings and strides, whose outputs have other sizes."""
+    """Yield a convolution with other paddings and strides, which lead to other output sizes."""
     for padding, stride in ((1, 1), (0, 2), (1, 2), (0, 3)):
         side = (6 if padding == 0 else 4) // stride + (6 if padding == 0 else 4) % stride
         changed = {"padding": padding, "stride_w": stride, "stride_h": stride}
@@ -229,7 +229,7 @@ def pools() -> Iterator[Template]:
 
 
 def joints() -> Iterator[Template]:
-    """Yield the operators that take or give any number of tensors."""
+    """Yield the operators with any number of inputs or outputs."""
     for count in (1, 2, 3, 4, 5, 6, 9):
         same = (Arg(),) * count
         joined = Arg(shape=lambda rank, n=count: (d(rank)[0] * n, *d(rank)[1:]))  # type: ignore[misc]
@@ -270,7 +270,7 @@ def joints() -> Iterator[Template]:
 
 
 def choices() -> Iterator[Template]:
-    """Yield the operators that choose, count, scatter and make."""
+    """Yield the operators that select, count, scatter and create elements."""
     condition = Arg("BOOL")
     for code, table in (("SELECT", "SelectOptions"), ("SELECT_V2", "SelectV2Options")):
         for kinds in (("x", "xk"), ("k", "xk")):
@@ -349,7 +349,7 @@ def _random() -> Iterator[Template]:
 
 
 def recurrences() -> Iterator[Template]:
-    """Yield the operators with a state."""
+    """Yield the operators with state."""
     state = ("FLOAT32 FLOAT32 FLOAT32", "FLOAT32 INT8/t FLOAT32", "FLOAT32 UINT8/t FLOAT32", "INT8/t INT8/t INT32/t")
     types = rows("T W B", "\n".join(state))
     features, rank = Arg("W", fixed(4, 3), "k"), Arg("W", fixed(4, 5), "k")

@@ -1,4 +1,4 @@
-"""Comparisons of a form: which of those that could explain the answers do, and the fewest of them."""
+"""Find the fewest comparisons, among those possible, that explain the answers for a form."""
 
 import json
 from collections import defaultdict
@@ -18,12 +18,12 @@ from circletools.model.model import open_model
 from tools.measure.capability.single import Probe
 
 _MOST = 5
-"""So many comparisons at most explain one form."""
+"""The maximum number of comparisons that explain one form."""
 
 
 @dataclass(frozen=True)
 class Variation:
-    """Probes of one operator that differ in sizes, scales, values or options, and what may tell them apart."""
+    """Probes of one operator that differ in sizes, scales, values or options, and comparisons to separate them."""
 
     probes: tuple[Probe, ...]
     candidates: tuple[str, ...]
@@ -35,7 +35,7 @@ Answered = Sequence[tuple[Probe, bool]]
 def compared(
     operators: dict[str, list[dict[str, Any]]], answers: Answered, candidates: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, dict[str, Any], list[Probe]]]:
-    """Add comparisons to forms, by code, and yield those probes of each form that none explain."""
+    """Add comparisons to forms, by code; yield the probes of each form that no comparison explains."""
     by_code: dict[str, list[tuple[Probe, bool]]] = defaultdict(list)
     for probe, taken in answers:
         by_code[probe.code].append((probe, taken))
@@ -68,7 +68,7 @@ def _parsed(document: str, code: str) -> Form:
 def _split(
     form: dict[str, Any], answers: Sequence[Read], possible: Sequence[Comparison]
 ) -> Iterator[tuple[dict[str, Any], list[Probe]]]:
-    """Yield forms with their comparisons, and the probes unexplained; types that need others make another form."""
+    """Yield forms with comparisons and unexplained probes; types that need other comparisons get another form."""
     for side in ("inputs", "outputs"):
         for place, texts in enumerate(form[side]):
             if not isinstance(texts, list):
@@ -94,9 +94,9 @@ Settings = Mapping[Term, float]
 def _alternatives(
     answers: Sequence[tuple[Settings, bool]], possible: Sequence[Comparison], depth: int = 3
 ) -> Iterator[list[Comparison]]:
-    """Yield lists of comparisons; of what was taken each has one that is true, of what was not the fewest have.
+    """Yield lists of comparisons, one of which is true for each accepted probe, and for the fewest refused probes.
 
-    Where one list does not tell all apart: another for what is taken although one comparison does not hold.
+    If one list does not separate all probes, another is added for those accepted although a comparison is false.
     """
     refused = [settings for settings, taken in answers if not taken]
     taken = [settings for settings, is_taken in answers if is_taken]
@@ -131,7 +131,7 @@ def _chosen(answers: Sequence[Read], possible: Sequence[Comparison]) -> list[Com
 
 
 def traits_of(probe: Probe, comparisons: Sequence[Comparison], forms: Sequence[Mapping[str, Any]]) -> OperatorTraits:
-    """Return what a table may look at in the operator of a probe."""
+    """Return the properties of a probe's operator that a table may use."""
     terms: set[Term] = {term for comparison in comparisons for term in comparison.terms}
     terms |= {name for form in forms for name in form.get("options", {})}
     with open_model(probe.model) as model:
@@ -140,7 +140,7 @@ def traits_of(probe: Probe, comparisons: Sequence[Comparison], forms: Sequence[M
 
 
 def explained(answers: Sequence[tuple[Settings, bool]], possible: Sequence[Comparison]) -> list[Comparison]:
-    """Return the fewest comparisons that are true of all that was taken, and false of most that was not."""
+    """Return the fewest comparisons that are true for all accepted probes, and false for most refused ones."""
     refused = [settings for settings, taken in answers if not taken]
     taken = [settings for settings, is_taken in answers if is_taken]
     if not refused or not taken:

@@ -1,4 +1,4 @@
-"""What may matter beside types, ranks and single options: scales, sizes, values of constants, pairs of options."""
+"""Properties that may matter besides types, ranks and single options: scales, sizes, constants, pairs of options."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,12 +14,12 @@ _SOME = (*_FLOATS, *_BYTES, "INT16/t", "INT32")
 
 
 def computed(name: str, *shape: int, scale: float = 0.5, zero_point: int = 0) -> Operand:
-    """Return a tensor that is computed."""
+    """Return a computed tensor."""
     return Operand(name, shape, scale=scale, zero_point=zero_point)
 
 
 def constant(name: str, *shape: int, data: Sequence[float] | None = None, **more: Any) -> Operand:
-    """Return a constant: these values, or ones."""
+    """Return a constant with these values, or with ones."""
     return Operand(name, shape, "constant", None if data is None else tuple(data), **more)
 
 
@@ -29,7 +29,7 @@ def indices(*data: int) -> Operand:
 
 
 def equal_scales() -> Iterator[Variation]:
-    """Yield operators that may need the same scale and zero point before and after."""
+    """Yield operators that may need the same scale and zero point for input and output."""
     per_code: dict[str, tuple[Sequence[int], Sequence[int], Sequence[Operand], tuple[tuple[str, Any], ...], str]] = {
         "RESHAPE": ((1, 4, 4, 2), (1, 32), [indices(1, 32)], (("new_shape", [1, 32]),), "ReshapeOptions"),
         "RESHAPE ": ((1, 4, 4, 2), (1, 32), [], (("new_shape", [1, 32]),), "ReshapeOptions"),
@@ -93,7 +93,7 @@ _POWERS = (-32, -17, -16, -15, -11, -10, -9, -8, -7, 0, 6, 7, 8, 9, 16)
 
 
 def ratios() -> Iterator[Variation]:
-    """Yield operators that may need scales of a certain ratio."""
+    """Yield operators that may need a certain ratio of scales."""
     scales = [factor * 2.0**power for power in _POWERS for factor in (0.99, 1)]
     for code, table in (
         ("ADD", "AddOptions"), ("SUB", "SubOptions"), ("MUL", "MulOptions"), ("DIV", "DivOptions"),
@@ -179,7 +179,7 @@ def joined_scales() -> Iterator[Variation]:
                     )
                     outputs = (computed(name, *shape),)
                     probes.append(Probe(code, tuple(inputs), outputs, options, table, variadic=True))
-                    # The same of all inputs, but another of the output.
+                    # All inputs have the same scale, and the output has another.
                     alike = (computed(name, 2, 3, scale=scale, zero_point=zero),) * count
                     probes.append(Probe(code, alike, outputs, options, table, variadic=True))
             yield Variation(tuple(probes), equal)
@@ -191,7 +191,7 @@ def _pool(stride_w: int, stride_h: int, width: int, height: int, padding: int = 
 
 
 def pools() -> Iterator[Variation]:
-    """Yield pools of other windows and strides."""
+    """Yield pools with other windows and strides."""
     candidates = [
         "stride_w <= filter_width",
         "stride_h <= filter_height",

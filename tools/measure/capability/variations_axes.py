@@ -1,4 +1,4 @@
-"""Axes along which operators reduce, join, move and choose."""
+"""Axes along which operators reduce, join, move and select elements."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -12,7 +12,7 @@ _SOURCE = (2, 3, 4, 5)
 
 
 def axes() -> Iterator[Variation]:
-    """Yield reductions, joints and movements along other axes."""
+    """Yield reductions, concatenations and movements along other axes."""
     yield from _reductions()
     yield from _orders()
     yield from _joint_axes()

@@ -1,4 +1,4 @@
-"""Sizes of several inputs, axes, strides, paddings and other constants that may matter."""
+"""Input sizes, axes, strides, paddings and other constants that may matter."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -42,7 +42,7 @@ _CONVOLUTION = (
 
 
 def broadcasts() -> Iterator[Variation]:
-    """Yield operators of two inputs of other shapes."""
+    """Yield operators on two inputs with other shapes."""
     codes = {
         **{f"{code}": f"{code.capitalize()}Options" for code in ("ADD", "SUB", "MUL", "DIV")},
         "MAXIMUM": "MaximumMinimumOptions", "MINIMUM": "MaximumMinimumOptions", "POW": "PowOptions",
@@ -88,7 +88,7 @@ def broadcasts() -> Iterator[Variation]:
 
 
 def convolutions() -> Iterator[Variation]:
-    """Yield convolutions of other strides, dilations, windows, groups and batches."""
+    """Yield convolutions with other strides, dilations, windows, groups and batches."""
     one, three = (1, 1), (3, 3)
     windows = (one, (2, 2), (1, 3), (3, 1), (5, 2), (8, 8))
     settings: list[_Setting] = [
@@ -141,7 +141,7 @@ def _convolution(code: str, types: Sequence[str], setting: _Setting) -> Probe:
 
 
 def transposed() -> Iterator[Variation]:
-    """Yield TRANSPOSE_CONV of other strides, windows and heights."""
+    """Yield TRANSPOSE_CONV with other strides, windows and heights."""
     settings = list(product((0, 1), product((1, 2, 3), repeat=2), ((3, 3), (1, 3)), (6, 1)))
     probes = [
         _transposed((*types[:2], bias), kind, setting)
@@ -155,7 +155,7 @@ def transposed() -> Iterator[Variation]:
 
 
 def _transposed(types: Sequence[str], kind: str, setting: tuple[int, Sequence[int], Sequence[int], int]) -> Probe:
-    """Return a probe of a padding, strides (along the width first), a window (along the height first), a height."""
+    """Return a probe for a padding, strides (width first), a window (height first) and a height."""
     padding, strides, window, height = setting
     steps = zip((height, 6), reversed(strides), window, strict=True)
     target = (1, *((side * by if padding == 0 else (side - 1) * by + reach) for side, by, reach in steps), 8)
@@ -171,7 +171,7 @@ def _transposed(types: Sequence[str], kind: str, setting: tuple[int, Sequence[in
 
 
 def _bias(kind: str, size: int) -> Operand:
-    """Return a bias, or its place left out."""
+    """Return a bias, or an omitted input."""
     return constant(kind, size, scale=0.25) if kind else Operand("FLOAT32", (size,), "none")
 
 
@@ -188,7 +188,7 @@ _CUTS: tuple[tuple[Any, ...], ...] = (
     ((0, 1, 1, 0), (0, 3, 3, 0), (1, 1, 1, 1), (1, 2, 2, 4), (("begin_mask", 9), ("end_mask", 9))),
     ((0, 0, 0, 1), (1, 4, 4, 3), (1, 1, 1, 1), (1, 4, 4, 2), ()),
 )  # fmt: skip
-"""Begin, end, step, shape of the output, and options of STRIDED_SLICE on [1, 4, 4, 4]."""
+"""The begin, end, strides, output shape and options of STRIDED_SLICE on [1, 4, 4, 4]."""
 _PARTS: tuple[tuple[Sequence[int], Sequence[int]], ...] = (
     ((0, 0, 0, 0), (1, 2, 2, 2)),
     ((0, 1, 1, 1), (1, 2, 2, 2)),
@@ -206,7 +206,7 @@ _AMOUNTS = (
 
 
 def slices() -> Iterator[Variation]:
-    """Yield STRIDED_SLICE, SLICE and PAD with other places."""
+    """Yield STRIDED_SLICE, SLICE and PAD with other positions."""
     values = [
         f"input{at}.value {sign} {number}"
         for at in (1, 2, 3)
@@ -243,7 +243,7 @@ def _paddings(name: str) -> Iterator[list[Probe]]:
 
 
 def images() -> Iterator[Variation]:
-    """Yield resizes and rearrangements by other factors."""
+    """Yield resize and rearrangement operators with other factors."""
     for code, table in (
         ("RESIZE_BILINEAR", "ResizeBilinearOptions"),
         ("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions"),
@@ -303,7 +303,7 @@ def images() -> Iterator[Variation]:
 
 
 def products() -> Iterator[Variation]:
-    """Yield BATCH_MATMUL and FULLY_CONNECTED of other batches and constants."""
+    """Yield BATCH_MATMUL and FULLY_CONNECTED with other batches and constants."""
     names = (
         ("FLOAT32", "FLOAT32"),
         ("FLOAT16", "FLOAT16"),

@@ -1,4 +1,4 @@
-"""Ask programs about whole models: is all of a model on a target, and which operators are refused."""
+"""Ask programs about whole models: whether a target runs the whole model, and which operators it refuses."""
 
 import contextlib
 import importlib
@@ -21,33 +21,33 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Program:
-    """Who decides about a target: `prepare` imports it, `answer` asks it about the model in a file."""
+    """The program that judges a target: `prepare` imports it, `answer` asks it about the model in a file."""
 
     prepare: Callable[[], object]
     answer: Callable[[Path], Answer]
 
 
 def ask(program: Program, path: Path) -> str:
-    """Return as JSON whether a model is resident, and the codes of the operators that are refused, if known."""
+    """Return, as JSON, whether the whole model runs on the target, and the refused operator codes, if known."""
     try:
         return json.dumps(program.answer(path))
-    except Exception as error:  # whatever a program raises of a model: it does not take it
+    except Exception as error:  # any error means that the program refuses the model
         return json.dumps({"resident": False, "words": repr(error)[:200]})
 
 
 def _in_partitions(path: Path) -> Answer:
-    """Return what the partitions of LiteRT's default delegate leave."""
+    """Return the operators that LiteRT's default delegate does not take."""
     litert = importlib.import_module("ai_edge_litert.interpreter")
     interpreter = litert.Interpreter(model_content=path.read_bytes(), num_threads=1)
     with contextlib.suppress(RuntimeError, ValueError):
-        interpreter.allocate_tensors()  # that an operator is missing shows after the delegate took its own
+        interpreter.allocate_tensors()  # missing kernels are reported only after the delegate has taken its operators
     found = plans(interpreter)
     left = [(at, step.operators[0]) for at, plan in enumerate(found) for step in plan if not step.delegate]
     return {"resident": not left, "refused": _codes(path, left)}
 
 
 def _on_accelerator(program: str, variant: str, device: str, path: Path) -> Answer:
-    """Return what a program refuses to put on a device."""
+    """Return the operators that a program refuses to place on a device."""
     placed = accelerators.placed_by(program, variant, path.read_bytes())
     left = [place for place, (found, _) in placed.items() if found != device]
     refused = [place for place in left if placed[place][1]]
@@ -55,7 +55,7 @@ def _on_accelerator(program: str, variant: str, device: str, path: Path) -> Answ
 
 
 def _by_plugin(path: Path) -> Answer:
-    """Return what a compiler plugin of LiteRT leaves."""
+    """Return the operators that a compiler plugin of LiteRT does not take."""
     left = litert_plugin.staying(path.read_bytes())
     return {"resident": left == [], "refused": left and sorted({code for code, _ in left})}
 
@@ -66,7 +66,7 @@ def _codes(path: Path, places: list[tuple[int, int]]) -> list[str]:
 
 
 def _as_one(device: Device, path: Path) -> Answer:
-    """Return whether a program runs a model; of one that only fails when it runs, its inputs may be the reason."""
+    """Return whether a program runs a model; a failure during the run may be due to the inputs."""
     outcome = device.ask(Whole(path.read_bytes()))
     return {"resident": None if outcome == "run" else outcome == TAKEN, "words": outcome}
 
@@ -83,4 +83,4 @@ def _programs() -> dict[str, Program]:
 
 
 PROGRAMS = _programs()
-"""By target."""
+"""The programs by target."""

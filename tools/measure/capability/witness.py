@@ -1,4 +1,4 @@
-"""What whole models say of operators that no template makes: of a model that runs, every operator is taken."""
+"""Evidence about operators that no template makes: if a whole model runs, all its operators are accepted."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tools.measure.isolation import ROOT
 
 @dataclass(frozen=True)
 class Whole:
-    """A model as a question: about all of its operators."""
+    """A model as a question about all its operators."""
 
     model: bytes
     focus: int = -1
@@ -21,7 +21,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Witness:
-    """An operator of a model that runs; what a probe has, as far as forms are made from it."""
+    """An operator of a model that runs, with the attributes of a probe from which forms are made."""
 
     traits: OperatorTraits
     dynamic = False
@@ -40,25 +40,25 @@ class Witness:
 
     @property
     def settings(self) -> dict[str, float]:
-        """The options: none, since one model tells nothing of other values."""
+        """The options: none, since one model is no evidence about other values."""
         return {}
 
     @property
     def signature(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What the inputs and the outputs are, as a table says it."""
+        """The inputs and the outputs, in the words of a table."""
         inputs = tuple("none" if tensor is None else str(tensor) for tensor in self.traits.inputs)
         return inputs, tuple(str(tensor).removesuffix(" computed") for tensor in self.traits.outputs)
 
     @property
     def ranks(self) -> tuple[int, int]:
-        """The least and the largest rank of computed inputs and outputs."""
+        """The lowest and highest ranks of computed inputs and outputs."""
         tensors = [tensor for tensor in self.traits.inputs if tensor is not None and not tensor.constant]
         ranks = [tensor.rank for tensor in (*tensors, *self.traits.outputs) if tensor is not None]
         return min(ranks, default=0), max(ranks, default=0)
 
 
 def models(device: Device) -> list[Path]:
-    """Return the models that the project has, in the formats that a device reads."""
+    """Return the project's models in the formats that a device reads."""
     formats = ("tflite", "circle") if device.package == "onert" else ("tflite",)
     return sorted(path for name in formats for path in (ROOT / "testdata" / name).glob(f"*.{name}"))
 

@@ -1,1 +1,1 @@
-"""Measuring which operator copies a tensor: what `python -m tools.measure.copyops` is made of."""
+"""The parts of `python -m tools.measure.copyops`, which measures the operators that copy a tensor."""

@@ -1,4 +1,4 @@
-"""What is measured: the entries of the table, and the models of each."""
+"""The measurements: the entries of the table, and the models for each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ LAST_VERSION = 12
 
 RUNTIMES = {"litert": "ai-edge-litert", "onert": "onert"}
 VARIANTS = {"litert": ("default", "builtin"), "onert": ("tflite", "circle")}
-"""How each runtime is asked: with the default delegate or without it; with a file of this format."""
+"""The variants of each runtime: with or without the default delegate, or with a file of this format."""
 
 KINDS = {
     "static": "all dimensions known, none zero",
@@ -39,7 +39,7 @@ OUTCOMES = {
     "crash": "the process crashes or hangs",
     "undefined": "it differs, crashes or hangs, depending on the contents of memory",
 }
-"""From the best to the worst: of several runs, the worst is what counts."""
+"""The outcomes from best to worst; of several runs, the worst counts."""
 
 Rule = dict[str, Any]
 VERSIONS: dict[str, list[Rule]] = {
@@ -79,15 +79,15 @@ RESHAPE_VARIANTS = {
 
 _QUANTIZED = ("INT8", "UINT8", "INT16", "INT32", "INT64", "INT4", "UINT4", "INT2", "FLOAT32")
 Shape = tuple[int, ...]
-# Many sizes above 1, so that a wrong order shows; the second has an odd number of elements, where a packed type
-# leaves a part of its last byte unused.
+# Many sizes above 1, so that a wrong order is visible; the second has an odd number of elements, so that a packed
+# type leaves part of its last byte unused.
 _EVEN: Shape = (4, 3, 5, 2, 3, 2, 2, 3)
 _ODD: Shape = (5, 3, 1, 3, 1, 3, 1, 3)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One entry of the table."""
+    """An entry of the table."""
 
     form: str
     type: str
@@ -95,12 +95,12 @@ class Case:
     kind: str
     rank: int
     version: int = 0
-    """Of the operator; 0 is the one that the rules give."""
+    """The version of the operator; 0 means the version given by the rules."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One model of a case, and the shapes it is run with."""
+    """A model for a case, and the shapes with which it is run."""
 
     shape: Shape
     runs: tuple[Shape, ...]
@@ -111,7 +111,7 @@ class Trial:
 
 
 def format_of(variant: str) -> str:
-    """Return the file format that a variant has."""
+    """Return the file format of a variant."""
     return "circle" if variant == "circle" else "tflite"
 
 
@@ -139,15 +139,15 @@ def _cases(form: str, tensor_type: str) -> Iterator[Case]:
 
 
 def trials(case: Case) -> list[Trial]:
-    """Return the models of a case: none where there can be none."""
+    """Return the models for a case; none if no such model can exist."""
     found = [*_trials(case.kind, case.rank)]
     if case.form.startswith("RESHAPE") and case.kind == "dynamic_all":
-        return []  # a constant shape has place for one unknown dimension
+        return []  # a constant shape has room for one unknown dimension
     if case.kind == "constant" and not feedable(case.type):
         return []
     if case.quantization != "per_channel":
         return found
-    # As many scales as the dimension has elements: it must be known, and there must be some.
+    # There are as many scales as elements in the dimension, so its size must be known and positive.
     axes = sorted({0, case.rank - 1}) if case.rank else []
     if case.kind == "dynamic_all":
         return [_with_known(trial, axis) for trial in found for axis in axes if case.rank > 2]
@@ -190,7 +190,7 @@ def _replace(shape: Shape, axis: int, size: int) -> Shape:
 
 
 def version(operator: str, tensor_type: str, rank: int) -> int:
-    """Return the version that the rules give the operator."""
+    """Return the operator version given by the rules."""
     for rule in VERSIONS[operator]:
         if rank >= rule.get("min_rank", 0) and tensor_type in rule.get("types", [tensor_type]):
             return int(rule["version"])

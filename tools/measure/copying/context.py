@@ -2,10 +2,10 @@
 
     python -m tools.measure.copying.context FOLDER... [--double] [--programs onert,litert,vela]
 
-The models are those of `testdata/generate_modules.py`, or any others: with `--double` every output is listed again,
-and the first input behind them. For each program and copy operator (`auto` is what `fix-outputs` chooses), of the
-models that the program took before, the table counts those that it takes with the same bytes afterwards; then follow
-the models where that does not hold, with the words of the program.
+The models are those of `testdata/generate_modules.py`, or any others; with `--double`, all outputs are listed twice,
+followed by the first input. For each program and copy operator (`auto` is the choice of `fix-outputs`), the table
+counts the models that the program accepted before, and still accepts afterwards with the same output bytes. The
+models that fail this test follow, with the program's message.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHOICES: tuple[CopyChoice, ...] = ("auto", "reshape", "transpose", "concatenatio
 
 
 def prepared(path: Path, target: Path, double: bool) -> bool:
-    """Copy a model, its outputs doubled if need be; return whether there is something to fix."""
+    """Copy a model, with doubled outputs if requested; return whether there is anything to fix."""
     with open_model(path) as model, ModelEdit(model) as edit:
         if double:
             graph = model.subgraphs[0]
@@ -39,7 +39,7 @@ def prepared(path: Path, target: Path, double: bool) -> bool:
 
 
 def trials(before: Path, after: Path, worker: runtimes.Worker) -> Iterator[tuple[CopyChoice, str]]:
-    """Yield for each copy operator what the program has against the result; nothing for a model it never took."""
+    """Yield, for each copy operator, the program's objection to the result; nothing if it refused the original."""
     failure, was = behaviour(worker, before)
     for choice in CHOICES if not failure else ():
         try:
@@ -54,7 +54,7 @@ def trials(before: Path, after: Path, worker: runtimes.Worker) -> Iterator[tuple
 
 
 def main() -> None:
-    """Print the table, and what went wrong."""
+    """Print the table and the failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--double", action="store_true")

@@ -9,13 +9,13 @@ from tests.kit.build import Build, Code, Graph, Table, quantization
 from tools.measure.copying.cases import VARIANTS, Case, Trial, format_of, version
 from tools.measure.copying.values import packed, rounds
 
-# The Python interface of LiteRT has no arrays of these types. The operator stands between two others then, which
-# make the type from another and give it back; both are exact for every value there is.
+# LiteRT's Python interface has no arrays of these types. In that case, two other operators convert to the type before
+# the operator and back after it; both are exact for every value.
 GUISES = {"BFLOAT16": ("UINT16", "BITCAST", 1), "INT2": ("FLOAT32", "CAST", 8)}
 
 
 def build(case: Case, trial: Trial, variant: str) -> bytes:
-    """Return the model."""
+    """Return the model of a trial."""
     model = Build("a copy")
     graph = model.graph()
     guise = GUISES.get(case.type) if variant in VARIANTS["litert"] else None

@@ -1,4 +1,4 @@
-"""The runtimes: each model in a process of its own, and what happened."""
+"""Run each model in a separate process, and record the outcome."""
 
 import ctypes
 import importlib
@@ -31,7 +31,7 @@ Enter = Callable[[str], None]
 
 
 class _WrongError(Exception):
-    """It ran, but the output is not the input, or is not a tensor of its own."""
+    """The model ran, but the output differs from the input, or is not a separate tensor."""
 
 
 class _UnfedError(Exception):
@@ -40,12 +40,12 @@ class _UnfedError(Exception):
 
 @cache
 def _litert() -> Any:
-    # Here and not above: no process shall hold both runtimes.
+    # Imported here, because no process may load both runtimes.
     return importlib.import_module("ai_edge_litert.interpreter")
 
 
 def litert_probe(case: Case, trial: Trial, variant: str, enter: Enter) -> None:
-    """Run one model in LiteRT; an exception is the end, and `enter` was given the stage."""
+    """Run one model in LiteRT; an exception ends the run, and `enter` receives each stage before it begins."""
     litert = _litert()
     resolvers = litert.OpResolverType
     enter("load")
@@ -60,7 +60,7 @@ def litert_probe(case: Case, trial: Trial, variant: str, enter: Enter) -> None:
         enter("prepare")
         if trial.signature is not None:
             index = interpreter.get_input_details()[0]["index"]
-            # Once a string tensor was fed, the interface takes its dimensions for known.
+            # Once a string tensor has been fed, the interface considers its dimensions known.
             interpreter.resize_tensor_input(index, shape, strict=number == 0)
         interpreter.allocate_tensors()
         enter("run")
@@ -73,18 +73,18 @@ def _run_litert(interpreter: Any, case: Case, trial: Trial, shape: Shape) -> Non
         raise _UnfedError
     for elements in rounds(case.type, math.prod(shape)):
         if not shape and elements == (b"",):
-            continue  # NumPy has no such array
+            continue  # NumPy lacks such an array
         if interpreter.get_input_details() and elements:
             detail = interpreter.get_input_details()[0]
             interpreter.set_tensor(detail["index"], _array(elements, np.dtype(detail["dtype"]), shape))
         interpreter.invoke()
         for detail in interpreter.get_output_details():
-            # Of an empty tensor the interface has no data to give.
+            # The interface has no data for an empty tensor.
             value = interpreter.get_tensor(detail["index"]) if elements else np.empty(detail["shape"])
             if value.shape != shape or _elements(value) != elements:
                 raise _WrongError
         _check_quantization(interpreter, case, trial)
-        if elements and shape and case.type != "STRING":  # of the others the interface gives copies
+        if elements and shape and case.type != "STRING":  # for others, the interface returns copies
             _check_memory(interpreter)
         if trial.constant:
             return
@@ -92,7 +92,7 @@ def _run_litert(interpreter: Any, case: Case, trial: Trial, shape: Shape) -> Non
 
 def _array(elements: Sequence[bytes], dtype: np.dtype[Any], shape: Shape) -> NDArray[Any]:
     if dtype.kind in "SO" and not shape:
-        # The interface takes the address in an object array without dimensions for the string.
+        # In an object array without dimensions, the interface mistakes the address for the string.
         return np.frombuffer(elements[0], f"S{len(elements[0])}").reshape(())
     if dtype.kind in "SO":
         array = np.empty(len(elements), object)
@@ -128,7 +128,7 @@ def _check_memory(interpreter: Any) -> None:
 
 
 def onert_probe(case: Case, trial: Trial, variant: str, enter: Enter) -> None:
-    """Run one model in onert; an exception is the end, and `enter` was given the stage."""
+    """Run one model in onert; an exception ends the run, and `enter` receives each stage before it begins."""
     onert = _onert()
     with tempfile.NamedTemporaryFile(suffix=f".{variant}") as file:
         file.write(build(case, trial, variant))
@@ -142,7 +142,7 @@ def onert_probe(case: Case, trial: Trial, variant: str, enter: Enter) -> None:
             enter("unfed")
             session.resize(0, shape)
         if number == 0:
-            # The first resize is before this and known to the compiler, the second one after it.
+            # The first resize precedes compilation, so the compiler knows it; the second one follows it.
             enter("prepare")
             session("prepare")
         _run_onert(session, case, trial, shape, enter)
@@ -162,7 +162,7 @@ def _run_onert(session: Any, case: Case, trial: Trial, shape: Shape, enter: Ente
             session.feed(0, info.dtype, data)
         buffers = []
         for position, info in enumerate(session.infos("output")):
-            # What is not written must not look like a plausible zero, and nothing behind the tensor may be.
+            # Unwritten bytes must not look like plausible zeros, and nothing after the tensor may be written.
             buffers.append((ctypes.c_char * (len(data) + 64)).from_buffer(bytearray(b"\xa5" * (len(data) + 64))))
             session.bind("output", position, info.dtype, buffers[-1])
         enter("run")
@@ -186,7 +186,7 @@ Unit = tuple[Case, str]
 
 
 def outcome(runtime: str, unit: Unit) -> str:
-    """Return the worst of the trials of a case."""
+    """Return the worst outcome of a case's trials."""
     return max((_attempt(runtime, unit, trial) for trial in trials(unit[0])), key=[*OUTCOMES].index)
 
 
@@ -206,7 +206,7 @@ def _attempt(runtime: str, unit: Unit, trial: Trial) -> str:
 
 
 def measure(runtime: str, units: Sequence[Unit]) -> list[str]:
-    """Return what happened to each unit; a process that dies is replaced."""
+    """Return the outcome of each unit; a process that crashes is replaced."""
     outcomes: list[str] = []
     while len(outcomes) < len(units):
         rest = units[len(outcomes) :]
@@ -216,7 +216,7 @@ def measure(runtime: str, units: Sequence[Unit]) -> list[str]:
 
 
 def is_scalar_transpose(case: Case) -> bool:
-    """Return whether LiteRT works with numbers that nobody wrote, and may spoil what its process runs afterwards."""
+    """Return whether LiteRT reads uninitialized numbers, and may corrupt later runs in the same process."""
     return case.rank == 0 and case.form == "TRANSPOSE"
 
 
@@ -224,7 +224,7 @@ Results = dict[str, dict[Unit, str]]
 
 
 def measure_all(found: Sequence[Case]) -> Results:
-    """Return runtime -> case and variant -> outcome."""
+    """Return the outcomes: runtime -> case and variant -> outcome."""
 
     def one(runtime: str) -> dict[Unit, str]:
         units = [(case, v) for v in VARIANTS[runtime] for case in found if case.type in type_names(format_of(v))]

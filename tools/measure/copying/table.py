@@ -1,4 +1,4 @@
-"""The table: the outcomes as the file has them."""
+"""The table: the outcomes in the form of the file."""
 
 import importlib.metadata
 import json
@@ -29,12 +29,12 @@ SOURCE = {
 
 
 def version_cases(operator: str) -> list[Case]:
-    """Return what tells the versions that a runtime takes."""
+    """Return the cases that show which versions a runtime accepts."""
     return [Case(operator, "FLOAT32", "none", "static", 2, number) for number in range(1, LAST_VERSION + 1)]
 
 
 def table(results: Results) -> dict[str, Any]:
-    """Return what the file holds."""
+    """Return the contents of the file."""
     worst = {runtime: _worst(outcomes) for runtime, outcomes in results.items()}
     return {
         "runtimes": {name: f"{package} {importlib.metadata.version(package)}" for name, package in RUNTIMES.items()},
@@ -54,9 +54,9 @@ def _worst(outcomes: Mapping[Unit, str]) -> dict[Case, str]:
 
 
 def _settled(case: Case, worst: Mapping[Case, str]) -> str:
-    """Return the outcome; where it depends on memory, not the one that there was by chance.
+    """Return the outcome; one that depends on uninitialized memory becomes `undefined`.
 
-    A constant is copied once only, which may go well. That a scalar is fed more than one value tells the truth.
+    A constant is copied only once, which may succeed by chance; feeding a scalar several values reveals the truth.
     """
     fed = worst[replace(case, kind="static")] if is_scalar_transpose(case) else ""
     return "undefined" if fed in {"differs", "crash"} else worst[case]
@@ -130,7 +130,7 @@ def _words(items: Items) -> str:
 def dump(value: Any, indent: str = "") -> str:
     """Return JSON with an innermost object or list on one line."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    # The explanations are for reading, one on a line.
+    # The explanations are for readers, one per line.
     long = sum(len(str(item)) for item in inner) > 200
     if not any(isinstance(item, dict | list) for item in inner) and not long:
         return json.dumps(value)
@@ -142,7 +142,7 @@ def dump(value: Any, indent: str = "") -> str:
 
 
 def disagreements(results: Results) -> list[str]:
-    """Return where one runtime answers differently, depending on how it is asked."""
+    """Return the cases in which the variants of a runtime disagree."""
     lines = []
     for runtime, outcomes in results.items():
         one, other = VARIANTS[runtime]

@@ -1,4 +1,4 @@
-"""The values that are fed, and how a file has them."""
+"""The values that are fed, and their encoding in a file."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -13,17 +13,17 @@ _BYTES = {
     **dict.fromkeys(("INT64", "UINT64", "FLOAT64", "COMPLEX64"), 8),
     "COMPLEX128": 16,
 }
-"""Bytes of an element as it is fed; of a type that is not here, nothing can be fed."""
+"""The bytes of an element as it is fed; types not listed here cannot be fed."""
 
 
 def feedable(tensor_type: str) -> bool:
-    """Say whether there are values to feed."""
+    """Return whether there are values to feed."""
     return tensor_type == "STRING" or tensor_type in _BYTES
 
 
 @cache
 def pool(tensor_type: str) -> tuple[bytes, ...]:
-    """Return the elements to feed: all there are of a small type, else those that arithmetic would not keep."""
+    """Return the elements to feed: all elements of a small type, else those that arithmetic would not preserve."""
     known = _small_pools()
     if tensor_type in known:
         return known[tensor_type]
@@ -50,7 +50,7 @@ def _small_pools() -> dict[str, tuple[bytes, ...]]:
 
 
 def _special(bits: int) -> list[int]:
-    """Return the ends of the integers, and of floats each zero, infinity, NaN and denormal end."""
+    """Return the extreme integers or, for floats, zeros, infinities, NaNs and the extreme denormal numbers."""
     values = {0, 1, 2, (1 << bits) - 1, int("55" * (bits // 8), 16), int("aa" * (bits // 8), 16)}
     for exponent in {16: (5, 8), 32: (8,), 64: (11,)}[bits]:
         mantissa = bits - 1 - exponent
@@ -63,14 +63,14 @@ def _special(bits: int) -> list[int]:
 
 
 def rounds(tensor_type: str, count: int) -> Iterator[tuple[bytes, ...]]:
-    """Yield `count` elements at a time until each of the pool was there."""
+    """Yield `count` elements at a time until each element of the pool has occurred."""
     elements = pool(tensor_type)
     for start in range(0, len(elements), max(count, 1)) if count else [0]:
         yield tuple(elements[(start + number) % len(elements)] for number in range(count))
 
 
 def packed(tensor_type: str, elements: Sequence[bytes]) -> bytes:
-    """Return the elements as a file has them."""
+    """Return the elements as they are stored in a file."""
     if tensor_type == "STRING":
         ends = np.cumsum([0, *map(len, elements)]) + 4 * (len(elements) + 2)
         return np.array([len(elements), *ends], "<i4").tobytes() + b"".join(elements)
