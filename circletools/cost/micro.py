@@ -60,7 +60,7 @@ class MicroMemory:
         return self.activation_bytes + self.persistent_bytes
 
     def measured(self, arena_bytes: int) -> MicroMemory:
-        """Return the memory with this arena size, as measured by TFLM's own allocator."""
+        """Return a copy with this arena size, as measured by TFLM's own allocator."""
         tail = arena_bytes - self.activation_bytes
         return replace(self, persistent_bytes=tail, unknown=(), is_measured=True)
 

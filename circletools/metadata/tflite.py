@@ -77,7 +77,7 @@ def _plain(numbers: NDArray[Any]) -> list[Any]:
 
 
 def _members(owner: TableType, item: Field) -> Mapping[int, str]:
-    """Return the enum names of a field's possible numbers."""
+    """Return the enum names of a field's possible values."""
     schema, enum = load_schema("tflite_metadata"), _ENUMS.get(f"{owner.name}.{item.name}")
     if enum is not None:
         return schema.enums[enum]

@@ -36,7 +36,7 @@ def embed(
     stamp: bool = True,
     absolute_paths: bool = False,
 ) -> RewriteResult:
-    """Write origins as metadata entries; without `origins`, derive them from the model's names, as `names` selects.
+    """Write origins as metadata entries; without `origins`, derive them from the model's names, selected by `names`.
 
     A note states which names were used. The `stamp` makes it possible to detect later that the operators have
     changed. File names are relative to the working directory, or begin with their package, unless `absolute_paths` is

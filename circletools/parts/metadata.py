@@ -58,7 +58,7 @@ class Annotations:
 
 
 def read_annotations(model: ModelGraph) -> Annotations:
-    """Read the metadata of a model. Raises TableFormatError for tables that cannot be decoded."""
+    """Read the metadata tables of a model. Raises TableFormatError for tables that cannot be decoded."""
     origins, affinity = origins_in(model), read_affinity(model)
     stale, notes = set[str](), []
     if origins is not None and origins_freshness(model, origins).state == "stale":

@@ -69,7 +69,7 @@ class Defaults:
 class CostDocument:
     """The contents of a document, by device name; in `transfers`, the device `*` stands for any.
 
-    `constants` holds the microseconds that a device needs to load one byte of a partition's constants.
+    `constants` holds the time, in microseconds, that a device needs to load one byte of a partition's constants.
     """
 
     devices: tuple[str, ...] = ()

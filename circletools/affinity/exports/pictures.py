@@ -1,6 +1,6 @@
 """Read the affinity for all exports; export it as a Graphviz picture or as node data for Model Explorer.
 
-Model Explorer looks a key up first among the names of all tensors of a graph, then among the ids of its nodes; the id
+Model Explorer looks up a key first among the names of all tensors of a graph, then among the ids of its nodes; the id
 of an operator is its index. Its TFLite adapter names a graph after the subgraph, or `main` if it is an unnamed first
 subgraph; the Circle adapter shows only subgraph 0, as `main`. (Model Explorer 0.1.34, model-explorer-circle 0.1.4.)
 """

@@ -57,7 +57,7 @@ class IntegerProgram:
         self.sums(len(every), *((every, column, value) for column, value in terms), high=high, low=low)
 
     def row(self, *terms: tuple[Sequence[int] | Indices, float | Floats], high: float, low: float = -np.inf) -> None:
-        """Add one row; each term gives columns, and one coefficient for all of them or for each."""
+        """Add one row; each term consists of columns and one coefficient, or one for each column."""
         flat = ((np.asarray(columns, np.int64).reshape(-1), value) for columns, value in terms)
         self.sums(1, *((np.zeros_like(column), column, value) for column, value in flat), high=high, low=low)
 
