@@ -39,7 +39,7 @@ class Graph:
                 self.makers[name].append(index)
 
     def same(self, code: int, taken: list[bytes], made: list[bytes]) -> list[int]:
-        """Return the operator that produces the first name in `made` or, without names, reads the first in `taken`."""
+        """Return the operator that produces the first name in `made` or, if none, reads the first in `taken`."""
         if made:
             found = self.makers.get(made[0], [])
         else:

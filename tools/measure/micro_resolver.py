@@ -1,4 +1,4 @@
-"""Read the methods of MicroMutableOpResolver from TFLM's header (circletools/requires/micro.json), and compile them all.
+"""Read the methods of MicroMutableOpResolver from TFLM's header (circletools/requires/micro.json), and compile all.
 
     python -m tools.measure.micro_resolver TFLM "tflite-micro COMMIT" [--include FLATBUFFERS/include GEMMLOWP]
 
