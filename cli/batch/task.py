@@ -146,6 +146,7 @@ def _of_error(task: Task, outcome: Outcome) -> bytes:
 
 def _with_column(file: str, table: bytes) -> bytes:
     """Return a CSV table with the name of the file in front of every row."""
+    csv.field_size_limit(max(csv.field_size_limit(), len(table)))  # a name may be long
     head, *rows = csv.reader(io.StringIO(table.decode("utf-8", "surrogateescape"), newline=""))
     text = ct.render.csv_text(["file", *head], ([file, *row] for row in rows))
     return text.encode("utf-8", "surrogateescape")

@@ -21,6 +21,7 @@ from circletool_cli.batch.workers import in_order, outcomes
 from hypothesis import given
 from hypothesis import strategies as st
 
+from circletools.origin.read import Origins
 from tests.kit.many_support import tasks
 from tests.kit.origin_support import embedded
 from tests.kit.program import MLP, TOOL, TRACE, put, run
@@ -58,7 +59,8 @@ def test_text_under_the_name_of_each_file(models: Path) -> None:
 
 
 def test_tables_with_a_column_for_the_file(models: Path) -> None:
-    put(models / "a,b.circle", embedded(MLP.read_bytes()))
+    long = Origins({0: "a name that no field of a CSV table may have by default" * 3_000}, ({0: frozenset({0})},))
+    put(models / "a,b.circle", embedded(MLP.read_bytes(), long))
     ran = run("dump-origins", models, "--format", "csv")
     table = list(csv.reader(io.StringIO(ran.out.decode())))
     assert [row[0] for row in table].count("file") == 1
