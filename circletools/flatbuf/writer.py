@@ -109,7 +109,7 @@ class Writer:
         if missing:
             self.put(bytes(missing))
             room = (self.size - align(self.size - missing, 4)) // 4
-            self.gaps[max(0, min(room, 3))].append((len(self.chunks) - 1, self.size))
+            self.gaps[max(0, min(room, 3))].append((len(self.chunks) - 1, self.size))  # `fill` may use it
 
     def fill(self, vector: bytes) -> int | None:
         """Put a vector into padding and return its place, or None if it does not fit."""
@@ -254,7 +254,7 @@ class Writer:
         place = known.get(key) if self.minimal else None
         if place is None:
             self.pad(end - start + len(nul), alignment)
-            self.put(nul)
+            self.put(nul)  # backward: the terminator, the data, then the count
             self.put((start, end))
             place = known[key] = self.put(bytes(memory[at:start]))
         return place
@@ -277,7 +277,7 @@ class Writer:
         """Write tables of the old file and what they refer to; tables with unusual fields are written one by one."""
         new = [at for at in dict.fromkeys(positions) if at not in self.tables[name]]
         if self.base is not None or len(new) < _MANY:
-            for at in reversed(new):
+            for at in reversed(new):  # the last one first, since the file is written backward
                 self.table(name, at)
             return
         tables = Tables(self.old.wire, self.old.schema.tables[name], np.array(new, np.int64))

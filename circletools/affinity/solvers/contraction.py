@@ -190,7 +190,7 @@ class Contraction:
             group = pending.pop()
             neighbours = set(map(find, rows[group]))
             neighbours.discard(group)
-            rows[group] = list(neighbours)
+            rows[group] = list(neighbours)  # by current numbers, for later searches
             if group != start:
                 found.append(group)
                 if end in neighbours:
@@ -244,7 +244,7 @@ class Contraction:
         start = high - step * (len(groups) + 1) if forward else low
         for rank, group in enumerate(groups, 1):
             self._number[group] = start + rank * step
-        if step < 1:
+        if step < 1:  # no numbers are left in the gap
             self._renumber()
 
     def _renumber(self) -> None:

@@ -144,11 +144,11 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
         sums = np.ones(len(keys))  # all costs are zero
     if not len(sums):
         return side
-    capacities = np.maximum(np.rint(sums / sums.max() * _STEPS), 1).astype(np.int32)
+    capacities = np.maximum(np.rint(sums / sums.max() * _STEPS), 1).astype(np.int32)  # no positive cost becomes 0
     ends = tails.astype(np.int32), heads.astype(np.int32)  # older versions of SciPy require int32
     network = csr_array((capacities, ends), shape=(count, count))
     left = network - maximum_flow(network, _SOURCE, _SINK, method="dinic").flow
-    side[breadth_first_order(left, _SOURCE, return_predecessors=False)] = True
+    side[breadth_first_order(left, _SOURCE, return_predecessors=False)] = True  # reachable in the residual graph
     return side
 
 

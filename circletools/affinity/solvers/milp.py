@@ -165,9 +165,9 @@ class PartitionProgram:
             program.rows((into, 1.0), (f, -1.0), high=0.0)
             every = np.arange(len(x))
             terms = (targets, into, 1.0), (sources, f, 1.0), (sources, into, -1.0), (every, x, -1.0)
-            program.sums(len(x), *terms, high=0.0)
+            program.sums(len(x), *terms, high=0.0)  # a unit has at most one incoming edge
             program.rows((x, 1.0), (np.full(len(x), used[at]), -1.0), high=0.0)
-            program.row((f, 1.0), ([int(used[at])], 1.0), (x, -1.0), high=0.0)
+            program.row((f, 1.0), ([int(used[at])], 1.0), (x, -1.0), high=0.0)  # a forest has fewer edges than units
         for path in Forest(edges, np.arange(len(edges)), len(problem)).cycles:
             self._add_cycle(path)
 
@@ -182,13 +182,13 @@ class PartitionProgram:
         y = program.columns(np.zeros(len(problem)), count)
         q = self._q = program.columns(np.zeros(len(edges)))
         a, b = y[edges[:, 0]], y[edges[:, 1]]
-        program.rows((b[:own], 1.0), (a[:own], -1.0), (q[:own], 1.0), high=np.inf, low=1.0)
-        program.rows((b, 1.0), (a, -1.0), (q, count), high=count)
-        program.rows((a[own:], 1.0), (b[own:], -1.0), (q[own:], count), high=count)
-        program.rows((q, 1.0), *((row, -1.0) for row in self._f.T), high=np.inf, low=0.0)
+        program.rows((b[:own], 1.0), (a[:own], -1.0), (q[:own], 1.0), high=np.inf, low=1.0)  # later unless q is 1
+        program.rows((b, 1.0), (a, -1.0), (q, count), high=count)  # not later if q is 1
+        program.rows((a[own:], 1.0), (b[own:], -1.0), (q[own:], count), high=count)  # nor earlier, for siblings
+        program.rows((q, 1.0), *((row, -1.0) for row in self._f.T), high=np.inf, low=0.0)  # f implies q
         for device in range(problem.devices):
             x = self._x[:, device]
-            program.rows((q, 1.0), (x[edges[:, 0]], 1.0), (x[edges[:, 1]], -1.0), high=1.0)
+            program.rows((q, 1.0), (x[edges[:, 0]], 1.0), (x[edges[:, 1]], -1.0), high=1.0)  # q implies equal devices
 
     def _add_limits(self) -> None:
         """Add the limits on the sum over all partitions of a device."""
@@ -271,7 +271,7 @@ class PartitionProgram:
     def _border(self, units: Sequence[int]) -> list[int]:
         """Return the edges between these units and all others."""
         ends = Counter(edge for unit in units for edge in self._around[unit])
-        return sorted(edge for edge, count in ends.items() if count == 1)
+        return sorted(edge for edge, count in ends.items() if count == 1)  # inner edges are counted twice
 
     def _within(self, units: Sequence[int], at: int) -> Indices:
         """Return the columns of the edges among these units."""

@@ -40,9 +40,9 @@ def repeated(view: View, partner: np.ndarray) -> dict[int, int]:
 
     def key(row: int, giver: int, place: int, value: int) -> Hashable:
         """Key the input of a slot by the number of the operator that produces it, or by the class of a constant."""
-        if NONE != giver <= row:
+        if NONE != giver <= row:  # earlier operators already have their numbers
             return number[giver], place
-        return NONE, constant[value] if is_constant[value] else ~value
+        return NONE, constant[value] if is_constant[value] else ~value  # negative, unlike classes
 
     for row in np.flatnonzero(~view.hidden).tolist():
         if view.reads[row]:

@@ -177,7 +177,7 @@ class Automaton:
         faults: tuple[str, ...] = (mark.fault,) if mark.fault else ()
         if not mark.layer:
             return self._add(up, symbol, base, base, home, 0, faults)
-        if mark.switch and self.mark(number).layer:
+        if mark.switch and self.mark(number).layer:  # it replaces the mark around it
             up, base, home = self._end(number), self._outsides[number], self.homes[number]
         elif mark.switch:
             faults += ("T012",)
