@@ -126,7 +126,7 @@ def main() -> None:
     except process.Stopped as stopped:
         process.end(stopped.number)
     finally:
-        gc.freeze()  # nor look for cycles at exit, which would take a fifth of the time of `--help`
+        gc.freeze()  # skip the search at exit too, which would take a fifth of the time of `--help`
 
 
 def _run() -> None:

@@ -236,7 +236,7 @@ def _files(place: Path) -> list[Path]:
 
 
 def _digest(paths: list[Path], words: str) -> str:
-    """Return a digest of files; without it, tests that were since renamed would not be found, and count as failed."""
+    """Return a digest of files, which detects changes; a renamed test would not be found, and count as failed."""
     return hashlib.sha256(b"\0".join([words.encode(), *(path.read_bytes() for path in paths)])).hexdigest()[:12]
 
 

@@ -1,7 +1,7 @@
 """The cases of `same_results.py`: every command, on every model and every trace.
 
 They depend only on the input files, not on the output of commands, so that two records have the same cases. A
-tracking pair is `X.before.*` and `X.after.*`; a trace belongs to the models with whose stem its name ends.
+tracking pair is `X.before.*` and `X.after.*`; a trace belongs to a model if its name ends with the model's stem.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from circletools.runtimes.protocol import Array
 from circletools.storage.files import view
 
 _STRUCTURE = {"INT32": 64, "INT64": 128, "BOOL": 16}
-"""The maximum bytes of constant shapes, axes or paddings, which define an operator: 2 numbers for 8 dimensions."""
+"""The maximum size in bytes of shapes, axes or paddings, which define an operator: 2 numbers for 8 dimensions."""
 
 
 @dataclass(frozen=True, slots=True)

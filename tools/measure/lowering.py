@@ -32,7 +32,7 @@ NEWEST = PACKAGES[-1]
 
 
 def main() -> None:
-    """Try all forms; print the contradictions of the file."""
+    """Try all forms; print those that contradict the file."""
     parser = argparse.ArgumentParser(prog="tools.measure.lowering", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--wheels", required=True, type=Path, help="directory for wheels and environments")
     wheels = parser.parse_args().wheels

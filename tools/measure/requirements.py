@@ -13,7 +13,7 @@ The file:
     runtimes   name -> the package that was measured, oldest first
     operators  code -> [the lowest version, the highest version in each runtime, or 0 if it has none]
     types      tensor type -> index of the first runtime that supports it
-    features   feature -> index of the first of the runtimes that, from then on, all read it correctly, or null
+    features   feature -> index of the first runtime since which all read it correctly, or null
     early      feature -> indices of older runtimes that read it correctly
     custom     the custom codes that all of these runtimes resolve
 """
@@ -129,7 +129,7 @@ def operators(pairs: Sequence[tuple[str, int]], rows: Sequence[Sequence[Any]]) -
 
 
 def first(taken: Sequence[bool]) -> int | None:
-    """Return the index of the first runtime from which on all support a feature, or None if there is none."""
+    """Return the index of the first runtime since which all support a feature, or None if there is none."""
     refused = [at for at, one in enumerate(taken) if not one]
     return None if not taken[-1] else refused[-1] + 1 if refused else 0
 

@@ -24,7 +24,7 @@ def constant(name: str, *shape: int, data: Sequence[float] | None = None, **more
 
 
 def indices(*data: int) -> Operand:
-    """Return a constant list of INT32."""
+    """Return an INT32 constant with a list of numbers."""
     return constant("INT32", len(data), data=data)
 
 
