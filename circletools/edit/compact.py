@@ -24,8 +24,8 @@ def compact(
 ) -> int:
     """Write the model to `target` as a minimal file; return its size in bytes.
 
-    Raises EditError if unknown fields could be references or the target cannot be written, UsageError if it is the
-    file being read and `in_place` is not set, and InvalidInputError if the file has changed since it was opened.
+    Raises EditError if unknown fields could be references or the target cannot be written, UsageError if the
+    target is being read and `in_place` is not set, and InvalidInputError if the file has changed since it was opened.
     """
     model.source.check_other(target, in_place=in_place)
     parts = compact_parts(model)

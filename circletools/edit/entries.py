@@ -292,7 +292,7 @@ class Entries:
         )
 
     def check_erasable(self) -> None:
-        """Raise EditError if a changed or removed value lies behind the flatbuffer, where data is kept unchanged."""
+        """Raise EditError if a changed or removed value lies after the flatbuffer, where data is kept unchanged."""
         for entry, old in self._changed():
             if old.external:
                 message = "the old value lies outside the flatbuffer and cannot be erased"

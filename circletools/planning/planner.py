@@ -41,9 +41,9 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     """Return the device of every operator of a model, the resulting partitions, and their costs.
 
     The graphs of the model are not checked; `ct.planning.broken_graphs` reports their faults. Raises UsageError for a
-    request that is not valid for this model (a rule that matches nothing, an unknown device, costs without devices),
+    request that is not valid for this model (a rule that matches nothing, an unknown device, costs without devices);
     EditError if an operator is left without a device, the mode cannot partition the model or a memory limit cannot be
-    met, and InvalidInputError for files that cannot be read.
+    met; and InvalidInputError for files that cannot be read.
 
     >>> request = ct.PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu")
     >>> with ct.open("in.tflite") as model:

@@ -3,12 +3,12 @@
     executions of a recording -> mean of the fastest tenth -> mean of the fastest recordings of a side -> ratio
 
 Other work on a machine can only add time, so the fastest executions are nearest to the model's own time, and the
-slowest quarter of four or more recordings is omitted. The error is estimated in two ways: one is the variation among
-recordings (those of each side, those of a history of the same model, and, if recordings alternate, their pairs); the
-other is the variation between the fastest executions in five parts of each recording, because successive executions
-tend to be slow together (the method of batch means), plus the variation between processes, such as that of memory
-placement: an assumed value, or a larger one if the recordings show it. Either estimate can make a change significant;
-each uses part of the significance level.
+slowest quarter of four or more recordings is omitted. The error is estimated in two ways. The first estimate is the
+variation among recordings: those of each side, of a history of the same model and, if recordings alternate, of pairs.
+The second is the variation between the fastest executions in five parts of each recording, because successive
+executions tend to be slow together (the method of batch means), plus the variation between processes, for example in
+memory placement: an assumed value, or a larger one if the recordings show it. Either estimate can make a change
+significant; each uses part of the significance level.
 """
 
 from __future__ import annotations

@@ -4,13 +4,14 @@ Each rule was found by changing one property of operators in public models that 
 input or a scale was removed, or a type, a size or a scale was changed. LiteRT refused every model with such a change,
 or crashed on it.
 
-For each kernel, `needs` in schema/litert.json gives the name of its `options` table; `same_type`, if its output must
-have the type of its first input; pairs of inputs that must be `alike` in type; by the type of the first input, the
-types of `filters`, the slots that need `scales` and those that need zero points of 0 (`zeros`), where -1 is the
-output; by type, the scale and zero point that the output must have (`fixed`); the types for which input and output
-need `equal` quantization; the `slot_types` of inputs, and of the output at -1; the number of `required` inputs, of
-which `least` must be present (a bias may be absent), and which of these are `optional`; and the axis of the weights
-whose size is that of the bias (`channels`).
+`needs` in schema/litert.json contains, for each kernel (slot -1 is the output; some fields depend on input 0's type):
+
+    options, channels           the options table; the axis of the weights whose size is that of the bias
+    same_type, alike            the output has the type of input 0; pairs of inputs with equal types
+    filters, slot_types         the types of the weights, by type of input 0; the types of other slots
+    scales, zeros               by type of input 0: slots with a scale, and slots with zero points of 0
+    fixed, equal                the output's scale and zero point, by type; types with equal input and output scales
+    required, least, optional   the number of inputs; how many must be present; which of them may be absent
 """
 
 from __future__ import annotations

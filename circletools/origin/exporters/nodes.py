@@ -42,8 +42,8 @@ Root = Source
 Calls = dict[Any, Any]
 """Facts about a program's nodes that its conversion loses.
 
-A name from `uncalled_modules` maps to the path of a module. The identity of a graph, the name of a node in it that
-calls another graph, and the name of a node in that graph map to both nodes; the first node keeps its graph alive.
+A name from `uncalled_modules` maps to the path of a module. A graph's identity, the name of a node in it that calls
+another graph, and the name of a node in that graph together map to both nodes; the first keeps its graph alive.
 """
 
 NO_CALLS: Calls = {}

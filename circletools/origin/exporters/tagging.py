@@ -6,7 +6,7 @@ tag of an operator counts: it names the node of the result. The graph of nodes d
 computes all nodes on the paths from other operators' results to its own.
 
 * Nodes that only change the layout belong only to operators that only change the layout. If such an operator was
-  moved behind the operator of another node, it produces that node's value, and so belongs to that node.
+  moved after the operator of another node, it produces that node's value, and so belongs to that node.
 * If several operators have the same last tag, those that read only the others' results compute only that node.
 * A node whose parameters were folded into a later operator is one of that operator's sources, for example a norm
   before a linear layer, or a bias before a sum.

@@ -33,10 +33,10 @@ class Analysis(Tabular):
 
     `wall_clock` holds the shares of `executions` in wall-clock time, and `run_clock` those of `runs`; `machine` holds
     frequencies and energy during executions. If the runtime has no marks, executions are HAL calls or marks of the
-    application ([NN_LA_PE]), as their kind shows. `threads` are the threads with time in the tables, and `marked`
-    those with any NNAPI mark; `drivers` maps processes that served HAL calls to the name of one of their threads,
-    and `clients` other processes with time to the name of their main thread or, after `thread `, another one;
-    `ordered` means that the times of the trace never decrease.
+    application ([NN_LA_PE]), as their kind shows. `threads` are the threads with time in the tables; `marked` are
+    those with any NNAPI mark. `drivers` maps each process that served HAL calls to the name of one of its threads;
+    `clients` maps each other process with time to the name of its main thread or, prefixed with `thread `, of another
+    thread. `ordered` means that the times of the trace never decrease.
     """
 
     name: str
