@@ -125,7 +125,7 @@ def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[
         def message(row: int, codes: Sequence[str] = one.operators.code_names, found: Any = found) -> str:
             why = found[row]
             if why.wrong:
-                return f"{program} runs {codes[row]} wrongly, if at all: {why.reason}; {why.remedy}"
+                return f"{codes[row]} fails or gives wrong results in {program}: {why.reason}; {why.remedy}"
             return f"{program} refuses {codes[row]}: {why.reason}"
 
         for code in ("REFUSED_OPERATOR", "WRONG_RESULT"):

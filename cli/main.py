@@ -1,6 +1,6 @@
 """The entry point: finds the command, and handles errors.
 
-Exit statuses: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made, 5 not known
+Exit statuses: 0 success, 1 findings, 2 usage error, 3 unreadable or invalid input, 4 edit not possible, 5 not known
 (fit). SIGINT, SIGTERM and SIGHUP end the process as usual (130, 143 and 129 in a shell).
 """
 
@@ -92,8 +92,8 @@ def _command_line() -> Any:
         name="circletool",
         cls=_Grouped,
         help="Inspect, diagnose, repair and annotate TFLite and Circle model files.",
-        epilog="Exit status: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made, "
-        "5 not known (fit).",
+        epilog="Exit status: 0 success, 1 findings, 2 usage error, 3 unreadable or invalid input, "
+        "4 edit not possible, 5 not known (fit).",
         no_args_is_help=True,
     )
     whole.callback()(_options)

@@ -46,7 +46,7 @@ GROUPS = {
             "in.circle --json", many),
         Row("check", "checking", "Find problems in models.",
             "in.circle", _lines),
-        Row("diff", "comparing", "Show what differs between two models.",
+        Row("diff", "comparing", "Show the differences between two models.",
             "in.circle out.circle --only structure"),
         Row("compare", "comparing", "Show which operators compute different values.",
             "in.tflite --on litert:reference,litert:xnnpack", allowance=0),

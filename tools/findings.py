@@ -18,9 +18,9 @@ _HEADINGS = {
     "origins": "Origins",
     "devices": "Devices and partitions",
     "parts": "Parts of models",
-    "verify-split": "A split that was checked",
+    "verify-split": "Splits: `verify-split`",
     "measured time": "Measured time",
-    "comparison": "Two models compared",
+    "comparison": "Comparing two models",
     "report": "The report page",
     "traces": "NNAPI traces",
 }

@@ -66,7 +66,7 @@ def check_header(wire: Wire, schema: Schema, start: int = 0) -> int:
     offset = wire.one(start, OFFSET)
     if offset == 0 or start + offset >= wire.limit:
         hint = _truncated(np.array([offset + 1]), wire.limit - start)
-        raise ModelFormatError("the root offset leads outside the file", offset=start, hint=hint)
+        raise ModelFormatError("the root offset points outside the file", offset=start, hint=hint)
     return start + offset
 
 
@@ -82,7 +82,7 @@ def walk(wire: Wire, schema: Schema) -> Reachable:
 def _truncated(ends: Positions, size: int) -> str | None:
     """Return a hint about the original size if an object ends outside the file but below the 2 GiB limit."""
     needed = int(ends.max())
-    return f"a truncated file? {size:,} of at least {needed:,} bytes" if size < needed < 1 << 31 else None
+    return f"the file may be truncated: {size:,} of at least {needed:,} bytes" if size < needed < 1 << 31 else None
 
 
 class _Walk:
@@ -153,7 +153,7 @@ class _Walk:
         offsets = self.wire.gather(positions, OFFSET).astype(np.int64)
         targets = positions + offsets
         good = (offsets > 0) & (targets < self.wire.limit)
-        self.require(good, place, positions, "a reference leads outside the file", targets + 1)
+        self.require(good, place, positions, "a reference points outside the file", targets + 1)
         edges = _Edges(targets, visits[rows], owner, rows, field.name, None)
         if field.kind == "table":
             self.queue(str(field.target), edges)

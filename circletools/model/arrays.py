@@ -176,7 +176,7 @@ def _dense(
     if element_count(shape) > _MOST_DENSE:
         raise ModelFormatError(f"a sparse tensor of {element_count(shape)} elements", location=place)
     if any(((at < 0) | (at >= size)).any() for at, size in zip(coordinates, shape, strict=True)):
-        raise ModelFormatError("sparsity leads outside the shape", location=place)
+        raise ModelFormatError("the sparsity indices point outside the shape", location=place)
     dense = np.zeros(shape, values.dtype)
     dense[tuple(coordinates)] = values
     return dense
@@ -195,7 +195,7 @@ def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
     order, levels = sparsity.vectors("traversal_order"), sparsity.children("dim_metadata", schema)[0]
     rank, blocks = int(tensor.vectors("shape").count[0]), int(sparsity.vectors("block_map").count[0])
     if len(levels) != int(order.count[0]) or len(levels) != rank + blocks:
-        return f"levels ({len(levels)}), dimensions ({rank}) and block dimensions ({blocks}) of sparsity do not agree"
+        return f"levels ({len(levels)}), dimensions ({rank}) and block dimensions ({blocks}) of sparsity disagree"
     if sorted(order.row(0).tolist()) != list(range(len(levels))):
         return "the traversal order of sparsity repeats or omits dimensions"
     stored = 1

@@ -101,11 +101,11 @@ def _check(model: ModelGraph, origins: Origins) -> tuple[Finding, ...]:
     codes = [place for place, code, _, own_code, _ in pairs if code != own_code]
     names = [place for place, _, name, _, own_name in pairs if name and own_name and name != own_name]
     if 2 * len(codes) > len(stated):
-        words = f"this is of another model: {len(codes):,} of {len(stated):,} operators have other codes"
+        words = f"the origins are of another model: {len(codes):,} of {len(stated):,} operator codes differ"
         raise _refusal(origins, words)
     if not (wrong := {*codes, *names}):
         return ()
-    words = f"{len(wrong):,} of {len(stated):,} operators have another code or output than the origins state"
+    words = f"{len(wrong):,} of {len(stated):,} operators differ from the origins in code or output"
     return (Finding("STALE_ORIGIN", "warning", "subgraphs[{}].operators[{}]".format(*min(wrong)), words),)
 
 

@@ -99,7 +99,7 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         notes.append(Finding("NO_AFFINITY", "warning", name, "the model has no affinity (annotate-affinity adds it)"))
     elif freshness.state == "stale":
         found = Affinity(found.devices, {})
-        message = f"the affinity is stale from {freshness.place} onwards: {freshness.reason}"
+        message = f"the affinity is stale from {freshness.place} on: {freshness.reason}"
         notes.append(Finding("STALE_AFFINITY", "warning", name, message))
     partitioning = from_affinity(found, len(graph))
     estimates: Mapping[int, Estimate] = {}

@@ -145,8 +145,8 @@ def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
         if subgraph.left:
             number = counted(len(subgraph.left), "partition")
             first = f"the first has {numbered(subgraph.left[0].operators, 'operator')}"
-            kept = f"the plan keeps {number} of fewer than {min_size} operators ({first})"
-            message = f"{kept}: rules fix these operators' devices, or no other device supports them or has room"
+            kept = f"the plan keeps {number} of fewer than {min_size} operators ({first}): rules fix their devices,"
+            message = f"{kept} or no other device supports them within the limits"
             yield Finding("PARTITION_TOO_SMALL", "warning", f"subgraphs[{index}]", message)
 
 

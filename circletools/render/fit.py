@@ -103,8 +103,8 @@ def memory_text(target: str, memory: MicroMemory) -> str:
     unknown = f"; not counted: {', '.join(memory.unknown)}" if memory.unknown else ""
     unknown += "; `--with tflm` measures it" if unknown and "CUSTOM:" not in unknown else ""
     return (
-        f"{target}: arena {least}{memory.arena_bytes:,} bytes ({origin}{unknown}): {memory.activation_bytes:,} of "
-        f"activations, {memory.persistent_bytes:,} that persist; flash {memory.flash_bytes:,} bytes for the model"
+        f"{target}: arena {least}{memory.arena_bytes:,} bytes ({origin}{unknown}): {memory.activation_bytes:,} for "
+        f"activations, {memory.persistent_bytes:,} persistent; flash {memory.flash_bytes:,} bytes for the model"
     )
 
 

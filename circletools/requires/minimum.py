@@ -174,7 +174,7 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
         elif version < code.version and (then := table.first_for_operator(code.name, version)) < first:
             edit.set_operator_version(code.index, version)
             change = f"{code.name} version {code.version} -> {version}"
-            changes.append(f"{place}: {change}, from {title(table.runtimes[then])} onwards")
+            changes.append(f"{place}: {change}, from {title(table.runtimes[then])} on")
     for one in features(graph, table):
         if one.first > 0:
             notes.append(Finding("VERSION_KEPT", "info", "model", f"{one.what}: lower operator versions do not help"))

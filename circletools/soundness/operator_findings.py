@@ -96,7 +96,7 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
         elif code.name == "CUSTOM:":
             yield Finding("UNKNOWN_OPERATOR", "warning", place, f"a custom operator has no name; {CORRECT}")
         elif model.format == "tflite" and read[index] != min(code.code, _PLACEHOLDER):
-            differ = f"builtin_code says {code.name} but deprecated_builtin_code does not"
+            differ = f"builtin_code is {code.name}, but deprecated_builtin_code is not"
             message = f"{differ}; onert and OpenVINO read the latter; {CORRECT}"
             yield Finding("OLD_OPERATOR_CODE", "info", place, message)
 

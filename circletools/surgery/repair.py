@@ -37,8 +37,8 @@ def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = 
     """
     for code in only:
         if not explain(code).repair:
-            hint = f"these have one: {', '.join(_codes())}"
-            raise UsageError(f"{code} has no certain remedy", hint=hint)
+            hint = f"repairable codes: {', '.join(_codes())}"
+            raise UsageError(f"{code} cannot be repaired automatically", hint=hint)
     chosen = only or [code for code, kind in _codes().items() if kind == "always"]
     changes: dict[str, None] = {}
     notes: list[Finding] = []

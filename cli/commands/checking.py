@@ -66,8 +66,8 @@ def check(
 
     Checks the file's structure, every index, the graph, tensors, signatures and outputs, and whether origins and
     devices are valid and up to date. --with also loads the model in litert, litert-gpu, onert, openvino, vela or
-    tflm; with --for, what keeps litert or onert from running the model is an error (`fit` shows what to change).
-    Exits with status 3 if a model's structure is broken, or 1 if there is a new error or warning.
+    tflm. With --for, problems that keep litert or onert from running the model are errors (`fit` shows what to
+    change). Exits with status 3 if a model's structure is broken, or 1 if there is a new error or warning.
     """
     if statistics and form != "text":
         raise ct.UsageError("--statistics requires --format text", hint="count the findings in the document")

@@ -28,9 +28,9 @@ def diff(
     on: tuple[str, ...] = option(
         "With --format markdown, show the refusals of these targets, as in fit --on.", "TARGETS"
     ),
-    html: str | None = option("Also write a page with both graphs side by side and changes in colour.", "FILE"),
+    html: str | None = option("Also write a page with both graphs side by side and changes in color.", "FILE"),
 ) -> None:
-    """Show what differs between two models.
+    """Show the differences between two models.
 
     Compares structure, metadata, origins, affinity and the files appended to the model. Operators, tensors and
     buffers are matched by content; their order in the file does not matter. Exits with status 1 if there is a

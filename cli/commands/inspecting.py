@@ -28,7 +28,7 @@ def inspect(
 ) -> None:
     """Show a model's operators, signatures and metadata.
 
-    With --operators or --tensors, shows a table of all operators or tensors instead; the JSON can have both.
+    With --operators or --tensors, shows a table of all operators or tensors instead; the JSON can contain both.
 
     With --digest, shows digests instead; models with the same content have equal digests, whatever the layout of
     their files (docs/digest.md).

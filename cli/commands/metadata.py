@@ -126,7 +126,7 @@ def describe(
     description: str | None = option("A description of the model.", "TEXT"),
     version: str | None = option("The version of the model.", "TEXT", names="--model-version"),
     author: str | None = option("The author of the model.", "TEXT"),
-    license_: str | None = option("The licence of the model.", "TEXT"),
+    license_: str | None = option("The license of the model.", "TEXT"),
     inputs: tuple[str, ...] = option("Describe an input; may be repeated.", "INPUT=TEXT", names="--input"),
     outputs: tuple[str, ...] = option("Describe an output; may be repeated.", "OUTPUT=TEXT", names="--output"),
     mean: str | None = option("The mean of the first input, or one per channel.", "N,..."),

@@ -18,7 +18,7 @@ DryRun = Annotated[bool, option("Show the result, but write nothing.")]
 Erase = Annotated[bool, option("Write a minimal file without old values.")]
 Stamp = Annotated[bool, option("Write a stamp that reveals stale tables.", names="--stamp/--no-stamp")]
 OneSubgraph = Annotated[int, option("The subgraph to use.", "N", min=0)]
-With = Annotated[tuple[str, ...], option("Also try these programs (docs/runtimes.md).", "PROGRAM,...")]
+With = Annotated[tuple[str, ...], option("Also try the model in these programs (docs/runtimes.md).", "PROGRAM,...")]
 Timeout = Annotated[float, option("Time limit for each program in --with.", "SECONDS", names="--timeout", min=0.1)]
 Baseline = Annotated[Path | None, option("Omit findings that are in this earlier JSON output.", "FILE")]
 

@@ -75,7 +75,7 @@ def measure(
     source: Path | None = option("The model that was split; by default the one in or next to DIR.", "MODEL"),
     output: str | None = option("Save the JSON document to this file.", "FILE", names="--output -o"),
     seconds: float = option(
-        "Seconds for the parts and for the model on each device.", "SECONDS", default=2.0, min=0.01
+        "Seconds to spend on the parts, and on the model on each device.", "SECONDS", default=2.0, min=0.01
     ),
     seed: int = option("Seed for the random inputs.", "N", default=0, min=0),
     timeout: float = option("Time limit for measuring one model.", "SECONDS", default=600.0, min=0.1),

@@ -61,9 +61,9 @@ def rename(
 ) -> None:
     """Rename tensors, inputs, outputs and signatures.
 
-    OLD in --tensor is a name, a glob or index:12. Each * in NEW stands for what the next * or ? of a glob matched.
-    --input and --output rename a tensor, also in signatures. All names change at once, so names can be swapped.
-    Renaming back restores the file, since its bytes are never rewritten. docs/surgery.md gives the rules.
+    OLD in --tensor is a name, a glob or index:12. Each * in NEW stands for the text that the next * or ? in the glob
+    matches. --input and --output rename a tensor, also in signatures. All names change at once, so names can be
+    swapped. Renaming back restores the file, since its bytes are never rewritten. docs/surgery.md gives the rules.
     """
     names = tensor, input_, output_, signature, signature_input, signature_output
     request = ct.surgery.RenameRequest(*names, regex=regex, subgraph=subgraph)
@@ -126,7 +126,7 @@ def expose(
 ) -> None:
     """Turn tensors into outputs, to see their values.
 
-    Appends them to the outputs of the subgraph and of its signatures. TENSOR is a name or index:12.
+    Appends the tensors to the outputs of the subgraph and of its signatures. TENSOR is a name or index:12.
     """
     if not tensor and not every:
         raise ct.UsageError("nothing to expose", hint="use --tensor TENSOR or --every CODE")

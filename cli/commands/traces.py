@@ -26,7 +26,7 @@ Trace = Annotated[str, argument("TRACE", "The trace to read, or - for standard i
 Strict = Annotated[bool, option("Exit with status 3 if a diagnostic is an error.")]
 Tables = Annotated[
     tuple[Literal["type", "operator", "source", "module"], ...],
-    option("Show only this table; may be repeated. Default: all, or type and operator in text without origins."),
+    option("Show only this table; may be repeated. By default all; in text without origins, type and operator."),
 ]
 Top = Annotated[int, option("Number of rows in each table, slowest first; 0 for all.", "N", min=0)]
 Depth = Annotated[int | None, option("Truncate module paths to their first N components.", "N", min=1)]
@@ -163,7 +163,7 @@ def trace_export(
 
 def attribute(
     traces: tuple[str, ...] = argument("TRACE...", "Operator traces of one model, or - for standard input."),
-    model: str | None = option("The model; without it, each row of a trace is an operator.", "M"),
+    model: str | None = option("The model; without it, each row of a trace counts as an operator.", "M"),
     form: Literal["text", "json", "csv", "collapsed", "speedscope"] = option("Output format.", default="text"),
     by: Tables = (),
     top: Top = 10,

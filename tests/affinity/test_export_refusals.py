@@ -65,7 +65,7 @@ ADDS = "annotate-affinity adds it, or ct.affinity.annotate(edit, plan)"
 REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
     ("dot", named("a"), "the model has no affinity", None, ADDS),
     ("dot", annotated(Build().to_bytes("circle"), affinity(["cpu"])), "the model has no subgraph", None, None),
-    ("dot", stale(), "the affinity is stale from here onwards: operators in the table: 1; in the model: 2", at(1),
+    ("dot", stale(), "the affinity is stale from here on: operators in the table: 1; in the model: 2", at(1),
      "run annotate-affinity again"),
     ("openvino", with_affinity(named("a"), ["CPU"]), "OpenVINO reads TFLite models, not Circle models", None, None),
     ("openvino", with_affinity(named("a", "b", kind="tflite"), ["CPU", "GPU,1"]),

@@ -71,12 +71,12 @@ def test_stale_affinity(mlp: Path, tmp_path: Path) -> None:
     ran = run("export-affinity", stale, "--to", "part")
     assert ran.status == 4
     assert ran.err == (
-        f"error: {stale}: subgraphs[0].operators[2]: the affinity is stale from here onwards: "
+        f"error: {stale}: subgraphs[0].operators[2]: the affinity is stale from here on: "
         "the number of operators was 2 and is now 3 (run annotate-affinity again)\n"
     )
     renamed = put(tmp_path / "renamed.circle", mlp.read_bytes().replace(b"::linear_1", b"::linear_2"))
     assert (
-        "operators[1]: the affinity is stale from here onwards: the operators differ"
+        "operators[1]: the affinity is stale from here on: the operators differ"
         in run("export-affinity", renamed, "--to", "dot").err
     )
     unstamped = put(tmp_path / "unstamped.circle", edited(data, lambda edit: edit.remove_metadata(AFFINITY_STAMP)))

@@ -44,7 +44,7 @@ def test_commands_are_listed_by_group_files_first() -> None:
     summaries = {row.name.split()[0]: row.summary for row in COMMANDS} | table.VERBS
     assert listed == summaries, "each once, and whole"
     assert len(listed) <= 34
-    assert "0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4" in text
+    assert "0 success, 1 findings, 2 usage error, 3 unreadable or invalid" in text
 
 
 @pytest.mark.parametrize("row", COMMANDS, ids=NAMES)

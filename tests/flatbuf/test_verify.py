@@ -76,8 +76,8 @@ def test_a_reference_out_of_the_file_is_told_with_path_and_offset(slot: int, fie
     at = field_at(data, locate(data, "subgraphs", 0, "operators", 0), slot)
     error = refusal(put_u32(data, at, len(data)))
     assert (error.location, error.offset) == (f"{OPERATOR}.{field}", at)
-    assert error.message == f"a reference leads outside the file at byte {at}"
-    assert error.hint == f"a truncated file? {len(data):,} of at least {at + len(data) + 1:,} bytes"
+    assert error.message == f"a reference points outside the file at byte {at}"
+    assert error.hint == f"the file may be truncated: {len(data):,} of at least {at + len(data) + 1:,} bytes"
 
 
 @pytest.mark.parametrize("model", ["tflite/if_cond", "circle/diamond", "tflite/cnn_int8"])
@@ -86,7 +86,7 @@ def test_a_file_that_was_cut_asks_whether_it_is_truncated(model: str) -> None:
     for size in range(8, len(data) // 2, 97):
         hint = str(refusal(data[:size]).hint)
         needed = int(hint.split()[-2].replace(",", ""))
-        assert hint.startswith("a truncated file?")
+        assert hint.startswith("the file may be truncated")
         assert size < needed <= len(data)
 
 

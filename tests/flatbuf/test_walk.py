@@ -49,7 +49,7 @@ def test_the_header(start: int) -> None:
     assert [check(at) - start for at in (1, 8, 19)] == [1, 8, 19]
     assert check(7, cut=8) == start + 7
     for at in (0, 20, 1 << 31, (1 << 32) - 1):
-        assert offset(at) == (0, "the root offset leads outside the file")
+        assert offset(at) == (0, "the root offset points outside the file")
     assert offset(1, cut=7) == (0, "the file is shorter than a flatbuffer's header")
     with pytest.raises(ModelFormatError, match="the file identifier is not TFL3") as caught:
         check_header(Wire(bytes(start) + HEADER[:7] + b"4" + bytes(20)), SCHEMA, start)
@@ -105,12 +105,12 @@ def test_references_and_vectors_at_the_very_end() -> None:
     at = len(data) - 4
     assert end_of(data) == len(data)
     assert refusal(data[:-1]) == ("a vector is misaligned or outside the file", "metadata_buffer", at)
-    assert refusal(data[:-4]) == ("a reference leads outside the file", "metadata_buffer", at - 4)
-    assert refusal(with_field(5, 4, 0, 0))[0] == "a reference leads outside the file"
+    assert refusal(data[:-4]) == ("a reference points outside the file", "metadata_buffer", at - 4)
+    assert refusal(with_field(5, 4, 0, 0))[0] == "a reference points outside the file"
     assert refusal(with_field(5, 4, 6, 0, 0, 0)) == (
         "a vector is misaligned or outside the file", "metadata_buffer", at + 2
     )  # fmt: skip
-    assert refusal(with_field(5, 4, 1 << 31, 0))[0] == "a reference leads outside the file"
+    assert refusal(with_field(5, 4, 1 << 31, 0))[0] == "a reference points outside the file"
     full = with_field(5, 4, 4, 2, 1, 1)
     assert end_of(full) == len(full)
     assert refusal(full[:-1]) == ("a vector ends outside the file", "metadata_buffer", at)

@@ -111,7 +111,7 @@ NOWHERE: list[tuple[Origins, str]] = [
     (origins({0: "a"}, {-1: {0}}), r"operators\[-1\]: the operator does not exist"),
     (origins({0: "a"}, {}, {0: {0}}), "subgraph 1 does not exist; the count is 1"),
     (origins({0: "a"}, {2: {0, 5}}), r"operators\[2\]: source 5 does not exist"),
-    (stated("TANH", "RELU", "SOFTMAX"), "o.csv: this is of another model: 2 of 3 operators have other codes"),
+    (stated("TANH", "RELU", "SOFTMAX"), "o.csv: the origins are of another model: 2 of 3 operator codes differ"),
 ]
 
 
@@ -123,7 +123,7 @@ def test_origins_of_what_does_not_exist() -> None:
     for some, count in ((stated(*own), 0), (stated(*own, output="x"), 2), (stated("TANH", *own[1:]), 1)):
         with open_model(bytes_of("circle/mlp")) as model:
             notes = [note.message for note in embed(ModelEdit(model), some).notes]
-        assert notes == [f"{count} of 2 operators have another code or output than the origins state"] * bool(count)
+        assert notes == [f"{count} of 2 operators differ from the origins in code or output"] * bool(count)
 
 
 def test_an_unknown_origin_has_no_entry() -> None:

@@ -60,7 +60,7 @@ def test_a_stale_affinity_is_not_shown(costs: ct.planning.CostRequest) -> None:
     found = inspected(annotated(DIAMOND.read_bytes(), affinity(["npu"], ([0] * 5, [0] * 5))), costs)
     assert (found.is_current, found.affinity.subgraphs, found.estimates) == (False, {}, {})
     assert [note.message for note in found.notes] == [
-        "the affinity is stale from subgraphs[0].operators[5] onwards: operators in the table: 5; in the model: 6"
+        "the affinity is stale from subgraphs[0].operators[5] on: operators in the table: 5; in the model: 6"
     ]
 
 

@@ -39,7 +39,7 @@ def current_affinity(model: ModelGraph) -> Affinity:
         raise EditError("the model has no subgraph")
     freshness = check_freshness(model, affinity)
     if freshness.state == "stale":
-        message = f"the affinity is stale from here onwards: {freshness.reason}"
+        message = f"the affinity is stale from here on: {freshness.reason}"
         raise EditError(message, location=freshness.place, hint=f"run {ANNOTATE} again")
     return affinity
 

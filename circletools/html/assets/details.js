@@ -252,7 +252,7 @@ function overviewOfSelection() {
     terms([
       ['/', 'search'],
       ['Tab', 'go through the page'],
-      ['arrows', 'in the graph: to readers, producers, neighbours'],
+      ['arrows', 'in the graph: to readers, producers, neighbors'],
       ['Enter', 'in the graph: to the details'],
       ['C', 'fold or unfold a frame'],
       ['+  −  0', 'zoom in, zoom out, show all'],

@@ -21,7 +21,7 @@ class GraphView extends GraphPainter {
       'aria-roledescription': 'graph',
       'aria-label':
         `Graph of operators${this.side === null ? '' : ` of ${'AB'[this.side]}`}. ` +
-        'Arrow keys go to readers, producers and neighbours, Enter goes to the details, ' +
+        'Arrow keys go to readers, producers and neighbors, Enter goes to the details, ' +
         'C folds the frame, plus and minus zoom, 0 shows all.',
     });
     this.overview = make('canvas', { id: this.#id('overview'), class: 'strip-of-all', 'aria-hidden': 'true' });
@@ -50,8 +50,8 @@ class GraphView extends GraphPainter {
       );
       return element;
     };
-    const ways = colorings().map(([way, title]) => [way, `Colour: ${title}`]);
-    const color = chosen('color', 'Colour by', ways, (way) => {
+    const ways = colorings().map(([way, title]) => [way, `Color: ${title}`]);
+    const color = chosen('color', 'Color by', ways, (way) => {
       for (const one of views) {
         one.colorBy = way;
         one.recolor();
