@@ -105,7 +105,7 @@ def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
                 found.append((target, f"{program}:{chosen}"))
     if not found:
         about = [target for target, judge in JUDGES.items() if judge.program == program]
-        raise UsageError(f"{name} judges none of the targets in `on=`", hint=f"it judges {', '.join(about)}")
+        raise UsageError(f"{name} cannot test any of the targets in `on=`", hint=f"it tests {', '.join(about)}")
     return found
 
 

@@ -101,7 +101,7 @@ def find_member(members: list[Member], bundle: str, words: str) -> Member:
         same = [members[int(words)]]
     if len(same) != 1:
         names = {member.name: None for member in members}
-        hint = suggestion(words, names) if not same else "name a section by its number, from 0"
+        hint = suggestion(words, names) if not same else "name a section by its number, counted from 0"
         raise UsageError(f"{len(same) or 'no'} members are called {words!r}", location=bundle, hint=hint)
     return same[0]
 

@@ -132,7 +132,7 @@ class _Parts:
             raise ModelFormatError("the ZIP archive ends too far from the end of the file; minizip does not find it")
         for label, (file, record) in zip(_numbered(file.name for file, _ in files), files, strict=True):
             if file.reason not in ("", PACKED) or file.entry[1]:
-                reason = file.reason or "the archive's offsets do not count from the start of the file"
+                reason = file.reason or "the archive's offsets are not relative to the start of the file"
                 raise ModelFormatError(reason, location=f"files[{label}]")
             self.charge(file.end - file.head)
             head = memory[file.head : file.start]

@@ -229,7 +229,7 @@ def origins_freshness(model: ModelGraph, origins: Origins) -> Freshness:
     for index, (operators, count) in enumerate(zip(origins.operators, counts, strict=True)):
         limit = max(counts) if origins.scope == "shared" else count
         if operators and max(operators) >= limit:
-            reason = f"the op table names operator {max(operators)}, but the count is {limit}"
+            reason = f"the op table lists operator {max(operators)}, but the count is {limit}"
             return Freshness("stale", index, limit, reason)
     return freshness if freshness.state == "fresh" or not counts else _check_default_names(model, origins)
 
@@ -289,7 +289,7 @@ def table_findings(model: ModelGraph, origins: Origins, freshness: Freshness) ->
         message = f"the origins are stale: {freshness.reason}; embed new origins, or track those of the earlier model"
         return [Finding("STALE_ORIGIN", "warning", freshness.place, message)]
     if not any(origins.operators) and any(map(len, model.graphs)):
-        message = "the tables name no operator; this is harmless outside the ONE compiler"
+        message = "the tables list no operators; this is harmless outside the ONE compiler"
         return [Finding("PARTIAL_OP_TABLE", "info", f"metadata {OP_TABLE}", message)]
     if origins.scope == "shared":
         return []

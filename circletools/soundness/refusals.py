@@ -129,7 +129,7 @@ def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
     """
     for program in programs:
         if program not in _REFUSED:
-            hint = f"{suggestion(program, JUDGED)}; `fit` judges other programs, `requires` releases"
+            hint = f"{suggestion(program, JUDGED)}; `fit` covers other programs, and `requires` releases"
             raise UsageError(f"the refusals of {program!r} are unknown", hint=hint)
     return Findings(_weigh(finding, programs) for finding in findings) if programs else findings
 

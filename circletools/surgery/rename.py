@@ -83,7 +83,7 @@ def split_pair(pair: Pair, known: Container[str] = ()) -> tuple[str, str]:
         raise UsageError(f"{quoted(pair)} has no =", hint="write OLD=NEW")
     fitting = [at for at in places if pair[:at] in known]
     if len(fitting) > 1:
-        raise UsageError(f"{quoted(pair)} can be read in {len(fitting)} ways", hint="name a tensor by index:N")
+        raise UsageError(f"{quoted(pair)} can be split in {len(fitting)} ways", hint="name a tensor by index:N")
     at = (fitting or places)[0]
     return pair[:at], pair[at + 1 :]
 

@@ -134,7 +134,7 @@ def track_origins(
     """Carry origins across a tool that drops them.
 
     AFTER is the model that an optimizer, quantizer or converter made from BEFORE. Its operators get the origins of
-    BEFORE, and OUT is AFTER with these origins. Each origin is shown with its evidence and confidence;
+    BEFORE, and OUT is a copy of AFTER with these origins. Each origin is shown with its evidence and confidence;
     docs/tracking.md explains both. If BEFORE has no origins, its operators are the sources.
 
     With --tag, nothing is tracked: AFTER becomes a copy of BEFORE in which tensors are named after their operators.

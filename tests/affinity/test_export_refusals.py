@@ -94,7 +94,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
      at(1), "available: CONV_2D, FULLY_CONNECTED; run annotate-affinity again"),
     ("onert", with_affinity(graph_of("FULLY_CONNECTED", type_="INT8"), ["ruy"]),
      f"ruy computes only in FLOAT32; 'x' is INT8 {MEASURED}", at(0),
-     "use cpu here; ruy would fail or return wrong numbers"),
+     "use cpu here; ruy would fail or return wrong values"),
     ("onert", with_affinity(graph_of("CONV_2D", "CONV_2D", tap=True), ["ruy", "cpu"]),
      f"the output 't0' of {at(0)} (ruy) is read here on cpu, where it is zero if onert allocates the outputs "
      f"{MEASURED}", at(1), "run fix-outputs --detach-taps, then annotate-affinity for the operators that it adds"),
@@ -102,7 +102,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
      f"one map serves all subgraphs; {at(1)} is on ruy, but this operator is on cpu", at(1, 1),
      "put both on the same device"),
     ("onert", sharing(2),
-     "the constants 'k0' and 'k1' are each read on cpu and ruy; onert then fails or returns wrong numbers "
+     "the constants 'k0' and 'k1' are each read on cpu and ruy; onert then fails or returns wrong values "
      f"{MEASURED}", at(2), "put the operators that share constants on one device"),
 ]  # fmt: skip
 

@@ -200,9 +200,9 @@ def test_the_configuration_of_a_compiler() -> None:
 
 
 def test_who_decides_about_nothing() -> None:
-    with pytest.raises(ct.UsageError, match=re.escape("litert judges none of the targets in `on=`")) as raised:
+    with pytest.raises(ct.UsageError, match=re.escape("litert cannot test any of the targets in `on=`")) as raised:
         fitted("onert-cpu", "litert")
-    assert raised.value.hint == "it judges xnnpack, litert-cpu"
+    assert raised.value.hint == "it tests xnnpack, litert-cpu"
     with pytest.raises(ct.UsageError, match="no runtime or compiler is called 'lite'"):
         fitted("xnnpack", "lite")
 

@@ -46,7 +46,7 @@ def changed(other: bytes) -> set[str]:
 
 
 def test_an_archive_that_was_joined_by_position() -> None:
-    with pytest.raises(ModelFormatError, match="offsets do not count from the start of the file"):
+    with pytest.raises(ModelFormatError, match="offsets are not relative to the start of the file"):
         digests(bytes_of("tflite/zip_tail_joined"))
 
 

@@ -108,7 +108,7 @@ def test_an_index_past_the_end_without_a_stamp() -> None:
     after = embedded(bytes_of(CIRCLE), wanted, stamp=False)
     assert freshness_of(after) == Freshness("unstamped")
     shorter = rebuilt(after, lambda model: graph(model).operators.pop())
-    assert freshness_of(shorter) == Freshness("stale", 0, 40, "the op table names operator 40, but the count is 40")
+    assert freshness_of(shorter) == Freshness("stale", 0, 40, "the op table lists operator 40, but the count is 40")
 
 
 def test_fresh(own_model: Path) -> None:

@@ -59,7 +59,7 @@ def test_one_table_for_all_subgraphs_reaches_as_far_as_the_largest() -> None:
     assert (found.scope, found.operators) == ("shared", entries({0: {0}}, {0: {0}}, {0: {0}, 2: {0}, 7: {0}}))
     assert freshness_of(tabled(LOOP, {0: "a"}, {2: {0}})) == Freshness("unstamped")
     assert freshness_of(tabled(LOOP, {0: "a"}, {3: {0}})) == Freshness(
-        "stale", 2, 3, "the op table names operator 3, but the count is 3"
+        "stale", 2, 3, "the op table lists operator 3, but the count is 3"
     )
 
 
@@ -74,7 +74,7 @@ def test_a_table_for_each_subgraph_reaches_as_far_as_that() -> None:
     assert origins_of(exact({0: {0}}, {}, {2: {0}})).scope == "exact"
     assert freshness_of(exact({0: {0}}, {}, {2: {0}})) == Freshness("unstamped")
     assert freshness_of(exact({}, {1: {0}}, {2: {0}})) == Freshness(
-        "stale", 1, 1, "the op table names operator 1, but the count is 1"
+        "stale", 1, 1, "the op table lists operator 1, but the count is 1"
     )
     assert origins_of(exact({0: {0}}, {}, {}, {2: {0}})).scope == "shared"
 

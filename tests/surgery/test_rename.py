@@ -118,7 +118,7 @@ def test_a_name_with_an_equals_sign_is_found() -> None:
     assert tensor_names(renamed(data, tensors=("a=b=n",))) == ["n", "c"]
     assert tensor_names(renamed(data, tensors=("c=d=e",))) == ["a=b", "d=e"]
     graph.tensor("a")
-    with pytest.raises(ct.UsageError, match="'a=b=n' can be read in 2 ways"):
+    with pytest.raises(ct.UsageError, match="'a=b=n' can be split in 2 ways"):
         renamed(build.to_bytes(), tensors=("a=b=n",))
     assert tensor_names(renamed(build.to_bytes(), tensors=(("a", "b=n"),))) == ["a=b", "c", "b=n"]
 

@@ -104,7 +104,7 @@ def _check_operator(graph: Graph, operator: int, device: str) -> None:
         kind = graph.values.types[tensor] if tensor >= 0 else "FLOAT32"
         if kind != "FLOAT32":
             message = f"ruy computes only in FLOAT32; {graph.values.name(tensor)!r} is {kind} ({_MEASURED})"
-            raise EditError(message, location=place, hint="use cpu here; ruy would fail or return wrong numbers")
+            raise EditError(message, location=place, hint="use cpu here; ruy would fail or return wrong values")
 
 
 def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -> None:
@@ -136,7 +136,7 @@ def _check_constants(graph: Graph, devices: Sequence[str], read: Sequence[Flow])
         if len(shared) > 1:
             raise EditError(
                 f"the constants {shared[0]!r} and {shared[1]!r} are each read on {' and '.join(BACKENDS)}; onert "
-                f"then fails or returns wrong numbers ({_MEASURED})",
+                f"then fails or returns wrong values ({_MEASURED})",
                 location=graph.place(operator),
                 hint="put the operators that share constants on one device",
             )
