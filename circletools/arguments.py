@@ -58,7 +58,7 @@ def _fault(call: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str,
         if name in hints and not fits(value, hints[name]):
             return f"`{name}` must be {_described(hints[name])}, not {shortened(' '.join(repr(value).split()), 60)}"
         if name.endswith("_percent") and isinstance(value, float) and 0 < value < 1:
-            warn(f"`{name}` is in percent: {value:g} is {value:g} %, and {100 * value:g} is {100 * value:g} %")
+            warn(f"`{name}` is in percent: {value:g} is {value:g}%, and {100 * value:g} is {100 * value:g}%")
         if (nearest := in_range(name, value)) is not value:
             return f"`{name}` must be at {'most' if nearest < value else 'least'} {_RANGES[name][nearest < value]}"
     return ""

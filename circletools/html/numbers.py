@@ -16,7 +16,7 @@ from circletools.numerics.results import Cell, Comparison
 from circletools.wording import html_table
 
 _COLORS = {"fault": "#d73027", "not_run": "#c2a5cf", "skipped": "#d9d9d9"}
-_SHADES = ("#1a9850", "#91cf60", "#d9ef8b", "#fee08b")  # up to 1 %, 10 %, 50 % and 100 % of the allowed error
+_SHADES = ("#1a9850", "#91cf60", "#d9ef8b", "#fee08b")  # up to 1%, 10%, 50% and 100% of the allowed error
 _LEGEND = "<p>Green to yellow: own error that rounding can explain; red: fault; violet: not run; gray: skipped</p>"
 _SHOWN = ("operator_index", "code", "verdict", "own_max_abs", "own_max_steps", "own_snr_db", "inherited_max_abs",
           "sources", "file", "line", "words")  # fmt: skip

@@ -153,7 +153,7 @@ def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace, origins:
         yield Finding("OTHER_SIZE", "warning", model.name, message)
     share = 100 * sum(row.total_ns for row in found.ambiguous) / max(found.total_ns, 1)
     rows = counted(sum(len(row.names) for row in found.ambiguous), "kind of row", "kinds of rows")
-    even = f"{rows} may belong to several operators, which share the time evenly ({share:.1f} % of the total)"
+    even = f"{rows} may belong to several operators, which share the time evenly ({share:.1f}% of the total)"
     unchecked = "operators not checked against the model, because their names are unknown"
     ignored = f"marks that are not operators of the model (ignored): {', '.join(found.ignored)}"
     for some, code, message in (

@@ -252,7 +252,7 @@ def _coverage(attribution: Attribution) -> str:
     longest = max((row.time.total_ns for row in attribution.operators if row.time), default=0)
     if own and longest < attribution.tick_ns * attribution.executions and not attribution.groups:
         return f"{timed}, each shorter than the clock's tick: use a larger input"
-    return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f} % of their time in delegates"
+    return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f}% of their time in delegates"
 
 
 def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
@@ -370,7 +370,7 @@ def _table(
         title += f", the first {top} of {len(rows)}"
         shown = sum(row[0].total_ns for _, row in ordered[:top])
         # The times of nested modules overlap, so their sum is meaningless.
-        title += f", {100 * shown / attribution.total_ns:.0f} % of the time" if work and attribution.total_ns else ""
+        title += f", {100 * shown / attribution.total_ns:.0f}% of the time" if work and attribution.total_ns else ""
     yield title
     cells = [
         (f"{shared}{'=' * (counts[shared] > 1)}", *_numbers(time, attribution)[: len(header) - 1], *values, label)

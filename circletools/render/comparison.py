@@ -46,10 +46,10 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
         yield f"changes of {_percent(found[len(found) // 2])} are detectable in half of the rows{most}"
     yield ""
     if isinstance(comparison, comparisons.TraceComparison):
-        yield "time in ms; low and high are the 95 % bounds of the ratio"
+        yield "time in ms; low and high are the 95% bounds of the ratio"
         rows = [("layer", "phase", "per", *_TIME_HEAD), *map(_bucket_cells, comparison.rows)]
     else:
-        yield "self time per execution in us; low and high are the 95 % bounds of the ratio"
+        yield "self time per execution in us; low and high are the 95% bounds of the ratio"
         several = any(row.subgraph for row in comparison.rows)
         longest = sorted(comparison.rows[1:], key=lambda row: -max(row.time.before_ns, row.time.after_ns))
         shown = (
@@ -89,4 +89,4 @@ def _time_cells(time: ComparedTime, written: Callable[[int], str]) -> tuple[str,
 
 
 def _percent(ratio: float) -> str:
-    return f"+{100 * (ratio - 1):.0f} %" if ratio < _UNKNOWN else "-"
+    return f"+{100 * (ratio - 1):.0f}%" if ratio < _UNKNOWN else "-"

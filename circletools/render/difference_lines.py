@@ -50,11 +50,11 @@ def summary_lines(found: Summary) -> Iterator[str]:
 
 
 def size_change(before: int, after: int) -> str:
-    """Return the change in a file's size, as a percentage if it is at least 5 %; "" if the size is unchanged."""
+    """Return the change in a file's size, as a percentage if it is at least 5%; "" if the size is unchanged."""
     if before == after:
         return ""
     size, word = abs(after - before), "smaller" if after < before else "larger"
-    change = f"{100 * size / before:.0f} %" if size >= 0.05 * before > 0 else counted(size, "byte")
+    change = f"{100 * size / before:.0f}%" if size >= 0.05 * before > 0 else counted(size, "byte")
     return f"{word} by {change} ({before:,} -> {after:,} bytes)"
 
 
@@ -93,7 +93,7 @@ def change_statistics(before: tuple[Tensor, int], after: tuple[Tensor, int]) -> 
     with np.errstate(all="ignore"):
         apart = np.abs(old - new)
         sampled = " of a sample" if element_count(before[0].shape) > len(old) else ""
-        share = f"{100 * np.count_nonzero(apart) / len(apart):.3g} % of values differ{sampled}"
+        share = f"{100 * np.count_nonzero(apart) / len(apart):.3g}% of values differ{sampled}"
         return f"{shown}, {share}, by at most {apart.max():.3g}; they were {old.min():.3g} to {old.max():.3g} before"
 
 

@@ -212,21 +212,21 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
     of_operators = attribution.whole.range_of_operators
     if steady is not None:
         beside = max(0.0, steady - each) if attribution.outside_ns is None else attribution.outside_ns
-        share = f" ({100 * beside / steady:.0f} %)" if steady else ""
+        share = f" ({100 * beside / steady:.0f}%)" if steady else ""
         outside = f", {milliseconds(round(beside))} ms{share} outside operators"
     if times := attribution.whole.range_ns:
         low, high, *deviation = map(milliseconds, times[:3])
         spread = f", {low} to {high}"
         usual = each if of_operators else steady or each
         for one in deviation:
-            spread += f", standard deviation {one} ({100 * times[2] / max(usual, 1):.1f} %)"
+            spread += f", standard deviation {one} ({100 * times[2] / max(usual, 1):.1f}%)"
     if not attribution.averaged:
         yield "steady state", "" if steady is None else f"{milliseconds(steady)} ms a run{outside}"
     else:
         yield "average run", "" if steady is None else f"{milliseconds(steady)} ms{spread * (not of_operators)}"
         spread *= of_operators
         if percentiles:
-            yield "percentiles", "5 % {} ms, median {}, 95 % {}".format(*percentiles)
+            yield "percentiles", "5% {} ms, median {}, 95% {}".format(*percentiles)
         more = attribution.executions - (attribution.whole.runs or attribution.executions)
         if 0 < more <= (attribution.whole.warm_up_runs or 0):
             outside += f"; of {attribution.executions:,} runs, with warm-up"

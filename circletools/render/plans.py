@@ -36,7 +36,7 @@ def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int
     if found.estimate is not None:
         proof = ""
         if found.excess is not None:
-            excess = f", within {ceil(found.excess * 10_000) / 100:g} % of the minimum"
+            excess = f", within {ceil(found.excess * 10_000) / 100:g}% of the minimum"
             proof = excess if found.excess else ", optimal"
         yield f"estimated time: {estimate_text(found.estimate)}{proof}"
     for number, used in enumerate(found.memory or ()):

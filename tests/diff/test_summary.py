@@ -102,5 +102,5 @@ def test_equal_bytes_in_another_buffer_are_no_other_values() -> None:
 
 
 def test_size() -> None:
-    expected = ["", "smaller by 44 % (180 -> 100 bytes)", "larger by 1 byte (1,000 -> 1,001 bytes)"]
+    expected = ["", "smaller by 44% (180 -> 100 bytes)", "larger by 1 byte (1,000 -> 1,001 bytes)"]
     assert [*map(size_change, (100, 180, 1000), (100, 100, 1001))] == expected

@@ -196,7 +196,7 @@ def test_a_frame_of_the_flame_graph_is_as_wide_as_its_module_is_slow(shown: Brow
     chosen = shown.evaluate("document.activeElement.ariaLabel").split(": ")[0]
     assert [name for name, part in shown.evaluate(widths) if part == 1] == ["model", chosen]
     assert details(shown).startswith(f"Module\n\n{chosen}")
-    assert f"{100 * expected[chosen]:.1f} %" in details(shown)
+    assert f"{100 * expected[chosen]:.1f}%" in details(shown)
     shown.click_on(".flames .line")
     assert dict(shown.evaluate(widths)) == before
 

@@ -205,7 +205,7 @@ def test_tables_of_only_the_first_run_without_indices() -> None:
         assert [(run.operator, run.duration_ns) for run in trace.runs] == places
         found = attribute(None, trace)
         assert next(attribution_text(found)).startswith("benchmark_model: rows of the first of 100 runs; ")
-        spread = "1.000 to 32.000, standard deviation 0.500 (2.5 %), 5.000 ms (20 %) outside operators"
+        spread = "1.000 to 32.000, standard deviation 0.500 (2.5%), 5.000 ms (20%) outside operators"
         assert f"20.000 ms a run, 8.000 in the first, {spread}" in " ".join(text for _, text in whole_cells(found))
 
 
@@ -384,5 +384,5 @@ def test_the_kernels_of_a_gpu() -> None:
     found = attribute(None, read_profile(log + as_report(rows, 1)))
     assert [kind.name for kind in found.types] == ["convolution_2d -> relu", "depth_to_space"]
     head, _, delegates, *_ = attribution_text(found)
-    assert "3 rows, 100 % of their time in delegates" in head
+    assert "3 rows, 100% of their time in delegates" in head
     assert "4 of 6 operators in TfLiteGpuDelegateV2 (OpenCL), 3 pieces, the CPU's" in delegates

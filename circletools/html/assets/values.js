@@ -56,7 +56,7 @@ function bytes(count) {
 }
 
 function percent(part, whole) {
-  return whole > 0 ? `${((100 * part) / whole).toFixed(1)} %` : '–';
+  return whole > 0 ? `${((100 * part) / whole).toFixed(1)}%` : '–';
 }
 
 /**
