@@ -1,4 +1,4 @@
-"""The supported programs: their packages, and the choice of a Python that has a program."""
+"""The supported programs: their packages, and the choice of a Python in which a program is installed."""
 
 from __future__ import annotations
 
