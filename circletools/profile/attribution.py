@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from circletools.cost.macs import UNKNOWN, macs
 from circletools.errors import InvalidInputError
@@ -25,6 +25,8 @@ from circletools.profile.joining import AddedKind, Join, Place, Time, joined_exe
 from circletools.profile.shares import GroupTime, OperatorTime, grouped_times
 from circletools.trace.operators.profile import OperatorTrace, Runtime, Whole, merged, warm_up
 from circletools.wording import Attributes, Tabular, counted
+
+_OF_TRACE = ("runtime", "executions", "averaged", "incomplete", "whole", "unit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class Attribution(Tabular):
     warm_up: int = 0
     notes: tuple[Finding, ...] = ()
     outside_ns: int | None = None
+    unit: Literal["ns", "ticks"] = "ns"
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the time of each operator of the model (None if the trace does not contain it), and its sources."""
@@ -155,9 +158,11 @@ def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace, origins:
     rows = counted(sum(len(row.names) for row in found.ambiguous), "kind of row", "kinds of rows")
     even = f"{rows} may belong to several operators, which share the time evenly ({share:.1f}% of the total)"
     unchecked = "operators not checked against the model, because their names are unknown"
+    strange = found.incomplete - trace.incomplete
     ignored = f"marks that are not operators of the model (ignored): {', '.join(found.ignored)}"
     for some, code, message in (
         (found.others, "OTHER_MODELS", f"executions of other models (left out): {found.others}"),
+        (strange, "OTHER_MODELS", f"events of operators that are not in the model's order (left out): {strange}"),
         (found.ambiguous, "AMBIGUOUS_OPERATORS", even),
         (found.unchecked, "UNCHECKED_OPERATORS", f"{unchecked}: {found.unchecked}"),
         (found.ignored, "IGNORED_MARKS", ignored),
@@ -207,10 +212,7 @@ def attribute_to(
     # The difference of two medians would contain the noise of each operator.
     outside = [max(0, whole - own) for whole, own in zip(elapsed, inside, strict=False)][settled:]
     return Attribution(
-        runtime=trace.runtime,
-        executions=trace.executions,
-        averaged=trace.averaged,
-        incomplete=trace.incomplete,
+        **{name: getattr(trace, name) for name in _OF_TRACE},
         total_ns=sum(time.total_ns for time in times),
         operators=operators,
         added=added,
@@ -223,10 +225,9 @@ def attribute_to(
         ignored=tuple(sorted(joined.ignored)),
         ambiguous=tuple(AmbiguousTime(*row) for row in sorted(joined.ambiguous)),
         medians_ns=0 if trace.averaged else max(round(median(inside)), sum(time.median_ns or 0 for time in times)),
-        others=every.executions - trace.executions,
+        others=0 if trace.runtime == "tflm" else every.executions - trace.executions,
         tick_ns=tick_of(run.duration_ns for run in trace.runs),
         groups=groups,
-        whole=trace.whole,
         warm_up=settled,
         outside_ns=round(median(outside)) if outside else None,
     )

@@ -20,6 +20,7 @@ from circletools.origin.modules import split
 from circletools.profile.delegates import WHOLE, Delegates, Row
 from circletools.trace.operators.names import agrees, is_builtin
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, only_executions, self_times
+from circletools.trace.operators.tflm import in_order
 from circletools.wording import Attributes
 
 AddedKind = Literal["inserted", "delegate", "unattributed", "inside"]
@@ -282,6 +283,9 @@ def joined_executions(model: ModelGraph, trace: OperatorTrace) -> tuple[Operator
 
     Raises InvalidInputError if none is of this model.
     """
+    if trace.runtime == "tflm":
+        builtin = model.source.schema.enums["BuiltinOperator"].values()
+        trace = in_order(trace, model.graphs[0].operators.code_names, frozenset(builtin))
     try:
         return trace, Join(model, trace, delegates=True)
     except InvalidInputError:

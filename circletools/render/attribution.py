@@ -17,6 +17,7 @@ from circletools.render.executions import (
     of_first,
     program_runs_text,
     ranks,
+    time_text,
     whole_cells,
     whole_json,
     without_model,
@@ -59,8 +60,9 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         "ignored_marks": list(attribution.ignored),
         "sources_from": "output_names" if attribution.named else "tables",
         "total_ns": attribution.total_ns,
+        "unit": attribution.unit,
+        "whole": whole_json(attribution),
     }
-    document["whole"] = whole_json(attribution)
     if "type" in by:
         document["types"] = [
             {"name": row.name, "macs": _macs(row.share.operators, attribution)} | _group_json(row, attribution)
@@ -158,6 +160,8 @@ def attribution_csv(attribution: Attribution, by: str = "operator") -> str:
     rows = attribution_json(attribution, (by,))[f"{by}s"]
     if by == "source":
         rows = [dict.fromkeys(("id", "name", *DETAIL_FIELDS)) | row for row in rows]
+    if attribution.unit == "ticks":
+        rows = [{name.replace("_ns", "_ticks"): value for name, value in row.items()} for row in rows]
     return table_csv(rows)
 
 
@@ -180,11 +184,11 @@ def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = 
 def _rate(count: int | None, time: Time, attribution: Attribution) -> str:
     """Return GFLOP/s, counting two operations for each multiply-accumulate."""
     each_ns = time.typical_ns or time.total_ns / attribution.executions
-    return f"{2 * count / each_ns:.2f}" if count and each_ns else "-"
+    return f"{2 * count / each_ns:.2f}" if count and each_ns and attribution.unit == "ns" else "-"
 
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: int = TOP) -> Iterator[str]:
-    """Yield the tables as text: the `top` rows of each (0: all) with the longest times, in microseconds."""
+    """Yield the tables as text: the `top` rows of each (0: all) with the longest times, in microseconds or ticks."""
     several, executions = attribution.executions > 1, counted(attribution.executions, "execution")
     if attribution.averaged:
         runs = attribution.whole.runs if attribution.whole.runs != attribution.executions else None
@@ -193,8 +197,9 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         executions = f"rows of the first of {runs:,} runs" if runs and of_first(attribution) else executions
         executions = attribution.whole.failure or executions
     else:
-        each = f", {microseconds(attribution.total_ns // attribution.executions)} us each" if several else ""
-        executions += f", {microseconds(attribution.total_ns)} us in all{each}"
+        total, unit = attribution.total_ns, "us" if attribution.unit == "ns" else "ticks"
+        each = f", {time_text(total // attribution.executions, attribution)} {unit} each" if several else ""
+        executions += f", {time_text(total, attribution)} {unit} in all{each}"
     yield f"{attribution.whole.program or attribution.runtime}: {executions}; {_coverage(attribution)}"
     yield from table_text(list(whole_cells(attribution)))
     rows = min(top, _FEW) if attribution.operators else top if attribution.whole.types else top and max(top, _MANY)
@@ -212,8 +217,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         if added:
             lines = [(row.time, (str(row.index), " ".join(row.backends)), row.name) for row in added]
             yield from _table(title, ("index", "backend", "name"), lines, attribution, top=top)
-    absent = _absent(attribution)
-    if absent:
+    if absent := _absent(attribution):
         several = _has_subgraphs(attribution)
         more = f" and {len(absent) - top} more" if 0 < top < len(absent) else ""
         shown = ", ".join(
@@ -232,9 +236,8 @@ def _absent(attribution: Attribution) -> list[OperatorTime]:
 def _coverage(attribution: Attribution) -> str:
     """Return how many operators have a time, and the share of time in delegates, which only some runtimes have."""
     if types := attribution.whole.types:
-        return (
-            f"only by type: {counted(sum(count for _, count in types), 'operator')} of {counted(len(types), 'type')}"
-        )
+        of = f"{counted(known, 'operator')} of " if (known := sum(count for _, count in types)) else ""
+        return f"only by type: {of}{counted(len(types), 'type')}"
     if not attribution.operators:
         return "no operator times"
     own = sum(row.time is not None for row in attribution.operators)
@@ -258,7 +261,7 @@ def _coverage(attribution: Attribution) -> str:
 def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
     bare, counts = without_model(attribution), dict(attribution.whole.types)
     lines = [
-        (time, (str(counts.get(name, len(places))), rate)[: 1 if bare else 2], name)
+        (time, (str(counts.get(name, len(places)) or "-"), rate)[: 1 if bare else 2], name)
         for name, places, time in _kinds(attribution)
         for rate in (_rate(_macs(places, attribution, attribution.executions), time, attribution),)
     ]
@@ -376,18 +379,20 @@ def _table(
         (f"{shared}{'=' * (counts[shared] > 1)}", *_numbers(time, attribution)[: len(header) - 1], *values, label)
         for (_, shared), (time, values, label) in ordered[: top or None]
     ]
+    header = header if attribution.unit == "ns" else tuple(name.replace("_us", "_ticks") for name in header)
     yield from table_text([(*header, *columns), *cells], right=range(len(header)))
 
 
 def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
-    total, spread = microseconds(time.total_ns), time.spread
+    total, spread = time_text(time.total_ns, attribution), time.spread
     if attribution.averaged:
-        mean, each = (microseconds(time.total_ns // max(1, runs)) for runs in (attribution.executions, time.runs))
+        mean = time_text(time.total_ns // attribution.executions, attribution)
+        each = time_text(time.total_ns // max(1, time.runs), attribution)
         return mean, f"{share(time, attribution):.1f}%", str(time.runs // attribution.executions), each
     if time.median_ns is None or spread is None:
         return *("-" for _ in _NUMBERS[2:]), total
     times = (time.median_ns, spread.median_low_ns, spread.median_high_ns, spread.p90_ns)
-    return *map(microseconds, times), f"{median_share(time, attribution):.1f}%", total
+    return *(time_text(one, attribution) for one in times), f"{median_share(time, attribution):.1f}%", total
 
 
 def _has_subgraphs(attribution: Attribution) -> bool:

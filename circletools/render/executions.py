@@ -13,10 +13,10 @@ from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Time
 from circletools.render.table import number_columns, table_text
 from circletools.trace.operators.profile import Whole
-from circletools.wording import counted, milliseconds
+from circletools.wording import counted, microseconds, milliseconds
 
 _ADDED = (" peak", " more than at the start")
-_FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs", "warm_up_ns")
+_FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs", "warm_up_ns", "clock")
 _OF_SESSION = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes", "failure")
 _SESSION: tuple[str, ...] = ("run", "init", "first", "median", "average", "operators", "threads", "line", "program")
 _SESSION += ("model", "delegates or options")
@@ -44,6 +44,11 @@ def whole_json(attribution: Attribution) -> dict[str, Any]:
         "options": dict(whole.options),
         "sessions": [{name: getattr(one, name) for name in _OF_SESSION} for one in whole.sessions],
     }
+
+
+def time_text(time_ns: int, attribution: Attribution) -> str:
+    """Return a time in microseconds or, if its unit is unknown, in ticks."""
+    return microseconds(time_ns) if attribution.unit == "ns" else str(time_ns)
 
 
 def _first_ns(attribution: Attribution) -> int | None:
@@ -77,6 +82,7 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         ("delegates", delegates),
         ("options", "; ".join(filter(None, (_options(options, off=off) for off in (False, True))))),
         ("threads", str(whole.threads or "")),
+        ("clock", whole.clock),
         ("initialization", ": ".join(filter(None, (total, parts)))),
         ("warm-up", _warm_up(attribution)),
         ("first run", "" if first is None else f"{milliseconds(first)} ms"),
@@ -84,7 +90,7 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         ("memory", megabytes + ("" if initial is None else f", {initial / (1 << 20):.1f} after initialization")),
     ]
     if attribution.runtime == "benchmark_model":
-        known = ("options", "first run" if whole.first_operators_ns else "")
+        known = ("options", "clock", "first run" if whole.first_operators_ns else "")
         lacking = ["times of operators"] * bool(whole.types)
         lacking += [name for name, text in figures if not text and name not in known]
         lacking = ["memory of the process" if name == "memory" else name for name in lacking]
@@ -206,6 +212,10 @@ def _warm_up(attribution: Attribution) -> str:
 
 def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[str, str]]:
     """Yield the time of a run, the time of its operators, and their rate."""
+    if attribution.unit == "ticks":
+        apart = ", ".join(f"{name} {ticks:,}" for name, ticks, _ in attribution.whole.others)
+        yield "other rows", f"{apart} ticks" if apart else ""
+        return
     each, outside, spread = attribution.medians_ns or attribution.total_ns / attribution.executions, "", ""
     each = attribution.whole.operators_ns or each if attribution.whole.types or of_first(attribution) else each
     percentiles = [milliseconds(time) for time in attribution.whole.range_ns[3:]]

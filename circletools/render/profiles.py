@@ -79,7 +79,7 @@ def speedscope_text(attribution: Attribution, name: str = "") -> Iterator[str]:
     profile = {
         "type": "sampled",
         "name": name or attribution.runtime,
-        "unit": "nanoseconds",
+        "unit": "nanoseconds" if attribution.unit == "ns" else "none",
         "startValue": 0,
         "endValue": sum(weights),
         "samples": samples,

@@ -175,15 +175,15 @@ def attribute(
     """Show where the time went, by operator and source.
 
     TRACE is onert's trace.chrome.json, a system trace with LiteRT's marks, the events of LiteRT's profiler, a report
-    of benchmark_model, or OpenVINO's detailed counters. Exits with status 1 if the origins no longer describe the
-    model's operators.
+    of benchmark_model, a log of TFLite Micro's profiler, or OpenVINO's detailed counters. Exits with status 1 if the
+    origins no longer describe the model's operators.
     """
     if [*traces, model].count("-") > 1:
         raise ct.UsageError("the trace and the model cannot both come from standard input")
     if form == "csv" and len(by) > 1:
         raise ct.UsageError("CSV holds only one table", hint="choose one with --by")
     first = first_executions(skip)
-    times = [ct.read_profile(trace, skip=first, process=process, thread=thread) for trace in traces]
+    times = [ct.read_profile(trace, skip=first, process=process, thread=thread, ticks=True) for trace in traces]
     with reading(model) if model else nullcontext() as opened:
         result = ct.attribute(opened, times, depth=depth)
     tables = _shown(form, by, result.named)

@@ -63,6 +63,7 @@ def test_json(tmp_path: Path) -> None:
         "unchecked_operators": 0,
         "ignored_marks": [],
         "sources_from": "tables",
+        "unit": "ns",
         "whole": document["whole"],
         "groups": [],
     }

@@ -68,9 +68,9 @@ def test_processes_and_threads() -> None:
     assert totals == {(10, None): 165_000, (20, None): 1_500_000, (None, 12): 150_000, (10, 11): 15_000}
     with pytest.raises(InvalidInputError, match="no operator times"):
         read_profile(data, process=20, thread=11)
-    for chosen in ({"process": 1}, {"thread": 0}):
+    for process, thread in ((1, None), (None, 0)):
         with pytest.raises(UsageError, match="only system traces have processes and threads"):
-            read_profile(b'{"traceEvents": []}', **chosen)
+            read_profile(b'{"traceEvents": []}', process=process, thread=thread)
 
 
 def test_operators_on_several_threads_are_said() -> None:

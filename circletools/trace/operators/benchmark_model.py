@@ -57,31 +57,9 @@ _OF_MANY = re.compile(r"((?:cpu|dsp) w/ [^:]*|(?:gpu|nnapi|coreml)\b[^:]*): coun
 _NEXT = re.compile(r"[Cc]reated|pplied|Replacing|Initialized |Model init|model file size")  # the program runs again
 _ALL = 99  # per cent; all shares of a table, allowing for rounding of its total
 _LONGEST = 1000  # the longest line with figures: searching takes time quadratic in the length
-_INIT, _FIRST, _MEAN = "initialization_ns", "first_ns", "mean_ns"
 _REAL = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
-# The figures that benchmark_model and, in milliseconds, benchmark_litert_model log after all runs, and their units.
-_FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
-    (re.compile(pattern.replace("#", _REAL)), names, unit)
-    for pattern, names, unit in (
-        (r"nference timings in us: .*\bInit: #", (_INIT,), 1000),
-        (r"nference timings in us: .*First inference: #", (_FIRST,), 1000),
-        (r"nference timings in us: .*(?:\(avg\)|Inference|no stats): #", (_MEAN,), 1000),
-        (r"Model initialization: +# ms", (_INIT,), 1_000_000),
-        (r"(?:Warmup \(first\)|First inference): +# ms", (_FIRST,), 1_000_000),
-        (r"(?:Inference \(avg\):|average time:|EXECUTE +takes) *# ms", (_MEAN,), 1_000_000),  # label_image, onert_run
-        (r"Epoch \d+/\d+ - time: #ms/step", (_MEAN,), 1_000_000),
-        (r"Warmup \(avg\): +\S+ ms \(# runs\)", ("warm_up_runs",), 1),
-        (r"Inference \(avg\): +\S+ ms \(# runs\)", ("runs",), 1),
-        (r"emory footprint [^(]*\(MB\): init=# overall=#", ("initial_memory_bytes", "memory_bytes"), 1 << 20),
-        (r"Init footprint: +# MB", ("initial_memory_bytes",), 1 << 20),
-        (r"(?:Overall footprint|Peak memory|periodic monitoring): +#", ("memory_bytes",), 1 << 20),
-        (r"model file size \(MB\): #", ("model_bytes",), 1_000_000),
-        (r"(?:cpu|dsp|gpu|nnapi|coreml)\b[^:]*: count=.* avg=#", (_MEAN,), 1000),
-        (r"(?:threads(?: used for CPU inference)?(?:: \[|=)|cpu w/ )#", ("threads",), 1),
-        (r"Initialized session in #ms", (_INIT,), 1_000_000),  # the last pattern wins: others round
-        (r"Initialized session in #s", (_INIT,), 1_000_000_000),
-    )
-)
+# The figures that programs log after all runs, and their units; of several patterns for a figure, the last one wins.
+_FIGURES = [(re.compile(pattern.replace("#", _REAL)), names, unit) for pattern, names, unit in NAMES["figures"]]
 # Statistics of the warm-up and of the regular runs; tables have their own, after `Timings (microseconds): `.
 _RANGE = r"\bcount=(\d{1,9}) (?:\w+=#)?(?:.*\bmin=# max=# avg=# std=#(?: p5=# median=# p95=#)?)?".replace("#", _REAL)
 _STATISTICS, _OF_TABLE = re.compile(rf"(?<!s\): ){_RANGE}"), re.compile(rf"seconds\): {_RANGE}")
@@ -91,7 +69,6 @@ _LIKELY = re.compile(
 )
 _PEAK, _RANGES = re.compile(r"eak memory(?: footprint|: )"), ("min", "max", "std", "p5", "median", "p95")
 _SPREAD = re.compile(rf"(?:Inference \(|- )({'|'.join(_RANGES)})\)? *: +{_REAL}", re.IGNORECASE)
-_PROGRAMS = {"ms/step": "onert_train, last epoch's steps", "average time:": "label_image", "PREPARE ": "onert_run"}
 _LOADING, _FILE = re.compile(rf"(MODEL_LOAD|PREPARE) +takes {_REAL} ms"), ".tflite"
 _ENDED = re.compile(r"Benchmarking failed|Segmentation fault|\bAborted|\bKilled|Fatal signal")
 _ERROR = re.compile(r"(?:ERROR: |\bE[ /]tflite\b[^:]*: )(.*\S)|(?:Segmentation|Aborted|Killed|Fatal s|Failed to).*")
@@ -361,8 +338,10 @@ def _figures(lines: Iterable[str]) -> Whole:
     options |= (("performance option", match[1]) for match in _found(lines[:1], (_OF_MANY,)))
     values: dict[str, Any] = {"delegates": words, "options": tuple(options.items())}
     parts = tuple((match[1], int(Decimal(match[2]) * 1_000_000)) for match in _found(lines, (_LOADING,)))
-    values["program"] = next((name for mark, name in _PROGRAMS.items() if any(mark in line for line in lines)), "")
-    values |= {"parts": parts, _INIT: sum(time for _, time in parts)} if parts else {}
+    values["program"] = next(
+        (name for mark, name in NAMES["programs"].items() if any(mark in line for line in lines)), ""
+    )
+    values |= {"parts": parts, "initialization_ns": sum(time for _, time in parts)} if parts else {}
     values |= {"model": "/".join([*folder, name]), "warm_up_ns": tuple(means[-1:])}
     for pattern, names, unit in _FIGURES:
         for match in _found(lines, (pattern,)):

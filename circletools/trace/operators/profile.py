@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from circletools.errors import InvalidInputError, UsageError
 from circletools.wording import Attributes, Tabular, counted
 
-Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "executorch"]
+Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "executorch", "tflm"]
 
 _FEWEST = 4
 _DECIMAL = re.compile(r"(\d{1,15})(?:\.(\d{1,12}))?", re.ASCII)
@@ -56,7 +56,8 @@ class Whole(Attributes):
     `first_operators_ns` that in the first; `options` are those that a log shows; `program` wrote the log, if not
     benchmark_model. If it ran several times, `sessions` has the figures of each run, which begins at `line` or just
     before; the others are those of run `session`. If a report has only the times of types, `types` holds their names
-    and numbers of operators. `failure` is `failed` or `cut` if there are no results, perhaps with `: ` and an error.
+    and numbers of operators, if known. `failure` is `failed` or `cut` if there are no results, perhaps with `: ` and
+    an error. `clock` is what a log tells about the length of its ticks.
     """
 
     initialization_ns: int | None = None
@@ -86,6 +87,7 @@ class Whole(Attributes):
     failure: str = ""
     sessions: tuple[Whole, ...] = ()
     range_of_operators: bool = False
+    clock: str = ""
 
     def known(self, executions: int, averaged: bool) -> int | None:
         """Return the number of executions of a trace, or None if its averages do not state it."""
@@ -100,7 +102,8 @@ class OperatorTrace(Tabular):
     for each type, with the operator -1), with the total time of its `calls` in all executions. `inside` holds the
     parts that a delegate reports of its own run, whose time is included in that run. `incomplete` counts unpaired
     begin and end events or, in a report, tables without their end, and `skipped` the omitted executions. `name` is
-    the name of the source. `own` means that the trace was recorded with the model to which it is compared.
+    the name of the source. `own` means that the trace was recorded with the model to which it is compared. If `unit`
+    is `ticks`, all times are numbers of ticks.
     """
 
     runtime: Runtime
@@ -113,6 +116,7 @@ class OperatorTrace(Tabular):
     name: str = field(default="", compare=False)
     whole: Whole = Whole()
     own: bool = False
+    unit: Literal["ns", "ticks"] = "ns"
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each run of an operator."""
@@ -172,7 +176,7 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
 
     Raises UsageError if there are no recordings, if they are from several runtimes, or if only some are averages.
     """
-    if len({(trace.runtime, trace.averaged, not trace.whole.types) for trace in traces}) != 1:
+    if len({(trace.runtime, trace.averaged, not trace.whole.types, trace.unit) for trace in traces}) != 1:
         raise UsageError("only recordings of one runtime can be merged, and only if all have the same kind of times")
     runs, inside = list[OperatorRun](), list[OperatorRun]()
     executions = lanes = 0

@@ -23,7 +23,7 @@ from typing import BinaryIO, Literal
 
 from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.storage.files import open_source
-from circletools.trace.operators import benchmark_model, etdump, litert, onert
+from circletools.trace.operators import benchmark_model, etdump, litert, onert, tflm
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nanoseconds, nothing_found, without_first
 from circletools.trace.sources import events, open_trace
 from circletools.trace.sources.content import EXPECTED, most_unpacked, pieces_of
@@ -31,10 +31,11 @@ from circletools.trace.sources.open import unpacked
 
 _EXPECTED = (
     "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, a log of benchmark_model, "
-    "label_image or onert_run, OpenVINO's detailed counters, or an ETDump"
+    "label_image, onert_run or TFLite Micro's profiler, OpenVINO's detailed counters, or an ETDump"
 )
 _REPORT = re.compile(rb"= Run Order =|[Nn]ode type[],]|nference (?:timings in us: |\(avg\): )")
-_LOG = re.compile(rb"Graph: \[|king failed\.|\bcount=\d+ (?:first|curr)=|EXECUTE +takes |average time:| ticks \(")
+_LOG = re.compile(rb"Graph: \[|king failed\.|\bcount=\d+ (?:first|curr)=|EXECUTE +takes |average time:")
+_TICKS = re.compile(rb" took \d+ ticks \(|\"Event\",\"Tag\",\"Ticks\"|\"Unique Tag\",\"Total ticks")
 _MOST_UNPACKED, _UNPACKED_RATIO = 8 << 20, 30  # all data is in memory several times, unlike other traces' events
 _HEAD_BYTES, _MEMORY_NAME = 4096, "<bytes>"  # the second is the name of data in memory
 _OPENVINO = b"layerName;execStatus;layerType;execType;realTime"
@@ -48,13 +49,15 @@ def read_profile(
     skip: int | Literal["auto"] = 0,
     process: int | None = None,
     thread: int | None = None,
+    ticks: bool = False,
 ) -> OperatorTrace:
     """Read an operator-level trace of any kind: a path (`-` is standard input), bytes, or a binary file.
 
     The kind is recognized by the contents. The first `skip` executions are removed, as by `without_first`. In a
-    system trace, `process` and `thread` select a process or thread by its number. Raises InvalidInputError if the
-    trace cannot be read or has no operator times, and UsageError if `skip` is too large, or if a process or thread is
-    selected in another kind of trace.
+    system trace, `process` and `thread` select a process or thread by its number. `ticks` allows times in ticks, in
+    the log of a clock of unknown speed (see `OperatorTrace.unit`). Raises InvalidInputError if the trace cannot be
+    read or has no operator times, and UsageError if `skip` is too large, or if a process or thread is selected in
+    another kind of trace.
     """
     opened = open_source(source)
     memory = opened.octets
@@ -64,6 +67,8 @@ def read_profile(
         pieces, packing = unpacked(pieces_of(memory), _MEMORY_NAME, most)
         memory = memoryview(b"".join(pieces())) if packing else memory
         trace = _parse(memory, process, thread)
+        if trace.unit == "ticks" and not ticks:
+            raise InvalidInputError(f"no times in seconds: {trace.whole.clock}", hint="`attribute` shows ticks")
     except CircleToolsError as error:
         place = (error.location or "").removeprefix(_MEMORY_NAME).removeprefix(":")
         error.location = f"{opened.name}:{place}" if place else opened.name
@@ -87,8 +92,6 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
             if error.hint == EXPECTED:
                 error.message, error.hint = "no operator times of a known format", _EXPECTED
             raise
-        if log[0].endswith(b" ticks ("):
-            raise InvalidInputError("clock ticks of TFLite Micro's profiler are not read as times") from None
         return benchmark_model.parse(bytes(memory))
 
 
@@ -121,6 +124,7 @@ DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], Op
     (lambda head, _: b'"elapsed_time_us"' in head, litert.parse),
     (lambda head, _: head.startswith(_OPENVINO), _parse_openvino),
     (lambda _, memory: _REPORT.search(memory) is not None, benchmark_model.parse),
+    (lambda _, memory: _TICKS.search(memory) is not None, tflm.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
 )
 """How to recognize and read other kinds, in the order tried; the fuzz target `operators` has seeds for each."""
