@@ -140,7 +140,7 @@ def by_stretch(shape: Kinds, length: int = 37) -> list[int]:
 
 ASSIGNMENTS: dict[str, Callable[[Kinds], list[int]]] = {
     "kind": by_kind,
-    "10 % by chance": by_chance,
+    "10% by chance": by_chance,
     "half": by_half,
     "stretches": by_stretch,
 }

@@ -7,7 +7,7 @@ that OpenVINO reads and that have 12 to 300 operators. The operators of each are
 If there are few enough parts, each part in mode `min` is also run as a separate OpenVINO model, in our order, and the
 results are compared with those of the whole model.
 
-The exit code is 1 if `min` has more subgraphs than OpenVINO in any case, if it has fewer in less than 30 % of the
+The exit code is 1 if `min` has more subgraphs than OpenVINO in any case, if it has fewer in less than 30% of the
 cases, or if a result differs.
 """
 

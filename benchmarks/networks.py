@@ -176,12 +176,12 @@ def submodels(core: Any, network: Network, devices: Sequence[int]) -> int:
     for op in network.model.get_ordered_ops():
         kind = op.get_type_name()
         if kind == "Result":
-            op_or_neighbour = op.input_value(0).get_node()
+            op_or_neighbor = op.input_value(0).get_node()
         elif kind in _OUTSIDE:
-            op_or_neighbour = next(iter(op.output(0).get_target_inputs())).get_node()
+            op_or_neighbor = next(iter(op.output(0).get_target_inputs())).get_node()
         else:
-            op_or_neighbour = op
-        op.get_rt_info()["affinity"] = DEVICES[devices[int(op_or_neighbour.get_friendly_name())]]
+            op_or_neighbor = op
+        op.get_rt_info()["affinity"] = DEVICES[devices[int(op_or_neighbor.get_friendly_name())]]
     compiled = core.compile_model(network.model, f"HETERO:{','.join(DEVICES)}")
     return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
 

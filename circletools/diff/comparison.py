@@ -25,7 +25,7 @@ from circletools.diff.correspondence import (
     custom_options,
     instance_keys,
     matched,
-    neighbours,
+    neighbors,
     tensor_rows,
 )
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
@@ -164,7 +164,7 @@ class ModelComparison:
         sides: list[list[Keys]] = []
         for side, (own, name, shape, content) in enumerate(self._tensors):
             model, new = self._models[side], ~np.isin(name, self._tensors[1 - side][1])
-            made, read, known = neighbours(model, name, self._code_keys(model))
+            made, read, known = neighbors(model, name, self._code_keys(model))
             whole = mixed(name, content)
             levels = [
                 whole,
@@ -175,7 +175,7 @@ class ModelComparison:
                 mixed(name, shape),
             ]
             if self._instances is not None:
-                made, read, _ = neighbours(model, name, self._instances[side])
+                made, read, _ = neighbors(model, name, self._instances[side])
                 called = np.where(own, read, made)
                 levels.insert(0, np.where(called == 0, whole, called))
             sides.append(levels)
@@ -188,7 +188,7 @@ class ModelComparison:
         """
         sides, count = [], len(self.tensors.rows)
         for side, (own, name, shape, content) in enumerate(self._tensors):
-            made, read, _ = neighbours(self._models[side], name, self.operators.joint[side])
+            made, read, _ = neighbors(self._models[side], name, self.operators.joint[side])
             made = np.where(made == 0, mixed(read, 1), made)  # an input of the subgraph
             place = np.where(own, mixed(read, shape), made)
             sides.append(

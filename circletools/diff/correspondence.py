@@ -140,7 +140,7 @@ def tensor_rows(model: Model, values: NDArray[Any], operators: Indices | slice =
     return np.where(inside, splits[owners] + np.nan_to_num(values).astype(np.int64), -1)
 
 
-def neighbours(model: Model, names: Keys, operators: Keys) -> Keys:
+def neighbors(model: Model, names: Keys, operators: Keys) -> Keys:
     """Key each tensor by its producer, by its last reader and the slot, and by these and that reader's output.
 
     `names` and `operators` are keys; 0 means none. A reader of a DEQUANTIZE's output counts as a reader of its input,

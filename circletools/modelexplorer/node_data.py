@@ -11,8 +11,8 @@ from typing import Any
 
 from circletools.affinity.exports.pictures import (
     by_key,
+    colored,
     colors,
-    coloured,
     current_affinity,
     device_data,
     graph_ids,
@@ -61,7 +61,7 @@ def origin_data(model: ModelGraph, subgraph: int, _trace: str = "") -> list[Node
         }
         known = {index: value for index, value in values.items() if value}
         if known or name == "origin":
-            found.append(_coloured(model.graphs[subgraph], name, known))
+            found.append(_colored(model.graphs[subgraph], name, known))
     return found
 
 
@@ -71,7 +71,7 @@ def affinity_data(model: ModelGraph, subgraph: int, _trace: str = "") -> list[No
     rows = enumerate(zip(*placement(model.graphs[subgraph], affinity), strict=True))
     known = [(number, index, device) for index, (device, number) in rows if number is not None]
     in_order = {index: f"{number} {device}" for number, index, device in sorted(known, key=itemgetter(0, 1))}
-    return [device_data(model.graphs[subgraph], affinity), _coloured(model.graphs[subgraph], "partition", in_order)]
+    return [device_data(model.graphs[subgraph], affinity), _colored(model.graphs[subgraph], "partition", in_order)]
 
 
 def cost_data(model: ModelGraph, subgraph: int, _trace: str = "") -> list[NodeData]:
@@ -95,7 +95,7 @@ def time_data(model: ModelGraph, subgraph: int, trace: OperatorTrace) -> list[No
     return [{"name": "time_us", "results": by_key(model.graphs[subgraph], results), "gradient": _GRADIENT}]
 
 
-def _coloured(graph: Graph, name: str, values: dict[int, str]) -> NodeData:
+def _colored(graph: Graph, name: str, values: dict[int, str]) -> NodeData:
     chosen = colors(values.values())
-    results = {index: coloured(value, chosen[value]) for index, value in values.items()}
+    results = {index: colored(value, chosen[value]) for index, value in values.items()}
     return {"name": name, "results": by_key(graph, results)}

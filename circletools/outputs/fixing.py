@@ -273,14 +273,14 @@ def judged(edit: ModelEdit, names: Sequence[str], hint: str) -> Iterator[Finding
         edit.save(after)
         for name in names:
             worker = stack.enter_context(runtimes.Worker(name))
-            (was, old), (now, new) = (behaviour(worker, one) for one in (path, after))
+            (was, old), (now, new) = (behavior(worker, one) for one in (path, after))
             if not was and (now or old != new):
                 raise EditError(f"{name} now refuses the model: {now or 'the outputs differ'}", hint=hint)
             if was and now:
                 yield Finding("NOT_LOADED", "warning", "model", f"{name} still refuses the model: {now}")
 
 
-def behaviour(worker: runtimes.Worker, path: Path) -> tuple[str, list[bytes]]:
+def behavior(worker: runtimes.Worker, path: Path) -> tuple[str, list[bytes]]:
     """Return why a program does not accept a model (empty if it does), and the outputs if the program runs models."""
     if worker.runtime not in _RUNS:
         verdict = worker.loads(path)

@@ -54,7 +54,7 @@ _POWER = 0.9
 
 @dataclass(frozen=True, slots=True)
 class ComparedTime:
-    """A time before and after; `low` and `high` bound the ratio with 95 % confidence.
+    """A time before and after; `low` and `high` bound the ratio with 95% confidence.
 
     Without a time before, the ratio and the bounds are None; without a time after, the bounds are None. The verdicts
     `slower` and `faster` mean a significant change above the threshold, `same` a change within it, and `only before`
@@ -143,12 +143,12 @@ class _Estimate:
         return len(self.errors) * min(tail(sign * logarithm / error, freedom) for error, freedom, _ in self.errors)
 
     def reach(self) -> float:
-        """Return the error of the ratio's logarithm that is not exceeded with 95 % confidence."""
+        """Return the error of the ratio's logarithm that is not exceeded with 95% confidence."""
         level = LEVEL / 2 / len(self.errors)
         return min(700.0, *(quantile(1 - level, freedom) * error for error, freedom, _ in self.errors))
 
     def visible(self, rows: int, limit: float, tick: float) -> float:
-        """Return the ratio that another sample detects with a probability of 90 % if `rows` rows are compared.
+        """Return the ratio that another sample detects with a probability of 90% if `rows` rows are compared.
 
         The statistic must exceed its quantile, and the ratio must exceed the limit and a tick; a margin allows for
         estimates below the true ratio.
@@ -206,7 +206,7 @@ def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[
 
     A row is slower if its ratio is above 1 + `limit`, the difference is more than a tick of the clock, and the change
     is significant by Student's t over the recordings or by the scatter of executions. The level is corrected for the
-    number of rows (Holm) and of estimators, so that at most 5 % of comparisons of equal models have a row that is
+    number of rows (Holm) and of estimators, so that at most 5% of comparisons of equal models have a row that is
     slower or faster. An added row is slower if it takes more than the fraction `limit` of the total time before.
     """
     found = [_estimate(row, tick_ns) for row in rows]
@@ -280,7 +280,7 @@ def _fastest(side: Samples) -> tuple[float, int, float]:
 def _larger(freedom: float) -> float:
     """Return the factor by which the standard deviation of another sample may exceed that of this sample.
 
-    With 90 % confidence in the true deviation, nine of ten other samples stay within this factor: the ratio of two
+    With 90% confidence in the true deviation, nine of ten other samples stay within this factor: the ratio of two
     quantiles of chi-square (E. B. Wilson and M. M. Hilferty, Proc. Natl. Acad. Sci. 17, 1931).
     """
     part = 2 / (9 * freedom)

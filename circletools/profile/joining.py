@@ -41,7 +41,7 @@ class Spread(Attributes):
     """The distribution of execution times, in nanoseconds.
 
     `p90_ns` and `p99_ns` are nearest-rank percentiles, `spread_ns` is the interquartile range, and the bounds enclose
-    the median with 95 % confidence.
+    the median with 95% confidence.
     """
 
     min_ns: int
@@ -347,7 +347,7 @@ def time_in(runs: int, total_ns: int, executions: Mapping[int, int], trace: Oper
 
 @lru_cache(maxsize=64)
 def median_bounds(count: int) -> tuple[int, int]:
-    """Return the positions among `count` sorted times that enclose the true median with 95 % confidence.
+    """Return the positions among `count` sorted times that enclose the true median with 95% confidence.
 
     If there are too few times, these are the first and the last. The bounds hold for any distribution, because the
     number of times below the median is binomial with a probability of one half.

@@ -241,7 +241,7 @@ def test_why_a_form_does_not_fit() -> None:
 # --- exports ------------------------------------------------------------------------------------------------
 
 
-def test_ten_devices_have_nine_colours() -> None:
+def test_ten_devices_have_nine_colors() -> None:
     found = pictures.colors(["a", "b", "a", *"cdefghij"])
     assert (found["a"], found["b"], found["i"]) == ("#9ecae9", "#ffbf79", "#bab0ac")
     assert (len(set(found.values())), found["j"]) == (9, found["a"])
@@ -260,8 +260,8 @@ def test_every_export_of_a_row() -> None:
         assert pictures.device_data(graph_of(model, 0), known) == {
             "name": "device",
             "results": {
-                "0": pictures.coloured("npu", "#ffbf79"), "1": pictures.coloured("cpu", "#9ecae9"),
-                "2": pictures.coloured("npu", "#ffbf79"),
+                "0": pictures.colored("npu", "#ffbf79"), "1": pictures.colored("cpu", "#9ecae9"),
+                "2": pictures.colored("npu", "#ffbf79"),
             },
         }  # fmt: skip
         assert pictures.graph_ids(model_graph(model)) == {"main": 0}

@@ -108,7 +108,7 @@ NONE_AT_ALL: list[tuple[str, str]] = [
     ("stride_w = 2", "two sides"),
     ("stride_w <", "two sides"),
     ("Stride <= 2", "not a number, an option or"),
-    ("input0.colour == 2", "is not a number"),
+    ("input0.color == 2", "is not a number"),
     ("input0.dim == 2", "must name a dimension"),
     ("inputs.scale == outputs.scale", "two terms that can each have several numbers"),
     ("1 / 0 == 2", "divides by 0"),

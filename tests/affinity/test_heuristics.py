@@ -60,7 +60,7 @@ def test_detours_are_those_over_the_most_alternating_path(first: int) -> None:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_search_starts_where_fewer_neighbours_are(is_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_starts_where_fewer_neighbors_are(is_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the other side it would take more visits than allowed."""
     monkeypatch.setattr(contraction_module, "_VISITS", -(10**9))
     monkeypatch.setattr(contraction_module, "_LEAST_VISITS", 2)
@@ -72,7 +72,7 @@ def test_a_search_starts_where_fewer_neighbours_are(is_first: bool, monkeypatch:
 
 @pytest.mark.parametrize("space", [1 << 40, 64, 4])
 def test_edges_are_merged_wherever_no_cycle_follows(space: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other, with groups that move between neighbours close to each other or far apart."""
+    """One after the other, with groups that move between neighbors close to each other or far apart."""
     monkeypatch.setattr(contraction_module, "_SPACE", space)
     for seed in range(60):
         count, edges, devices = random_case(seed, most=30)

@@ -44,7 +44,7 @@ def shown(plan: ct.types.Plan) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def test_operators_come_to_a_device_where_that_meets_its_limit(tmp_path: Any) -> None:
-    """The CPU alone takes the ADD in the middle: its neighbour has to come along."""
+    """The CPU alone takes the ADD in the middle: its neighbor has to come along."""
     tables = (table(tmp_path, "npu", "NEG", "TANH"), table(tmp_path, "cpu", *TAKES))
     plan = planned(row("NEG", "ADD", "NEG", "NEG"), capabilities=tables, limits=("cpu:min-operators=2",))
     assert shown(plan) in ([("cpu", (0, 1)), ("npu", (2, 3))], [("npu", (0,)), ("cpu", (1, 2)), ("npu", (3,))])

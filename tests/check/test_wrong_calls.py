@@ -93,7 +93,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "write [model.subgraphs[0].tensors[one] for one in ind"),
     (lambda m, e: m.subgraphs[0].operators[0].options.padding, AttributeError, "write ['padding']"),
     (lambda m, e: m.subgraphs[0].operators[0].options["pad"], KeyError, "no 'pad' (did you mean 'padding'?)"),
-    (lambda m, e: m.metadata.colour, AttributeError, "(it is a list of 2 Metadata objects, each with buffer, index"),
+    (lambda m, e: m.metadata.color, AttributeError, "(it is a list of 2 Metadata objects, each with buffer, index"),
     (lambda m, e: m.subgraphs[0].operators[0].inputs[0].name, AttributeError, "subgraphs[0].tensors[index].name"),
     (lambda m, e: e.set_option(0, 0, "pad", 1), ct.UsageError, "no option 'pad' (did you mean 'padding'?)"),
     (lambda m, e: e.set_option(0, 0, "padding", "SAMME"), ct.EditError, "'SAMME' (write 'SAME' or 'VALID')"),

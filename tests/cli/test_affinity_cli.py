@@ -16,7 +16,7 @@ from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, affinity_of, annotated
 from tests.kit.build import Build
 from tests.kit.command_support import run
-from tests.kit.oracles import run_litert, run_onert, same_behaviour
+from tests.kit.oracles import run_litert, run_onert, same_behavior
 from tests.kit.origin_support import embedded
 from tests.kit.support import path_of, title, value_of
 
@@ -176,7 +176,7 @@ def test_runtimes_take_no_notice(own_model: Path, tmp_path: Path) -> None:
     ran = run("annotate-affinity", own_model, target, "--devices", "npu,cpu", "--default", "cpu")
     assert ran.returncode == 0, ran.stderr
     run_model = run_litert if title(own_model).startswith("tflite") else run_onert
-    assert same_behaviour(run_model(own_model), run_model(target)) is None
+    assert same_behavior(run_model(own_model), run_model(target)) is None
     with open_model(target) as model:
         assert all(value_of(model, name) is not None for name in AFFINITY_ENTRIES)
         assert check_freshness(model, affinity_of(target.read_bytes())).state == "fresh"

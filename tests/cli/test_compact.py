@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.oracles import run_litert, run_onert, same_behaviour
+from tests.kit.oracles import run_litert, run_onert, same_behavior
 from tests.kit.origin_support import embedded
 from tests.kit.program import Ran, compacted, put, run
 from tests.kit.support import bytes_of, edited, noted, packed, path_of, read, unpacked
@@ -87,7 +87,7 @@ def test_compact_behaves_in_its_runtime(name: str, tmp_path: Path) -> None:
     small = put(tmp_path / path.name, compacted(spacious(path.read_bytes())))
     before = runs(path)
     assert before.stage == "ok"
-    assert same_behaviour(before, runs(small)) is None
+    assert same_behavior(before, runs(small)) is None
 
 
 def archive_start(data: bytes) -> int:

@@ -163,7 +163,7 @@ def test_names_of_files_are_bytes(tmp_path: Path) -> None:
     assert run("check", "--structure-only", "\udcfe", cwd=tmp_path).err.startswith("error: \udcfe: cannot read it")
 
 
-def test_colour_only_on_a_terminal() -> None:
+def test_color_only_on_a_terminal() -> None:
     ran = on_terminal([TOOL, "dump-origins", MLP], piped="stdout")
     assert ran.lines[0].startswith("\033[33mwarning:\033[0m ")
     ran = on_terminal([TOOL, "embed-origins", MLP])
@@ -178,7 +178,7 @@ def test_no_color() -> None:
     assert ran.lines[0].startswith("\033[31m")
 
 
-def test_results_have_no_colour_on_a_terminal() -> None:
+def test_results_have_no_color_on_a_terminal() -> None:
     ran = on_terminal([TOOL, "inspect", MLP])
     assert ran.status == 0
     assert ran.lines == [line.rstrip() for line in run("inspect", MLP).out.decode().splitlines()]

@@ -48,7 +48,7 @@ RED, YELLOW, PLAIN = "\033[31merror:\033[0m it\n", "\033[33mwarning:\033[0m it\n
         (None, None, "it\n"),
     ],
 )
-def test_kinds_have_colours_on_a_terminal(
+def test_kinds_have_colors_on_a_terminal(
     kind: str | None, no_color: str | None, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)

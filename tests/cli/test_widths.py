@@ -1,4 +1,4 @@
-"""Terminals of several widths: tables stay within them, help cuts no summary, and colours are for terminals."""
+"""Terminals of several widths: tables stay within them, help cuts no summary, and colors are for terminals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_help_keeps_to_the_terminal(width: int) -> None:
         assert max(map(len, shown(width, *row.name.split(), "--help"))) <= width
 
 
-def test_colours_are_for_terminals() -> None:
+def test_colors_are_for_terminals() -> None:
     words = ("inspect", "no such file")
     assert any("\033[31m" in line for line in shown(80, *words))
     assert not any("\033" in line for line in shown(80, *words, more={"NO_COLOR": "1"}))

@@ -43,7 +43,7 @@ def test_nothing_goes_wrong_is_loaded_or_lies_beyond_the_edge(
 @pytest.mark.parametrize("width", [1400, 400])
 @pytest.mark.parametrize("name", ["small", "difference"])
 def test_axe_has_no_finding(browser: Browser, pages: dict[str, Path], name: str, width: int) -> None:
-    """All rules on the first view, and within each other view; those about colours in the dark too."""
+    """All rules on the first view, and within each other view; those about colors in the dark too."""
     need("axe_core_python")
     browser.open(pages[name], width=width)
     script = resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")

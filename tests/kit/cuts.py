@@ -50,7 +50,7 @@ def random_request(model: Model, random: Random) -> ct.surgery.ExtractRequest:
 
 
 def _connected(reach: Reach, random: Random) -> set[int]:
-    """Return operators that are neighbours of each other."""
+    """Return operators that are neighbors of each other."""
     found = {random.randrange(len(reach.graph))}
     for _ in range(int(random.expovariate(1 / 6))):
         near = {reach.producer[tensor] for tensor in reach.read_by(found)} - {-1}

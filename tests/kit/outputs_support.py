@@ -21,7 +21,7 @@ from circletools.origin.remap import follow
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build, Graph
-from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
+from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behavior
 from tests.kit.presence import have, need
 from tests.kit.support import published_names, read, with_root
 
@@ -325,7 +325,7 @@ def outcomes(data: bytes, folder: Path, kind: str, name: str = "model") -> dict[
 
 
 def assert_same_in_runtimes(before: bytes, after: bytes, folder: Path, kind: str) -> dict[str, Outcome]:
-    """Hold two files to the same behaviour; return that of the second.
+    """Hold two files to the same behavior; return that of the second.
 
     onert refuses some models for the very outputs that were mended, so there a refusal may become another or none.
     It transposes few types; where LiteRT takes only a transposition of a TFLite model, a note says so.
@@ -334,7 +334,7 @@ def assert_same_in_runtimes(before: bytes, after: bytes, folder: Path, kind: str
     different = {
         runtime: difference
         for runtime, outcome in was.items()
-        if (difference := same_behaviour(outcome, now[runtime], names=False)) is not None
+        if (difference := same_behavior(outcome, now[runtime], names=False)) is not None
         and not (runtime == "onert" and outcome.stage != "ok" and now[runtime].stage not in {"crash", "timeout"})
         and not (runtime != RUNTIME_OF[kind] and "Transpose: unsupported data type" in now[runtime].message)
         and is_deterministic(folder / f"before.{kind}", runtime)

@@ -41,9 +41,9 @@ class Reference:
         while True:
             found = None
             for member in reversed(members):
-                for neighbour in self.successors[member] + self.predecessors[member]:
-                    if neighbour not in members and neighbour not in rejected:
-                        found = neighbour
+                for neighbor in self.successors[member] + self.predecessors[member]:
+                    if neighbor not in members and neighbor not in rejected:
+                        found = neighbor
                         break
                 if found is not None:
                     break

@@ -12,7 +12,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.flatbuf.verify import walk
 from circletools.model.model import open_model
 from circletools.model.verify import check_model
-from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
+from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behavior
 from tests.kit.presence import have, need
 from tests.kit.support import edited, ends_with, read, value_of, with_entry
 
@@ -71,7 +71,7 @@ def test_an_edited_model_behaves_the_same(any_model: Path, tmp_path: Path) -> No
     if not runtimes:
         need("onert")
     for name, run in runtimes.items():
-        difference = same_behaviour(run(any_model), run(target))
+        difference = same_behavior(run(any_model), run(target))
         if difference is not None and is_deterministic(any_model, name):
             different[name] = difference
     assert different == {}
@@ -90,4 +90,4 @@ def test_the_runtimes_would_notice(tmp_path: Path) -> None:
         changed = tmp_path / path.name
         changed.write_bytes(data)
         assert run(path).stage == "ok"
-        assert same_behaviour(run(path), run(changed)) is not None
+        assert same_behavior(run(path), run(changed)) is not None

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kit.build import Build, floats
-from tests.kit.oracles import run_litert, same_behaviour
+from tests.kit.oracles import run_litert, same_behavior
 from tests.kit.origin_support import embedded, freshness_of, origins, origins_of
 from tests.kit.outputs_support import (
     aliased_slots,
@@ -105,7 +105,7 @@ def test_no_value_changes(case: Case, tmp_path_factory: pytest.TempPathFactory) 
         path.write_bytes(data)
     outcome = run_litert(before)
     assert outcome.stage == "ok"
-    assert same_behaviour(outcome, run_litert(after), names=False) is None
+    assert same_behavior(outcome, run_litert(after), names=False) is None
 
 
 @given(case=cases(), data=st.data())

@@ -10,7 +10,7 @@ import pytest
 import circletools as ct
 from tests.kit.build import Build, Code, Table, floats
 from tests.kit.callers import CALLERS, calling
-from tests.kit.oracles import run_litert, run_onert, same_behaviour
+from tests.kit.oracles import run_litert, run_onert, same_behavior
 from tests.kit.program import compacted, put, run
 from tests.kit.support import bytes_of, own_models, unpacked
 from tests.kit.surgery_support import codes, pruned, shape, signatures, wired
@@ -246,7 +246,7 @@ _NAMES = [path for path in own_models() if path.stat().st_size < 60_000]
 def test_values_stay(path: Path, tmp_path: Path) -> None:
     small = put(tmp_path / f"small{path.suffix}", pruned(path.read_bytes(), outputs=True)[0])
     runner = run_onert if path.suffix == ".circle" else run_litert
-    assert same_behaviour(runner(path), runner(small)) is None
+    assert same_behavior(runner(path), runner(small)) is None
 
 
 def unused(data: bytes) -> dict[str, set[int]]:

@@ -131,7 +131,7 @@ def test_rows_that_no_operator_becomes_are_of_none() -> None:
     assert operators_of(data, row(0, "Softmax (NC, F32)"), row(1, "Add (ND)")) == [[], [0]]
 
 
-def test_rows_of_no_known_kind_are_of_what_is_between_their_neighbours() -> None:
+def test_rows_of_no_known_kind_are_of_what_is_between_their_neighbors() -> None:
     data = model_of("ADD", "MUL", "ABS", "SUB")
     odd, add, sub = row(7, "Mystery"), row(0, "Add (ND)"), row(3, "Subtract (ND)")
     assert operators_of(data, add, odd, sub) == [[0], [0, 1, 2, 3], [3]]

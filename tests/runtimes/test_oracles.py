@@ -21,7 +21,7 @@ from tests.kit.oracles import (
     is_deterministic,
     run_litert,
     run_onert,
-    same_behaviour,
+    same_behavior,
 )
 from tests.kit.oracles import pool as pool_module
 from tests.kit.oracles.inputs import make_input
@@ -107,14 +107,14 @@ def test_renumbering_the_tensors_is_no_difference(tmp_path: Path, run: Run) -> N
     before = run(written(tmp_path, binary_model("SUB"), "before.tflite"))
     after = run(written(tmp_path, binary_model("SUB", order=(2, 0, 1)), "after.tflite"))
     assert before.stage == "ok"
-    assert same_behaviour(before, after) is None
+    assert same_behavior(before, after) is None
 
 
 @pytest.mark.parametrize("run", [run_litert, run_onert])
 def test_another_operator_is_a_difference(tmp_path: Path, run: Run) -> None:
     before = run(written(tmp_path, binary_model("SUB"), "before.tflite"))
     after = run(written(tmp_path, binary_model("ADD"), "after.tflite"))
-    found = same_behaviour(before, after)
+    found = same_behavior(before, after)
     assert found is not None
     assert found.startswith("outputs[0]")
     assert "bytes differ" in found
@@ -124,7 +124,7 @@ def test_another_operator_is_a_difference(tmp_path: Path, run: Run) -> None:
 def test_another_shape_is_a_difference(tmp_path: Path, run: Run) -> None:
     before = run(written(tmp_path, binary_model(), "before.tflite"))
     after = run(written(tmp_path, binary_model(shape=(3, 2)), "after.tflite"))
-    found = same_behaviour(before, after)
+    found = same_behavior(before, after)
     assert found is not None
     assert "shape [2, 3] before, [3, 2] after" in found
 
@@ -132,14 +132,14 @@ def test_another_shape_is_a_difference(tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize("run", [run_litert, run_onert])
 def test_no_elements_are_no_obstacle(tmp_path: Path, run: Run) -> None:
     model = written(tmp_path, binary_model(shape=(0, 3)))
-    assert same_behaviour(run(model), run(model)) is None
+    assert same_behavior(run(model), run(model)) is None
 
 
 def test_garbage_fails_to_load_in_the_same_words_anywhere(tmp_path: Path) -> None:
     outcomes = [run_litert(written(tmp_path, b"\0garbage" * 40, name)) for name in ("a.tflite", "b.tflite")]
     assert {outcome.stage for outcome in outcomes} == {"load"}
     assert outcomes[0].message
-    assert same_behaviour(*outcomes) is None
+    assert same_behavior(*outcomes) is None
 
 
 def test_garbage_in_onert_ends_no_later_than_loading_and_is_survived(tmp_path: Path) -> None:
@@ -286,23 +286,23 @@ OK = Outcome("litert", "ok", "", (floats(1, 2),), {"s": (floats(3, name="z"),)})
     ],
 )
 def test_the_first_difference_is_told(changes: dict[str, object], text: str) -> None:
-    assert same_behaviour(OK, OK) is None
-    assert same_behaviour(OK, dataclasses.replace(OK, **changes)) == text  # type: ignore[arg-type]
+    assert same_behavior(OK, OK) is None
+    assert same_behavior(OK, dataclasses.replace(OK, **changes)) == text  # type: ignore[arg-type]
 
 
 def test_bits_are_compared_not_numbers() -> None:
     def of(number: float) -> Outcome:
         return Outcome("onert", "ok", "", (floats(number),))
 
-    assert same_behaviour(of(float("nan")), of(float("nan"))) is None
-    assert same_behaviour(of(0.0), of(-0.0)) is not None
+    assert same_behavior(of(float("nan")), of(float("nan"))) is None
+    assert same_behavior(of(0.0), of(-0.0)) is not None
 
 
 def test_names_of_outputs_can_be_ignored_but_not_those_of_signatures() -> None:
     renamed = dataclasses.replace(OK, outputs=(floats(1, 2, name="w"),))
-    assert same_behaviour(OK, renamed, names=False) is None
+    assert same_behavior(OK, renamed, names=False) is None
     renamed = dataclasses.replace(OK, signatures={"s": (floats(3, name="w"),)})
-    assert same_behaviour(OK, renamed, names=False) is not None
+    assert same_behavior(OK, renamed, names=False) is not None
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_names_of_outputs_can_be_ignored_but_not_those_of_signatures() -> None:
 )
 def test_messages_are_compared_without_what_is_volatile(one: str, two: str, same: bool) -> None:
     outcomes = [Outcome("litert", "run", message) for message in (one, two)]
-    assert (same_behaviour(*outcomes) is None) is same
+    assert (same_behavior(*outcomes) is None) is same
 
 
 # --- public models ------------------------------------------------------------------------------------------

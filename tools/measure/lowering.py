@@ -93,7 +93,7 @@ def case_of(probe: Probe, version: int) -> dict[str, str]:
 
 
 def near(answer: Any, values: Sequence[Any], probe: Probe) -> bool:
-    """Return whether values are equal up to rounding: one step of a quantized output, or 2 % of a float."""
+    """Return whether values are equal up to rounding: one step of a quantized output, or 2% of a float."""
     if not isinstance(answer, list) or len(answer) != len(values) or isinstance(values[0], str):
         return False
     output = probe.outputs[0]

@@ -172,11 +172,11 @@ def device_data(graph: Graph, affinity: Affinity) -> dict[str, Any]:
     """Return the devices of a subgraph's operators as node data. Raises EditError; see `by_key`."""
     colors = device_colors(affinity)
     devices, _ = placement(graph, affinity)
-    results = {index: coloured(device, colors[device]) for index, device in enumerate(devices) if device is not None}
+    results = {index: colored(device, colors[device]) for index, device in enumerate(devices) if device is not None}
     return {"name": "device", "results": by_key(graph, results)}
 
 
-def coloured(value: str, color: str) -> dict[str, Any]:
+def colored(value: str, color: str) -> dict[str, Any]:
     """Return the node data of an operator."""
     return {"value": value, "bgColor": color, "textColor": "#000000"}
 

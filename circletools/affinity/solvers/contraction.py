@@ -188,17 +188,17 @@ class Contraction:
         left = max(self._visits, _LEAST_VISITS)
         while pending:
             group = pending.pop()
-            neighbours = set(map(find, rows[group]))
-            neighbours.discard(group)
-            rows[group] = list(neighbours)  # by current numbers, for later searches
+            neighbors = set(map(find, rows[group]))
+            neighbors.discard(group)
+            rows[group] = list(neighbors)  # by current numbers, for later searches
             if group != start:
                 found.append(group)
-                if end in neighbours:
+                if end in neighbors:
                     return None
-            for neighbour in neighbours:
-                if neighbour not in seen and low < number[neighbour] < high:
-                    seen.add(neighbour)
-                    pending.append(neighbour)
+            for neighbor in neighbors:
+                if neighbor not in seen and low < number[neighbor] < high:
+                    seen.add(neighbor)
+                    pending.append(neighbor)
             if len(found) > left:
                 return None
         self._visits -= len(found)

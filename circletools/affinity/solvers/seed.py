@@ -119,7 +119,7 @@ class Region:
         self._position = {operator: position for position, operator in enumerate(operators)}
         self._devices = [devices[operator] for operator in operators]  # -1 for operators in a partition
         self._successors, self._predecessors = inside(graph, operators)
-        self._neighbours: list[list[int]] = list(map(add, self._successors, self._predecessors))
+        self._neighbors: list[list[int]] = list(map(add, self._successors, self._predecessors))
         self._reached, self._reaching = [0] * count, [0] * count
         for masks, rows, order in (
             (self._reaching, self._predecessors, range(count)),
@@ -154,7 +154,7 @@ class Region:
         # What members reach, what reaches members, and the first and last member, for each number of members.
         bounds = [(self._reached[start], self._reaching[start], start, start)]
         blocked: list[int] = []  # for each number of members, those neighbors that can be in no partition
-        agenda = [(0, iter(self._neighbours[start]))]
+        agenda = [(0, iter(self._neighbors[start]))]
         self._report("root", start)
         while agenda:
             rank, rest = agenda[-1]
@@ -163,7 +163,7 @@ class Region:
                 agenda.pop()
                 continue
             seen.add(position)
-            self._effort.spend(_STEP + (len(self._operators) + 400 * len(self._neighbours[position])) // _WIDTH)
+            self._effort.spend(_STEP + (len(self._operators) + 400 * len(self._neighbors[position])) // _WIDTH)
             if self._devices[position] != device:
                 rejected |= 1 << position
                 self._report("reject", position)
@@ -176,12 +176,12 @@ class Region:
                     below |= self._reached[position]
                 members.append(position)
                 bounds.append((below, above, min(low, position), max(high, position)))
-                neighbours = self._neighbours[position]
+                neighbors = self._neighbors[position]
                 if self._is_neck[position] and not low < position < high and self._on_step is None:
                     self._block(members, blocked, device)
                     if blocked[-1] & below & above:  # it will be visited, and this member rolled back
-                        neighbours = (self._predecessors if position > high else self._successors)[position]
-                agenda.append((len(members) - 1, iter(neighbours)))
+                        neighbors = (self._predecessors if position > high else self._successors)[position]
+                agenda.append((len(members) - 1, iter(neighbors)))
                 self._report("merge", position)
             while rejected & bounds[-1][0] & bounds[-1][1]:
                 self._effort.spend(_STEP)
@@ -198,7 +198,7 @@ class Region:
         """Extend `blocked` to all members."""
         for position in members[len(blocked) :]:
             mask = blocked[-1] if blocked else 0
-            for other in self._neighbours[position]:
+            for other in self._neighbors[position]:
                 mask |= (self._devices[other] != device) << other
             blocked.append(mask)
 

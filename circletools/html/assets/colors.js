@@ -1,9 +1,9 @@
-// --- colors: the ways to colour operators, and their legends -----------------------------------------------------
+// --- colors: the ways to color operators, and their legends -----------------------------------------------------
 
 const PALETTE = ['#9ecae9', '#ffbf79', '#88d27a', '#f2cf5b', '#ff9d98', '#d6a5c9', '#83bcb6', '#d8b5a5'];
 const FINE = '#88d27a';
 
-/** The ways to colour operators: key, title, a function for the colours (null means by heat), and the legend. */
+/** The ways to color operators: key, title, a function for the colors (null means by heat), and the legend. */
 function colorings() {
   return [
     doc.diff && ['change', 'change', byChange],
@@ -28,7 +28,7 @@ function byTime(subgraph, { heat, surface }) {
   return { of: () => null, legend: [[mixed(heat, surface, 0.2), 'fast'], [mixed(heat, surface, 0.6), 'slow']] };
 }
 
-/** Colours for the most frequent values of `key`, named by `title`. */
+/** Colors for the most frequent values of `key`, named by `title`. */
 function byKind(subgraph, { none }, key, title) {
   const counts = new Map();
   for (let operator = 0; operator < subgraph.count; operator++) {

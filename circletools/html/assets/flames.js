@@ -86,7 +86,7 @@ class FlameGraph {
     );
   }
 
-  /** Modules whose names differ only in a number have the same colour. */
+  /** Modules whose names differ only in a number have the same color. */
   #color({ label, selection }) {
     if (!selection) return 'var(--sunken)';
     const letters = [...label.replace(/\d+/g, '')];

@@ -25,9 +25,9 @@ class GraphPainter {
     return this.pictures.get(`${this.index}/${state.grouping}`);
   }
 
-  // --- colours ---
+  // --- colors ---
 
-  /** Compute the colour of every operator, in the theme's shades. */
+  /** Compute the color of every operator, in the theme's shades. */
   recolor() {
     const style = getComputedStyle(document.documentElement);
     this.theme = Object.fromEntries(

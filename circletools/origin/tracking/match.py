@@ -27,17 +27,17 @@ from circletools.origin.tracking.view import NONE, Pairs, Side, View, Views
 
 DEPTH = 12  # rounds; more would only distinguish long chains of equal operators, as ends and pairs do
 
-Colours = NDArray[np.uint64]
+Colors = NDArray[np.uint64]
 
 
-def gather(count: int, keys: Indices, colours: Colours) -> Colours:
+def gather(count: int, keys: Indices, colors: Colors) -> Colors:
     """Return the sum of the colors of each key."""
     sums = np.zeros(count, np.uint64)
-    np.add.at(sums, keys, colours)
+    np.add.at(sums, keys, colors)
     return sums
 
 
-def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indices]) -> list[list[Colours]]:
+def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indices]) -> list[list[Colors]]:
     """Return the colors of both models after 0, 1, 2, … rounds.
 
     The rounds end once no `free` operators of the two models share a color: further rounds would not change that.
@@ -57,14 +57,14 @@ def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indic
     return history
 
 
-def _edges(view: View) -> list[tuple[Indices, Indices, Colours]]:
+def _edges(view: View) -> list[tuple[Indices, Indices, Colors]]:
     """Return the edges in both directions: the near and the far operators, and the colors of the slots."""
     fed = view.giver != NONE
     giver, reader, pin = view.giver[fed], view.reader[fed], view.slot[fed] * 1024 + view.place[fed]
     return [(reader, giver, mixed(pin, 1)), (giver, reader, mixed(pin, 2))]
 
 
-def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int) -> Colours:
+def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int) -> Colors:
     """Return the initial color of each operator; the operators of a pair share a unique color."""
     view, this = views[side], views[side].side
     value, reader, slot = (column[view.giver == NONE] for column in (view.read, view.reader, view.slot))
@@ -77,11 +77,11 @@ def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int) -> Colou
     read = gather(len(this), reader, mixed(kind, given[value], slot, 4))
     makers = this.graph.producer[view.value[np.array([pair[side] for pair in pairs.outputs], np.int64)]]
     made = gather(len(this), makers[makers != NONE], mixed(np.flatnonzero(makers != NONE), 5))
-    colours = mixed(mixed(this.code, sizes[side], 3), read, made)
+    colors = mixed(mixed(this.code, sizes[side], 3), read, made)
     paired = ~pairs.unpaired(side)
     identity = np.arange(len(this)) if side else pairs.to_after
-    colours[paired] = mixed(identity[paired], 6)
-    return colours
+    colors[paired] = mixed(identity[paired], 6)
+    return colors
 
 
 def match(views: Views, pairs: Pairs, sizes: list[Indices]) -> Pairs:
@@ -95,7 +95,7 @@ def match(views: Views, pairs: Pairs, sizes: list[Indices]) -> Pairs:
     search.from_ends()
     search.by_constants()
     if all(map(len, search.free())):
-        search.by_colours()
+        search.by_colors()
     return search.pairs
 
 
@@ -192,7 +192,7 @@ class Search:
                 self.pair(olds[0], news[0])
         self.spread()
 
-    def by_colours(self) -> None:
+    def by_colors(self) -> None:
         """Pair operators with unique colors, the deepest first."""
         history = histories(self.views, self.pairs, self.free(), self.sizes)
         for depth in reversed(range(1, len(history[0]))):  # round 0 reflects only an operator's own properties

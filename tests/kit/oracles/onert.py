@@ -32,7 +32,7 @@ def run(model: Path, seed: int, enter: Callable[[str], None]) -> Outcome:
         outcome = Outcome("onert", "ok", "", run_prepared(session, seed))
     except StatusError as error:
         if error.too_small:
-            raise  # a limit of this module must not pass for the behaviour of the model
+            raise  # a limit of this module must not pass for the behavior of the model
         outcome = Outcome("onert", stage, f"{error}: {_printed()}".replace(str(model), "<model>"))
     enter("close")
     session("close_session")

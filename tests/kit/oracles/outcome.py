@@ -44,7 +44,7 @@ def stable(message: str) -> str:
     return message.strip()
 
 
-def same_behaviour(before: Outcome, after: Outcome, *, names: bool = True) -> str | None:
+def same_behavior(before: Outcome, after: Outcome, *, names: bool = True) -> str | None:
     """Return None when a user could not tell the two apart, else the first difference.
 
     With `names=False` the outputs may have other tensor names, for edits that rename. Names of signatures and

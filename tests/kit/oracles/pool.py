@@ -13,7 +13,7 @@ from multiprocessing import Pipe
 from pathlib import Path
 from types import TracebackType
 
-from tests.kit.oracles.outcome import Outcome, same_behaviour
+from tests.kit.oracles.outcome import Outcome, same_behavior
 from tests.kit.oracles.protocol import READY, Broken, Request
 from tests.kit.presence import need
 
@@ -149,6 +149,6 @@ def is_deterministic(model: Path, runtime: str, seed: int = 0) -> bool:
     if key not in _DETERMINISTIC:
         first = _POOL.run(runtime, model, seed)
         _DETERMINISTIC[key] = all(
-            same_behaviour(first, pool.run(runtime, model, seed)) is None for pool in (_POOL, _FILLED_POOL)
+            same_behavior(first, pool.run(runtime, model, seed)) is None for pool in (_POOL, _FILLED_POOL)
         )
     return _DETERMINISTIC[key]

@@ -21,7 +21,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.model.model import open_model
 from circletools.outputs.copyops import CopyChoice
-from circletools.outputs.fixing import FixOptions, behaviour, copy_outputs
+from circletools.outputs.fixing import FixOptions, behavior, copy_outputs
 
 CHOICES: tuple[CopyChoice, ...] = ("auto", "reshape", "transpose", "concatenation")
 
@@ -40,7 +40,7 @@ def prepared(path: Path, target: Path, double: bool) -> bool:
 
 def trials(before: Path, after: Path, worker: runtimes.Worker) -> Iterator[tuple[CopyChoice, str]]:
     """Yield, for each copy operator, the program's objection to the result; nothing if it refused the original."""
-    failure, was = behaviour(worker, before)
+    failure, was = behavior(worker, before)
     for choice in CHOICES if not failure else ():
         try:
             with open_model(before) as model, ModelEdit(model) as edit:
@@ -49,7 +49,7 @@ def trials(before: Path, after: Path, worker: runtimes.Worker) -> Iterator[tuple
         except CircleToolsError as error:
             yield choice, f"not written: {error}"
             continue
-        reason, now = behaviour(worker, after)
+        reason, now = behavior(worker, after)
         yield choice, reason or ("the outputs differ" if was != now else "")
 
 
