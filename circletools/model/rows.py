@@ -209,7 +209,7 @@ class Subgraph(Attributes):
             raise UsageError(
                 "the file has no values for this tensor",
                 location=location,
-                hint="the tensor is computed; `expose` makes it an output, whose value a run returns",
+                hint="the tensor is computed; `expose` makes it an output, so a run returns its value",
             )
         return array_of(view, self._buffers()[view.buffer].data, self._tensor_table(tensor), self.columns.schema)
 
