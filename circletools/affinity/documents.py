@@ -10,7 +10,7 @@ from typing import Literal
 
 from circletools.errors import EditError, InvalidInputError, UsageError
 from circletools.graph.selectors import Selector, parse_selector
-from circletools.storage.documents import Object, read_bytes, read_json
+from circletools.storage.documents import Object, check_lines, read_bytes, read_json
 from circletools.wording import SCHEMA_VERSION
 
 _LARGEST, _LEAST = 1e15, 1e-9
@@ -132,6 +132,7 @@ class PartFile:
 
 def parse_part(text: str, name: str) -> PartFile:
     """Parse a `.part` file. Raises InvalidInputError with `name` and the line number."""
+    check_lines(text, name, "\n\r=,")
     try:
         return _parsed(_sections(text, name), name)
     except InvalidInputError as error:

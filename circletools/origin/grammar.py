@@ -21,7 +21,7 @@ from circletools.wording import Word
 _WORD = r"[^\s:;/]+"
 _TICO = re.compile(rf"({_WORD})::({_WORD})")
 _MODULE = r"[^\s;/.]*\.[^\s;/]+"  # a class with the module that defines it, and possibly the name of the instance
-_MODULES = re.compile(rf"(?:{_MODULE}(?:/{_MODULE})*;;?)+\d*")
+_MODULES = re.compile(rf"(?:{_MODULE}(?:/{_MODULE}){{0,999}};;?){{1,999}}\d*")
 _FUNCTION = re.compile(r"(?:^|/)tf\.[\w.]+/")
 _NUMBERED = re.compile(r"(.*\D)\d+", re.DOTALL)
 _CONVERTED = "MLIR Converted."  # the description that TensorFlow's converter writes

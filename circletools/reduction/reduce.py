@@ -39,6 +39,7 @@ Symptom = frozenset[str]
 Ask = Callable[[Path], Symptom]
 
 _OF_SHELL = frozenset(("|", "||", "&", "&&", ";", "<", ">", ">>", ">&"))
+_BEGINNING = '{"model"'  # of a line of the log
 _COMPILERS = ("vela",)  # programs that do not run models
 _VARIES = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
 
@@ -195,7 +196,8 @@ class _Trials:
             self._known[key] = bool(found) and found <= self.symptom
             if self._log is not None:
                 with open(self._log, "a", encoding="utf-8") as file:
-                    file.write(json.dumps({"model": key, "fails": self._known[key]}) + "\n")
+                    # An interrupted run may have left part of a line.
+                    file.write("\n" * (file.tell() > 0) + json.dumps({"model": key, "fails": self._known[key]}))
         return self._known[key]
 
     def _answer(self, data: bytes, name: str) -> Symptom:
@@ -210,7 +212,9 @@ class _Trials:
 def _read_log(name: str) -> dict[str, bool]:
     try:
         lines = read_bytes(name).decode().splitlines()
-        rows = [read_json(line, name) for line in lines if line.endswith("}")]  # the last line may be truncated
+        if not all(line.startswith(_BEGINNING[: len(line)]) for line in lines):
+            raise ValueError("a line is of another kind")
+        rows = [read_json(line, name) for line in lines if line.endswith("}")]  # others are truncated
         return {str(row["model"]): bool(row["fails"]) for row in rows}
     except (ValueError, TypeError, KeyError) as error:
         raise InvalidInputError(f"not a log of `reduce`: {error}", location=name) from error

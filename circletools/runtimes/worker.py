@@ -118,7 +118,8 @@ class Worker:
 
     def measure(self, request: ChainsRequest) -> Timed:
         """Measure the time of chains, whose programs must be installed in this worker's Python."""
-        largest = max((step.model for chain in request.chains for step in chain), key=os.path.getsize)
+        models = [step.model for chain in request.chains for step in chain]
+        largest = max(models, key=lambda model: Path(model).stat().st_size if Path(model).exists() else 0)
         found = self._ask(request, Path(largest))
         # The error names only one of the programs.
         return found if isinstance(found, Timed) else Timed([], self._failure(_words(found, f"{self.runtime} ")))

@@ -28,8 +28,8 @@ from circletools.wording import SCHEMA_VERSION
 _DEEPEST = 100
 _TOO_DEEP = f"arrays and objects are nested more than {_DEEPEST} deep"
 EXCESSIVE = "it has far more arrays, objects and keys than its size justifies"
-# Arrays and objects, or keys; and characters that justify one more, which takes 300 bytes.
-_MOST, _CHARACTERS, _OF_KEYS = 500_000, 40, 20
+# Arrays and objects, keys, or lines; and characters that justify one more, which takes 300, 150 or 60 bytes.
+_MOST, _CHARACTERS, _OF_KEYS, _OF_LINES = 500_000, 40, 12, 8
 
 
 class Object(dict[str, Any]):
@@ -63,12 +63,25 @@ def read_json(data: bytes | str, name: str, *, lines: bool = False) -> Any:
 
 
 def is_excessive(text: str) -> bool:
-    """Return whether the arrays and objects of a JSON document would take far more memory than its text."""
-    return text.count("[") + text.count("{") > _MOST + len(text) // _CHARACTERS
+    """Return whether the arrays, objects and keys of a JSON document would take far more memory than its text."""
+    objects, keys = text.count("[") + text.count("{"), text.count(":")
+    return objects > _MOST + len(text) // _CHARACTERS or keys > _MOST + len(text) // _OF_KEYS
+
+
+def check_lines(text: str, name: str | None = None, ends: str = "\n") -> str:
+    """Return a text. Raises InvalidInputError if its lines, or pieces between `ends`, would take far more memory."""
+    if sum(map(text.count, ends)) > _MOST + len(text) // _OF_LINES:
+        raise InvalidInputError("the text has far more lines than its size justifies", location=name)
+    return text
+
+
+def lines_of(data: bytes) -> list[str]:
+    """Return the lines of a text, without their ends. Raises InvalidInputError if there are far too many."""
+    return check_lines(data.decode("utf-8", "surrogateescape")).split("\n")
 
 
 def _decoded(text: str, *, lines: bool) -> Any:
-    if is_excessive(text) or text.count(":") > _MOST + len(text) // _OF_KEYS:
+    if is_excessive(text):
         raise _RefusedError(EXCESSIVE)
     if not lines:
         try:
@@ -173,6 +186,7 @@ def read_baseline(
     if not data.strip():
         hint = "write to another file: a shell's `>` empties this one first"
         raise InvalidInputError("not JSON: it is empty", location=name, hint=hint)
+    check_lines(data.decode("latin-1"), name)
     lines = data.splitlines() if b"\n{" in data else [data]
     documents = [read_json(line, name) for line in lines if line.strip()]
     try:

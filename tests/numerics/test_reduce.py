@@ -101,6 +101,8 @@ def test_a_log_is_gone_on_from(tmp_path: Path) -> None:
     again, _ = reduced(chain(50, 20), tmp_path, while_=words, log=str(log))
     assert (again.operators, out.read_bytes()) == (found.operators, data)
     assert asked.read_text().count("\n") - first == first - 5
+    reduced(chain(50, 20), tmp_path, while_=words, log=str(log))
+    assert asked.read_text().count("\n") == 2 * first - 2, "only the whole model and the result"
     log.write_text("[1]}\n")
     for name in (log, "/dev/zero"):
         with pytest.raises(ct.InvalidInputError):

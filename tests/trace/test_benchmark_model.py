@@ -275,6 +275,7 @@ def test_runs_of_the_program_without_results() -> None:
         (FAILED, "benchmark_model failed: Node number 3 .ADD. failed to prepare$"),
         (LOADED + b"Aborted (core dumped)\n", "benchmark_model failed: Aborted .core dumped."),
         (LOADED + b"I E tflite  : GPU Init: 5D\n", "nor results like `count=9 first=5` .cut: GPU Init: 5D"),
+        (b"Graph: [" + b"\n" * 900_000, "far more lines than its size justifies"),
         (b"\x89PNG", "or an ETDump"),
         (b"Per kernel timing(2 kernels):\n  add 0; 0.5 ms\n", "no operator times of a known format .expected onert"),
     ],

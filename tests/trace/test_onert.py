@@ -158,6 +158,7 @@ def test_begins_and_ends_without_the_other_are_counted() -> None:
         (chrome(event("@0 Add", "B", "12 o'clock")), "not a time in microseconds"),
         (chrome(event("@0 Add", "B", "9" * 5000)), f"'{'9' * 40}' is not a time in microseconds"),
         (chrome(event("@0 Add", "B", "5"), event("@0 Add", "E", "4")), "before it begins"),
+        (b"{" + b'"":0,' * 1_000_000, "far more arrays, objects and keys"),
         (b'{"traceEvents": [{"ts": ' + b"9" * 10_000 + b"}]}", "no operator times"),
     ],
 )  # fmt: skip

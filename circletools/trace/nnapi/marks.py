@@ -108,7 +108,7 @@ FOREIGN = Mark()
 """A begin event that is not an NNAPI mark."""
 
 _TAG = re.compile(rb"(\[SW\])?(\[SUB\])?\[NN_(L[A-Z]*)_(P[A-Z]*)\](.*)", re.DOTALL)
-_BEGINNING = re.compile(rb"\s*(?:\[(?:SW|SUB)\]\s*)*\[NN_")
+_BEGINNING = re.compile(rb"\s*(?:\[(?:SW|SUB)\]\s*){0,9}\[NN_")  # unbounded groups take memory for each repetition
 _HIDL = re.compile(rb"HIDL::(\w+)::(\w+)::(client|server|passthrough)")
 _AIDL = re.compile(
     rb"AIDL::\w+::(?:android\.hardware\.neuralnetworks\.)?(\w+)::(\w+)::(client|server|cppClient|cppServer)"

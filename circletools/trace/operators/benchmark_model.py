@@ -23,6 +23,7 @@ from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 from circletools.errors import InvalidInputError
+from circletools.storage.documents import lines_of
 from circletools.trace.operators.litert import printed
 from circletools.trace.operators.names import NAMES
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
@@ -118,7 +119,7 @@ def parse(data: bytes) -> OperatorTrace:
     """Parse the last run that lists operators or, if none does, types or only results. Raises InvalidInputError."""
     if b" with stats: " in data or b"stat_summarizer.cc:" in data:
         raise nothing_found("the report is from TensorFlow's own benchmark_model, which runs other models")
-    lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
+    lines = [line.rstrip() for line in lines_of(data)]
     some = ((at, line) for at, line in enumerate(lines) if "%" not in line[1:] or "ode type" in line)  # no rows
     marks = [at for at, line in some if len(line) <= _LONGEST and _WORTH.search(line)]
     sessions = _sessions(lines, marks) or [(0, len(lines), 0)]

@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import BinaryIO, Literal
 
 from circletools.errors import CircleToolsError, InvalidInputError, UsageError
+from circletools.storage.documents import lines_of
 from circletools.storage.files import open_source
 from circletools.trace.operators import benchmark_model, etdump, litert, onert, tflm
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nanoseconds, nothing_found, without_first
@@ -99,8 +100,8 @@ def _parse_openvino(data: bytes) -> OperatorTrace:
     """Parse the report of OpenVINO's benchmark_app."""
     runs, layers = list[OperatorRun](), set[str]()
     tables = at_ns = order = 0
-    for number, line in enumerate(data.decode("utf-8", "surrogateescape").splitlines(), 1):
-        cells = line.rstrip(";").rsplit(";", 5)
+    for number, line in enumerate(lines_of(data), 1):
+        cells = line.rstrip(";\r").rsplit(";", 5)
         if line.startswith(_OPENVINO.decode()):
             tables, at_ns, order = tables + 1, 0, 0
         elif len(cells) == 6:

@@ -19,6 +19,7 @@ from itertools import groupby, pairwise, zip_longest
 from typing import Literal
 
 from circletools.errors import InvalidInputError
+from circletools.storage.documents import check_lines
 from circletools.trace.operators.names import CUSTOM
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 
@@ -75,7 +76,7 @@ def _blocks(text: str) -> dict[re.Pattern[str], list[_Block]]:
     """Return the blocks of events of each kind; other lines end a block of `Log`, but not the rows of a table."""
     found: dict[re.Pattern[str], list[_Block]] = {_TOOK: [], _ROW: [], _TOTAL: []}
     kind: re.Pattern[str] | None = None
-    for line in filter(str.strip, text.splitlines()):
+    for line in filter(str.strip, check_lines(text).splitlines()):
         match, head = _TOOK.search(line), next((words for words in _HEADS if words in line), None)
         after = _HEADS[head] if head else _TOOK if match else None if kind is _TOOK else kind
         if after and (head or after is not kind):
