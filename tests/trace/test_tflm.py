@@ -65,8 +65,8 @@ def test_ticks_of_an_unknown_clock() -> None:
 
 def test_what_fits_no_model() -> None:
     for text, message in (
-        (log(9, *CODES[:-1]), "operator 6 is None in the log; in the model, SOFTMAX"),
-        (log(9, *CODES, "ADD"), "operator 7 is ADD in the log; in the model, None"),
+        (log(9, *CODES[:-1]), "operator 6 is missing in the log, and SOFTMAX in the model"),
+        (log(9, *CODES, "ADD"), "operator 7 is ADD in the log, and missing in the model"),
         (TOTALS, "only the times of types"),
         (log(0, "ADD"), "no operator that took a tick"),
     ):

@@ -101,7 +101,7 @@ def in_order(trace: OperatorTrace, codes: Sequence[str], builtin: Collection[str
     if not of_model:
         pairs = enumerate(zip_longest((run.name for run in events), names))
         place, traced, name = next((at, *pair) for at, pair in pairs if pair[0] != pair[1])
-        message = f"operator {place} is {traced} in the log; in the model, {name} (None: it ends)"
+        message = f"operator {place} is {traced or 'missing'} in the log, and {name or 'missing'} in the model"
         raise InvalidInputError(f"the trace is not of this model: {message}", hint="use the model that was run")
     runs = (run._replace(operator=at % len(names), execution=at // len(names)) for at, run in enumerate(of_model))
     others = tuple((run.name, run.duration_ns, 1) for run in trace.runs if run.name not in known)
