@@ -112,7 +112,7 @@ class Worker:
         if not isinstance(found, Recorded):
             return Recorded(b"", failure=self._failure(_words(found)))
         if found.file:
-            self._stop()
+            self._stop(self._seconds)  # the program writes the file when it ends
             return replace(found, data=Path(found.file).read_bytes(), file="")
         return found
 
