@@ -15,7 +15,7 @@ For each output, the first kind that applies is reported.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -166,18 +166,21 @@ def output_findings(model: ModelGraph) -> list[Finding]:
     return findings
 
 
-def reused_outputs(graph: Graph) -> frozenset[int]:
+def reused_outputs(graph: Graph, copied: Sequence[int] = ()) -> frozenset[int]:
     """Return the outputs that operators read and whose memory onert may reuse for a later operator.
 
     onert frees a tensor, even an output, after its last reader, unless the caller provides its memory. The order of
     execution depends on hash tables, so any operator whose results are unread may run last: an output is safe if no
-    operator reads it, or if all operators that may run last read it.
+    operator reads it, or if all operators that may run last read it. Each tensor in `copied` has a further reader,
+    whose result is unread.
     """
-    operators, values = graph.uses
+    count = len(graph.operators) + len(copied)
+    operators = np.append(graph.uses.operators, np.arange(len(graph.operators), count))
+    values = np.append(graph.uses.values, np.array(copied, np.int64))
     is_read = np.zeros(len(graph.values), np.bool_)
     is_read[values] = True
     makers, made = graph.definitions
-    is_last = np.ones(len(graph.operators), np.bool_)
+    is_last = np.ones(count, np.bool_)
     is_last[makers[is_read[made]]] = False
     pairs = np.unique(np.stack([operators, values])[:, is_last[operators]], axis=1)
     outlived = np.bincount(pairs[1], minlength=len(graph.values)) < is_last.sum()

@@ -20,26 +20,18 @@ from circletools.findings import Finding
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.rows import Subgraph
-from circletools.outputs.analysis import LEFT_ALONE, AliasedOutput, AliasKind, aliased_outputs
+from circletools.outputs.analysis import LEFT_ALONE, AliasedOutput, AliasKind, aliased_outputs, reused_outputs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
 
-# --- give every output its own tensor by appending copies -----------------------------------------------------
-#     before                          after
-#     ADD -> o                        ADD -> o
-#     outputs: o, o, x (an input)     TRANSPOSE o -> o_permute, TRANSPOSE x -> x_permute
-#                                     outputs: o, o_permute, x_permute
-#
 # Rules, in this order, as in onert's passes (ConstantOutputPass, OddOutputPass):
-#
 #     0. an output that is a constant is replaced by a copy of the constant
 #     1. an output that is an input is replaced by a copy of the input
 #     2. of equal outputs, the first keeps the tensor, and each later one is replaced by a copy; in a subgraph that a
 #        user calls, the first is replaced too if IF or WHILE computes the tensor: when onert allocates the model's
 #        outputs itself, other operators read zeros from such an output
-#     3. on request, an output that an operator also reads is replaced by a copy
-# All copies read the original tensor (not another copy) and are appended, so operator indices do not change. The
-# order and number of outputs never change, and inputs are never renamed.
-
+#     3. on request, an output that an operator also reads is replaced by a copy; for onert, also if only the copies
+#        may run after its last reader
+# All copies read the original tensor (not another copy) and are appended, so operator indices do not change.
 
 _COPY_BYTES = 4 << 10  # bytes charged to the budget for each copy, because it takes time
 _DONE = {
@@ -69,7 +61,7 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
     chosen: defaultdict[int, list[tuple[AliasedOutput, CopyOperator]]] = defaultdict(list)
     notes = [one.finding("info", "it is not copied") for one in found if one.kind is AliasKind.UNPRODUCED]
     charge = model.wire.budget.tally("copies of outputs")
-    for output in _to_copy(whole, found, options.detach_taps):
+    for output in _to_copy(whole, found, options):
         charge(_COPY_BYTES)
         if output.subgraph in patterns:
             notes.append(output.finding("info", LEFT_ALONE))
@@ -92,18 +84,23 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
     return RewriteResult(tuple(changes), tuple(notes))
 
 
-def _to_copy(model: ModelGraph, outputs: list[AliasedOutput], detach_taps: bool) -> Iterator[AliasedOutput]:
-    """Yield the outputs to copy, from those that `aliased_outputs` returns with `copies`."""
-    entries = set(model.entries)
-    shared = {(output.subgraph, output.tensor) for output in outputs if output.kind is AliasKind.DUPLICATE}
-    for output in outputs:
-        if output.kind is AliasKind.TAP and not detach_taps:
-            codes = model.graphs[output.subgraph].operators.code_names
-            again = (output.subgraph, output.tensor) in shared and output.producer >= 0
-            if output.subgraph in entries and again and codes[output.producer] in ("IF", "WHILE"):
-                yield output
-        elif output.kind is not AliasKind.UNPRODUCED:
-            yield output
+def _to_copy(model: ModelGraph, outputs: list[AliasedOutput], options: FixOptions) -> list[AliasedOutput]:
+    """Return the outputs to copy, from those that `aliased_outputs` returns with `copies`."""
+    left = (AliasKind.UNPRODUCED,) if options.detach_taps else (AliasKind.UNPRODUCED, AliasKind.TAP)
+    more = copied = {output for output in outputs if output.kind not in left}
+    taps = {output for output in outputs if output.kind is AliasKind.TAP} - copied
+    shared = {(output.subgraph, output.tensor) for output in copied if output.kind is AliasKind.DUPLICATE}
+    for output in taps:
+        codes = model.graphs[output.subgraph].operators.code_names
+        again = (output.subgraph, output.tensor) in shared and output.producer >= 0
+        if output.subgraph in model.entries and again and codes[output.producer] in ("IF", "WHILE"):
+            copied.add(output)
+    while more and (model.source.format == "circle" or options.runtime in ("onert", "both")):
+        graph, tensors = model.graphs[0], [output.tensor for output in copied if output.subgraph == 0]
+        unsafe = reused_outputs(graph, tensors) - reused_outputs(graph)
+        more = {output for output in taps - copied if output.subgraph == 0 and output.tensor in unsafe}
+        copied |= more
+    return [output for output in outputs if output in copied]
 
 
 class _SubgraphFix:

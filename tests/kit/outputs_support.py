@@ -85,7 +85,8 @@ def aliased_slots(
     """Return kind and slot of each output to copy: by the rules, from what an independent reader sees.
 
     With `copies`, detaching also copies the first of equal outputs, which the copies of the others would read; where
-    a user sees what IF or WHILE computed, that is done without being asked.
+    a user sees what IF or WHILE computed, that is done without being asked. So are outputs of a Circle model whose
+    last reader precedes a copy, but preceded no other operator.
     """
     graph = model["subgraphs"][subgraph]
     inputs = list(graph["inputs"] if graph["inputs"] is not None else ())
@@ -100,25 +101,36 @@ def aliased_slots(
     }
     repeated = {tensor for tensor in outputs if copies and outputs.count(tensor) > 1}
     tapped = read_by | repeated if detach_taps else repeated & loose
-    found = []
+    found: dict[int, str] = {}
     for slot, tensor in enumerate(outputs):
-        sourceless = tensor not in computed and tensor not in inputs
-        if sourceless and graph["tensors"][tensor]["isVariable"]:
-            sourceless = False
+        sourceless = tensor not in computed and tensor not in inputs and not graph["tensors"][tensor]["isVariable"]
         constant = sourceless and holds_data(model, graph["tensors"][tensor])
         if sourceless and not constant:
             continue  # nothing to copy
         if constant and not keep_constants:
-            found.append(("constant", slot))
+            found[slot] = "CONSTANT_OUTPUT"
         elif tensor in inputs:
-            found.append(("input", slot))
+            found[slot] = "INPUT_ALIASED_OUTPUT"
         elif tensor in outputs[:slot]:
-            found.append(("duplicate", slot))
-        elif constant:
-            continue
-        elif tensor in tapped:
-            found.append(("tap", slot))
-    return found
+            found[slot] = "DUPLICATE_OUTPUT"
+        elif tensor in tapped and not constant:
+            found[slot] = "OUTPUT_TAP"
+    steps = [(vector(one["inputs"]), vector(one["outputs"])) for one in graph["operators"] or ()]
+    count = -1
+    while subgraph == 0 and copies and "externalBuffers" not in model and count < len(found):  # a Circle model
+        count = len(found)
+        unsafe = _outlived([*steps, *(([outputs[slot]], list[int]()) for slot in found)]) - _outlived(steps)
+        for slot, tensor in enumerate(outputs):
+            if tensor in unsafe & computed:
+                found.setdefault(slot, "OUTPUT_TAP")
+    return [(found[slot], slot) for slot in sorted(found)]
+
+
+def _outlived(steps: list[tuple[list[int], list[int]]]) -> set[int]:
+    """Return the tensors that an operator reads, but not each one that may run last; steps are inputs and outputs."""
+    read_by = {tensor for inputs, _ in steps for tensor in inputs}
+    last = [set(inputs) for inputs, outputs in steps if not read_by.intersection(outputs)]
+    return read_by - read_by.intersection(*last)
 
 
 def vector(value: Any) -> list[int]:

@@ -37,7 +37,7 @@ def test_aliased_outputs_of_every_kind(case: str, kind: str, tmp_path: Path) -> 
     data = build().to_bytes(kind)
     subgraph = "all" if case.startswith("while") else "entry"
     after, changes = fixed_with_changes(data, subgraph)
-    assert len(changes) == copies
+    assert len(changes) >= copies  # for onert, taps that copies outlive are copied too
     every = list(range(len(read(data)["subgraphs"])))
     assert_fixed(data, after, every if subgraph == "all" else None)
     assert_every_output_is_its_own(after, every)
@@ -82,11 +82,7 @@ def test_models_with_aliased_outputs(any_model: Path, subgraph: str, tmp_path: P
 
 def test_testdata_has_aliased_outputs() -> None:
     """The test above has something to do."""
-    found = {}
-    for path in own_models():
-        _, changes = fixed_with_changes(path.read_bytes(), "all")
-        if changes:
-            found[title(path)] = len(changes)
+    found = {title(path) for path in own_models() if fixed_with_changes(path.read_bytes(), "all")[1]}
     folders = {name.split("/", maxsplit=1)[0] for name in found}
     assert folders == {"tflite", "circle"}
     assert {name.split("/")[1] for name in found} >= {"constant_output", "input_as_output", "output_twice"}
