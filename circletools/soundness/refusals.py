@@ -42,7 +42,7 @@ _REFUSED = {
         rf"INDEX_OUT_OF_RANGE subgraphs\[\d+\](\.operators\[\d+\])?{_OPERANDS}",
         r"INDEX_OUT_OF_RANGE .*(LiteRT refuses|subgraph \d+ does not exist; the count is 0)",
         r"INDEX_OUT_OF_RANGE subgraphs\[\d+\]\.(tensors\[\d+\]\.buffer|operators.*(?<!decomposition)_subgraph_index)",
-        r"INVALID_QUANTIZATION (?!.*a scale is not)",
+        r"INVALID_QUANTIZATION (?!.*(a scale is not|in blocks of (?!.*LiteRT refuses)))",
         r"INVALID_SIGNATURE .*has no key",
         r"UNKNOWN_OPTION .*(is (0|-\d+), which is not a valid stride|quantized_bias_type|LiteRT's kernel refuses)",
         r"UNKNOWN_OPTION (\w*Conv2?D?Options\.padding|MirrorPadOptions\.mode|LSTMOptions\.kernel_type)",

@@ -153,9 +153,8 @@ def _blocks(model: Model, whole: Whole, tables: Tables, rows: NDArray[np.int64])
         return
     targets = tables.targets("details")
     message = f"the sizes of its blocks are missing; {CORRECT}"
-    missing = rows[found[targets[found] == 0]]
-    yield from findings_at("INVALID_QUANTIZATION", missing, whole.tensor, lambda _: message)
-    columns = model.tensor_columns
+    yield from findings_at("INVALID_QUANTIZATION", rows[found[targets[found] == 0]], whole.tensor, lambda _: message)
+    columns, int4 = model.tensor_columns, model.schema.enum_value("TensorType", "INT4")
     for at in found[targets[found] != 0].tolist():
         row = int(rows[at])
         details = Tables(tables.wire, model.schema.tables["BlockwiseQuantization"], targets[at : at + 1])
@@ -164,5 +163,7 @@ def _blocks(model: Model, whole: Whole, tables: Tables, rows: NDArray[np.int64])
         shapes = columns.shapes.take(np.array([row, first + index]))
         counts = element_counts(shapes, shapes.flat())
         if size <= 0 or counts[0] != counts[1] * size:
-            message = f"{counts[0]:.15g} elements in blocks of {size} have {counts[1]:.15g} scales; {CORRECT}"
+            # LiteRT compares them in its XNNPACK delegate, which takes only INT4 in blocks of a multiple of 32.
+            known = "LiteRT refuses the model; " if columns.types[row] == int4 and size % 32 == 0 else ""
+            message = f"{counts[0]:.15g} elements in blocks of {size} have {counts[1]:.15g} scales; {known}{CORRECT}"
             yield Finding("INVALID_QUANTIZATION", "warning", whole.tensor(row), message)

@@ -188,4 +188,4 @@ def test_blocks_have_a_scale_each() -> None:
     for size, scales in ((2, 1), (0, 2), (-2, 2), (3, 1)):
         (found,) = chain(partial(change, size=size, scales=scales))
         assert (found.code, found.location) == ("INVALID_QUANTIZATION", "subgraphs[0].tensors[2]")
-        assert f"4 elements in blocks of {size} have {scales} scales" in found.message
+        assert f"4 elements in blocks of {size} have {scales} scales; fix" in found.message

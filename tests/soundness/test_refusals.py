@@ -50,11 +50,10 @@ REFUSED: list[Change] = [
     lambda graph: setattr(graph.table.tensors[1], "shape", [4]),
 ]
 
-
 IMAGE, FLAT, FOUR = ("FLOAT32", (1, 4, 4, 2)), ("FLOAT32", (1, 4)), ("INT32", (4,))
 STEPS = {"padding": 1} | dict.fromkeys(("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"), 1)
 SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
-    ("CONCATENATION", [], 1, {}),
+    *(("CONCATENATION", [FLAT] * count, 1, {"more": [-1] * (count - 1)}) for count in range(3)),
     ("CONV_2D", [("STRING", IMAGE[1]), IMAGE, FLAT], 1, {}),
     *(("UNPACK", [IMAGE], 4, {"num": number, "axis": 1}) for number in (4, 3)),
     *(("SPLIT", [("INT32", ()), IMAGE], 2, {"num_splits": number}) for number in (2, 1)),
@@ -84,6 +83,7 @@ SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
         for kind in ("FLOAT32", "UINT8", "INT32")
     ),
     *(("SHAPE", [IMAGE], 1, {"out_type": kind}) for kind in (2, 4, 0, 3)),
+    *(("GATHER", [("STRING", size), ("INT32", (1,))], 1, {}) for size in ((4,), (1, 4), ())),
     *(("RANGE", [("INT32", size)] * 3, 1, {}) for size in ((), (1,))),
 ]
 
@@ -92,7 +92,7 @@ def alone(code: str, inputs: Any, count: int, options: dict[str, Any]) -> bytes:
     build = Build()
     graph = build.graph()
     first, last = ([graph.tensor(None, shape, kind) for kind, shape in side] for side in (inputs, [FLAT] * count))
-    graph.operator(code, first, last, **options)
+    graph.operator(code, first + options.pop("more", []), last, **options)
     graph.ends(first, last)
     return build.to_bytes()
 
