@@ -20,11 +20,11 @@ from circletools.cost.activations import MOST_PLANNED, lifetimes, plan
 from circletools.graph.algorithms import Indices
 from circletools.graph.columns import Values
 from circletools.graph.graph import Graph, ModelGraph
+from circletools.graph.offline import planned_offsets
 from circletools.model.sizes import element_count
 from circletools.storage.documents import packaged
 
 _ALIGNMENT = 16
-_OFFLINE, _OFFLINE_HEAD = "OfflineMemoryAllocation", 12
 _CALLS = ("IF", "WHILE", "CALL_ONCE")
 _LARGEST = 1 << 40
 _REQUEST, _MOST_REQUESTS, _ALLOCATION, _PLANNED = 16, 12, 32, 40
@@ -72,9 +72,8 @@ def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
         return None
     scopes = _scopes_of(graphs)
     tensors = np.concatenate([_tensors(graph, scopes.get(graph.index)) for graph in graphs], axis=1)
-    found = bytes(model.metadata_value(_OFFLINE) or b"")[_OFFLINE_HEAD:]  # the model's own plan, such as Vela's
-    planned = np.frombuffer(found, "<i4") if len(found) == 4 * tensors.shape[1] else np.full(tensors.shape[1], -1)
-    offsets = planned.astype(np.int64)[tensors[2] > 0]
+    planned = planned_offsets(model.source)  # the model's own plan, such as Vela's
+    offsets = (np.full(tensors.shape[1], -1) if planned is None else planned)[tensors[2] > 0]
     scratch = np.array(list(_scratch(graphs, scopes)), np.int64).reshape(-1, 3).T
     if tensors.shape[1] + scratch.shape[1] > MOST_PLANNED:
         return None

@@ -23,6 +23,7 @@ from circletools.edit import members
 from circletools.edit.archive import has_file, move_archive, with_files
 from circletools.edit.compact import compact, tail_start
 from circletools.edit.entries import Entries
+from circletools.edit.offline import PlannedOffsets
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Direction, Ends, Signatures
 from circletools.errors import UsageError
@@ -35,8 +36,6 @@ from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
 from circletools.storage.files import Part, Progress, check_target, view, write
 from circletools.wording import Attributes
-
-_PLACEHOLDER_CODE = 127  # the value of deprecated_builtin_code (a byte) for every code from 127 on
 
 
 @explained
@@ -59,6 +58,7 @@ class ModelEdit(Attributes):
         self._codes = list(model.operator_codes)
         self._code_at = {(one.code, one.version, one.custom_code): one.index for one in reversed(self._codes)}
         self._new_tensors: Counter[int] = Counter()  # subgraph -> number of added tensors
+        self._offsets = PlannedOffsets(model, self._entries)
         self._added: list[AddedOperator] = []
         self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
         self.new_names: dict[tuple[int, int], bytes] = {}  # the same, including appended tensors
@@ -189,10 +189,9 @@ class ModelEdit(Attributes):
         index = self._code_at.setdefault((code, version, custom_code), len(self._codes))
         if index < len(self._codes):
             return index
-        codes = self._overlay.references(self._overlay.root, "operator_codes")
         table = self._table("OperatorCode", builtin_code=code, version=version, custom_code=custom_code or None)
-        table.set("deprecated_builtin_code", min(code, _PLACEHOLDER_CODE))
-        codes.append(table)
+        table.set("deprecated_builtin_code", min(code, members.PLACEHOLDER_CODE))
+        self._overlay.references(self._overlay.root, "operator_codes").append(table)
         self._codes.append(OperatorCode(index, code, custom_code, version, name))
         return index
 
@@ -224,6 +223,7 @@ class ModelEdit(Attributes):
         """
         members.check_index("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
+        self._offsets.append(subgraph, (*inputs, *outputs))
         count = len(self._list(subgraph, "operators"))
         for parent in inherits:
             members.check_index("operator", parent, count)
@@ -270,6 +270,7 @@ class ModelEdit(Attributes):
 
     def _set_ends(self, subgraph: int, side: Direction, tensors: Sequence[int]) -> None:
         self._check_tensors(subgraph, tensors)
+        self._offsets.drop(subgraph, tensors, self.ends(subgraph, side))
         self._subgraph(subgraph).set(side, np.array(tensors, np.int32))
         self._ends[subgraph, side] = list(tensors)
 
@@ -295,6 +296,7 @@ class ModelEdit(Attributes):
     ) -> None:
         """Set a tensor's shape and shape signature, not its data. Raises UsageError for a size beyond 32 bits."""
         members.resize(self._tensor(subgraph, tensor), self._before(subgraph, tensor), shape, shape_signature)
+        self._offsets.drop(subgraph, [tensor])
 
     def set_quantized_dimension(self, subgraph: int, tensor: int, axis: int) -> None:
         """Set the quantized dimension of a tensor. Raises UsageError if it is not quantized."""
@@ -345,6 +347,7 @@ class ModelEdit(Attributes):
         try:
             for follower in self._followers:
                 follower(self)
+            self._offsets.store(self._new_tensors)
             self._entries.store()
             root, prefix = self._overlay.settle(), b""
             if root is not None:

@@ -23,6 +23,9 @@ from circletools.model.sizes import element_count
 from circletools.model.verify import check_model, is_dangling
 from circletools.wording import did_you_mean, numbered, suggestion
 
+PLACEHOLDER_CODE = 127
+"""The value of deprecated_builtin_code (a byte) for every operator code from 127 on."""
+
 
 def check_index(what: str, index: int, count: int) -> None:
     """Raise UsageError for an index outside 0 to `count` - 1."""

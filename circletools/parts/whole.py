@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from struct import pack
 
@@ -17,6 +17,7 @@ from circletools.flatbuf.tables import References as Tables
 from circletools.flatbuf.writer import Writer
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
+from circletools.graph.offline import OFFLINE_PLAN, PlannedTensors, edited_plan
 from circletools.graph.resources import Resources
 from circletools.model.external import FILE_OFFSETS, external_ranges
 from circletools.model.model import Model
@@ -250,6 +251,7 @@ class Whole:
 
     def bytes_of(self, excerpt: Excerpt) -> list[Part]:
         """Return the file of an excerpt, as bytes and ranges of the old file."""
+        excerpt = self._planned(excerpt)
         contents = self.contents(excerpt)
         parts = self._flatbuffer(excerpt, contents, {})
         named = [("Buffer", row) for row in contents.buffers if self.external and row not in excerpt.data]
@@ -260,6 +262,19 @@ class Whole:
         # Only now is the position of external data known; the fields for it in the flatbuffer have a fixed width.
         moves, behind = _placed(self.model.source, ranges, sum(map(len, parts)))
         return [*self._flatbuffer(excerpt, contents, moves), *behind]
+
+    def _planned(self, excerpt: Excerpt) -> Excerpt:
+        """Return the excerpt with the offsets of its tensors; new inputs and outputs, and FLOAT32 ones, have none."""
+        at = next((entry for entry in excerpt.metadata if self.names[entry] == OFFLINE_PLAN), None)
+        if at is None:
+            return excerpt
+        contents, kept = self.contents(excerpt), list[PlannedTensors]()
+        for section, tensors in zip(excerpt.sections, contents.tensors, strict=True):
+            graph = self.graph.graphs[section.subgraph]
+            moved = {*section.inputs, *section.outputs}.difference(graph.inputs.tolist(), graph.outputs.tolist())
+            kept.append(PlannedTensors(section.subgraph, tensors, moved.union(section.real), section.operators))
+        kept += [PlannedTensors(index, range(len(self.graph.graphs[index].values))) for index in contents.called]
+        return replace(excerpt, metadata={**excerpt.metadata, at: edited_plan(self.model, kept)})
 
     def _flatbuffer(self, excerpt: Excerpt, contents: Contents, moves: Moves) -> list[Part]:
         root = _Tables(self, excerpt, contents, moves).root()

@@ -68,7 +68,7 @@ _PARTLY = {
         r"DUPLICATE_NAME .*another type",
         "OLD_OPERATOR_CODE",
     ),
-    "tflm": (_CALLED, r"OPERATOR_SHAPES .*: SQUEEZE "),
+    "tflm": (_CALLED, "OFFLINE_PLAN", r"OPERATOR_SHAPES .*: SQUEEZE "),
 }
 """The same for programs that are not known well enough to judge all findings."""
 _DOUBTED = dict.fromkeys(("onert", "openvino", "tflm"), (r"OPERATOR_SHAPES .*LiteRT's kernel refuses",))
@@ -77,7 +77,7 @@ _IGNORED = {
     "litert": (
         "SHAPE_SIGNATURE_MISMATCH|SENTINEL_BUFFER_NOT_EMPTY|MIN_RUNTIME_VERSION"
         "|CONSTANT_OUTPUT|DUPLICATE_INPUT|DUPLICATE_OUTPUT|INPUT_ALIASED_OUTPUT|OUTPUT_TAP"
-        "|NO_METADATA|OLD_OPERATOR_CODE",
+        "|NO_METADATA|OLD_OPERATOR_CODE|OFFLINE_PLAN",
         r"UNKNOWN_OPTION .*ActivationFunctionType",
         r"INDEX_OUT_OF_RANGE (metadata\[|.*external_buffer)",
         r"INVALID_SIGNATURE .*\.name",

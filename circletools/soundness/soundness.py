@@ -12,6 +12,7 @@ import numpy as np
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
+from circletools.graph.offline import plan_findings
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
 from circletools.model.verify import check_indices
@@ -36,11 +37,12 @@ def broken_graphs(model: Model) -> list[Finding]:
 
 
 def operation_findings(model: Model) -> Iterator[Finding]:
-    """Yield findings about graphs, tensors and operators; only their indices must be in range."""
+    """Yield findings about graphs, tensors, operators and offline plans; only their indices must be in range."""
     whole = Whole(model)
     yield from graph_findings(model, whole)
     yield from tensor_findings(model, whole)
     yield from operator_findings(model, whole)
+    yield from plan_findings(model)
 
 
 def soundness_findings(model: Model) -> Iterator[Finding]:

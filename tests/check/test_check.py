@@ -51,14 +51,14 @@ def sentinel_not_empty() -> bytes:
     return changed(change)
 
 
-def stale() -> bytes:
+def stale(data: bytes = b"") -> bytes:
     """Return a model whose operators were renamed after the tables were written."""
 
     def change(model: Any) -> None:
         (graph,) = model.subgraphs
         graph.tensors[graph.operators[1].outputs[0]].name = b"another name"
 
-    return rebuilt(embedded(bytes_of(CLEAN)), change)
+    return rebuilt(data or embedded(bytes_of(CLEAN)), change)
 
 
 def tapped() -> bytes:
@@ -76,11 +76,7 @@ def with_devices(numbers: Sequence[int | None], partitions: Sequence[int | None]
 
 
 def stale_devices() -> bytes:
-    def change(model: Any) -> None:
-        (graph,) = model.subgraphs
-        graph.tensors[graph.operators[1].outputs[0]].name = b"another name"
-
-    return rebuilt(with_devices([1] * 6, [0] * 6), change)
+    return stale(with_devices([1] * 6, [0] * 6))
 
 
 # code -> a model that has it, the severity there, and the place
@@ -88,6 +84,11 @@ EXAMPLES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "INDEX_OUT_OF_RANGE": (index_out_of_range, "warning", "subgraphs[0].operators[0].opcode_index"),
     "EXTERNAL_DATA_OUTSIDE_FILE": (lambda: bytes_of("circle/mlp_external")[:-1], "warning", "buffers[4]"),
     "SENTINEL_BUFFER_NOT_EMPTY": (sentinel_not_empty, "warning", "buffers[0]"),
+    "OFFLINE_PLAN": (
+        lambda: with_tables(OfflineMemoryAllocation=u32s(1, 0, 4) + bytes(16)),
+        "warning",
+        "metadata OfflineMemoryAllocation",
+    ),
     "CONSTANT_OUTPUT": (
         lambda: with_outputs(lambda graph: [1, graph.constant("c", floats(2, 2))]),
         "warning",
