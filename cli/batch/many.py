@@ -35,11 +35,17 @@ _Tasks = Callable[[list[str], dict[str, Any]], Iterable[Task]]
 
 
 def many(
-    command: Command, *, directories: bool = True, heading: Heading = "name", output: str | None = None
+    command: Command,
+    *,
+    directories: bool = True,
+    heading: Heading = "name",
+    output: str | None = None,
+    joint: str | None = None,
 ) -> Command:
     """Return a command for several files and, with `directories`, for the models below directories.
 
     `output` names the option for the output directory; if IN is a directory, each model gets its own path below it.
+    `joint` names the option for a file about all models: the command runs once, with the other models as `also`.
     """
 
     def tasks(sources: list[str], given: dict[str, Any]) -> Iterable[Task]:
@@ -50,7 +56,12 @@ def many(
             if len(sources) > 1:
                 raise ct.UsageError(f"--{output} takes one model, or one directory of models")
             return mirror(command, sources[0], given, output)
-        return named(command, sources, given, heading)
+        made = named(command, sources, given, heading)
+        if joint is not None and given.get(joint) is not None:
+            one, *others = (task.file for task in made)
+            command(one, **{**given, "also": (*given["also"], *others)})
+            return []
+        return made
 
     return _extended(command, tasks, several=True, directories=directories)
 
