@@ -41,7 +41,9 @@ def diff(
     if before == after == "-":
         raise ct.UsageError("only one of the models can come from standard input")
     if attest and (only or ignore or full or html or form == "markdown"):
-        raise ct.UsageError("--attest cannot be combined with --only, --ignore, --full, --html or --format markdown")
+        hint = "leave out --attest: `diff OLD NEW --ignore '*.name'` finds no difference if only names differ"
+        message = "--attest cannot be combined with --only, --ignore, --full, --html or --format markdown"
+        raise ct.UsageError(message, hint=hint)
     if on and form != "markdown":
         raise ct.UsageError("--on requires --format markdown")
     check_output(html, [before, after])
