@@ -17,7 +17,7 @@ from circletools.findings import Finding, against
 from circletools.fit.naming import COMPOSITE, Naming, Source, composite_names, fewest_sources
 from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
 from circletools.fit.refused import Refusals, needed_subgraphs, refused_operators, with_shapes
-from circletools.fit.remedies import FIX_SHAPES, is_consequence, remedy_of, shape_operators
+from circletools.fit.remedies import ASK, FIX_SHAPES, is_consequence, remedy_of, shape_operators
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.unusual import doubted_operators, unusual_operators
 from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, LazySequence, Misfit, Misfits, Obstacle, TargetFit
@@ -96,7 +96,8 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     bodies = refused_bodies(model, refused)
     obstacles = (*(end_findings(model) if reads_signatures(question.name) else ()), *question.unloadable)
     is_new, gone = against(obstacles, question.known.obstacles)
-    parts = [_Part(one, refused[one.index], naming) for one in needed if any(refused[one.index])]
+    is_asked = bool(question.verdicts)
+    parts = [_Part(one, refused[one.index], naming, is_asked) for one in needed if any(refused[one.index])]
     if [part.subgraph for part in parts] == [0]:
         parts[0].kept = _kept(facts[0], parts[0].refusals.keys())
     found = cache(lambda: [pair for part in parts for pair in part.misfits(known)])
@@ -151,13 +152,13 @@ def _floats(graph: Graph) -> int:
 class _Part:
     """The operators of a subgraph that a target does not support; the object remains valid if the file is closed."""
 
-    def __init__(self, facts: Graph, refusals: Refusals, naming: Naming) -> None:
+    def __init__(self, facts: Graph, refusals: Refusals, naming: Naming, is_asked: bool) -> None:
         self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}
         self.codes, self.names = facts.operators.code_names, naming.of(facts)
         self.composites = composite_names(facts, self.refusals)
         self.of_shapes = shape_operators(facts)
         self.bytes = computed_bytes(facts)
-        self.kept = ""
+        self.kept, self.left_out = "", ASK if is_asked else ""
 
     def alike(self) -> list[Alike]:
         """Return the operators, grouped by the reason for their refusal."""
@@ -182,6 +183,7 @@ class _Part:
         code, sources, refusal = self.codes[operator], self.names.sources(operator), self.refusals[operator]
         composite = self.composites.get(operator)
         remedy = FIX_SHAPES if operator in self.of_shapes else remedy_of(refusal, code)
+        remedy = remedy.removeprefix(self.left_out)
         if self.kept and refusal.measured and remedy != FIX_SHAPES:
             cut = f"run it outside the model: `extract --operators {self.kept}` keeps the others"
             remedy = cut if code in ("QUANTIZE", "DEQUANTIZE") else f"{remedy}, or {cut}"
@@ -196,6 +198,7 @@ class _Part:
             sources[0][0] >= 0,
             True,
             self.names.details(sources),
+            refusal.wrong,
         )
         return misfit, sources
 

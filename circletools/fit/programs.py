@@ -136,8 +136,10 @@ def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) 
     found = []
     for one, is_taken in taken.items():
         misfit = misfits[one]
-        if (misfit is None) != is_taken and (misfit is None or (misfit.measured and misfit.code not in unplaced)):
+        is_known = misfit is None or (misfit.measured and not misfit.wrong and misfit.code not in unplaced)
+        if is_known and (misfit is None) != is_taken:
             found.append(Disagreement(one.subgraph, one.operator, misfit is None, " ".join(one.words.split())))
-    if not found and {outcome, target.verdict} == {"resident", "not_resident"}:
+    differs = {outcome, target.verdict} == {"resident", "not_resident"}
+    if differs and not found and not any(one.wrong for one in target.misfits):  # no program judges its own results
         found.append(Disagreement(None, None, target.verdict == "resident", ""))
     return Asked(answer.program, answer.version, outcome, " ".join(verdict.words.split()), tuple(found), left)

@@ -14,7 +14,8 @@ from functools import cache
 from circletools.affinity.capability.table import Refusal
 from circletools.graph.graph import Graph
 
-NOT_MEASURED = "try the program itself (`fit --with`), or measure the operator as docs/measure-a-device.md describes"
+ASK = "try the program itself (`fit --with`), or "
+NOT_MEASURED = f"{ASK}measure the operator as docs/measure-a-device.md describes"
 FIX_SHAPES = "convert the model with fixed input shapes, so that its shape arithmetic becomes constant"
 GENERAL = "change the property that the reason names"
 

@@ -63,7 +63,7 @@ class Misfit(NamedTuple):
 
     `origin` holds the names of its sources or, if the model names none for it (not `from_tables`), the name of its
     first output. `is_new`: it is not in the baseline. `details` holds the known details of each source; it is empty
-    if there are none.
+    if there are none. `wrong`: the target runs the operator, but with wrong results.
     """
 
     subgraph: int
@@ -76,6 +76,7 @@ class Misfit(NamedTuple):
     from_tables: bool
     is_new: bool
     details: tuple[SourceDetails, ...] = ()
+    wrong: bool = False
 
 
 class Misfits(LazySequence[Misfit]):

@@ -26,11 +26,13 @@ _TOTAL = re.compile(r"Arena allocation total (\d+) bytes")
 
 
 def loads(request: Request) -> Verdict:
-    """Return whether the interpreter accepts the model, and the smallest arena in which it loads, in 16-byte steps.
+    """Return whether the model loads and runs on zeros, and the smallest arena in which it loads, in 16-byte steps.
 
     The allocator records that size, except for models with few operators, which need more memory during preparation.
     """
-    verdict = _loaded(request)[1]
+    running = Running(request.variant, request.model, None, lambda _place, kind, shape: np.zeros(shape, kind))
+    running.run(running.inputs)
+    verdict = running.verdict
     if verdict.arena_bytes is None:
         return verdict
     sizes = range(-(-verdict.arena_bytes // 16) * 16, verdict.arena_bytes + _MOST_PREPARING, 16)
@@ -46,7 +48,7 @@ class Running:
 
     def __init__(self, _variant: str, model: str, given: Sequence[Array | None] | None, make: Make) -> None:
         """Load the model. Raises RefusedError."""
-        self._interpreter, _ = _loaded(Request("run", model))
+        self._interpreter, self.verdict = _loaded(model)
         forms = ((detail["dtype"], detail["shape"]) for detail in _details(self._interpreter.get_input_details))
         self.inputs = filled(given, make, forms)
         self._outputs = range(len(list(_details(self._interpreter.get_output_details))))
@@ -58,7 +60,7 @@ class Running:
         try:
             self._interpreter.invoke()
         except FAILURES as error:
-            raise RefusedError(" ".join(f"{printed(since)} {error}".split())) from error
+            raise _refusal(printed(since), error) from error
         return [np.array(self._interpreter.get_output(place)) for place in self._outputs]
 
 
@@ -83,16 +85,21 @@ def _fits(model: str, arena_bytes: int) -> bool:
     return child.exitcode == 0
 
 
-def _loaded(request: Request) -> tuple[Any, Verdict]:
+def _refusal(text: str, error: Exception) -> RefusedError:
+    """Return an error with the operators that the interpreter named in `text`."""
+    words = " ".join(f"{text} {error}".split())
+    named = [Placed("", words, code=code) for code in _UNKNOWN.findall(text)]
+    return RefusedError(
+        words, [*named, *(Placed("", words, None, int(at), code) for code, at in _NODE.findall(text))]
+    )
+
+
+def _loaded(model: str) -> tuple[Any, Verdict]:
     since = mark()
     try:
-        interpreter = runtime.Interpreter.from_file(request.model, arena_size=_ARENA_BYTES)
+        interpreter = runtime.Interpreter.from_file(model, arena_size=_ARENA_BYTES)
     except (RuntimeError, ValueError) as error:
-        text = printed(since)
-        words = " ".join(f"{text} {error}".split())
-        named = [Placed("", words, code=code) for code in _UNKNOWN.findall(text)]
-        named += [Placed("", words, None, int(number), code) for code, number in _NODE.findall(text)]
-        raise RefusedError(words, named) from error
+        raise _refusal(printed(since), error) from error
     since = mark()
     interpreter.print_allocations()
     total = _TOTAL.search(printed(since))

@@ -11,7 +11,7 @@ import circletools as ct
 from circletools.cost.micro import micro_memory
 from circletools.graph.build import model_graph
 from circletools.requires.resolver import method_of
-from tests.kit.build import Build, Code
+from tests.kit.build import Build, Code, quantization
 from tests.kit.command_support import run
 from tests.kit.support import ROOT
 
@@ -109,7 +109,23 @@ def test_the_resolver_refuses_what_tflm_does_not_have() -> None:
 
 
 def test_the_resolver_of_a_model_that_tflm_refuses_comes_with_a_warning(tmp_path: Path) -> None:
-    refused, taken = (str(ROOT / "testdata/tflite" / name) for name in ("cnn_float16.tflite", "cnn_int8.tflite"))
-    done = run("requires", taken, "--resolver", tmp_path / "ops.h", "--also", refused)
+    names = ("cnn_float16.tflite", "cnn_int8.tflite", "while_loop.tflite")
+    refused, taken, loop = (str(ROOT / "testdata/tflite" / name) for name in names)
+    done = run("requires", taken, loop, "--resolver", tmp_path / "ops.h", "--also", refused)
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
     assert done.stderr.startswith(f"warning: {refused}: TFLM does not run this model")
+    assert all(f"resolver.Add{code}()" in (tmp_path / "ops.h").read_text() for code in ("Conv2D", "While"))
+
+
+def test_what_tflm_computes_wrongly_is_refused() -> None:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x", (2, 4), "INT8", quantization=quantization([0.5, 1])), graph.tensor("y", (2, 4))
+    graph.operator("DEQUANTIZE", [x], [y], table=None)
+    graph.ends([x], [y])
+    external = (ROOT / "testdata/tflite/cnn_external.tflite").read_bytes()
+    for data, reason in ((build.to_bytes(), "one scale is used"), (external, "data outside the flatbuffer")):
+        with ct.open(data) as model:
+            (target,) = ct.fit(model, ct.FitRequest(on=("tflm",))).targets
+        assert target.memory is None
+        assert all(one.wrong and one.reason.startswith(reason) for one in target.misfits)

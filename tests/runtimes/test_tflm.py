@@ -114,3 +114,6 @@ def test_why_a_run_fails_is_what_was_printed(ask: Ask) -> None:
     answer = ask("run", "fails")
     assert (answer.inputs, answer.outputs) == ([], [])
     assert answer.failure == "Node ADD (number 0) failed to invoke it failed"
+    with pytest.raises(RefusedError) as caught:
+        ask("loads", "fails")
+    assert [(one.operator, one.code) for one in caught.value.operators] == [(0, "ADD")]
