@@ -34,7 +34,7 @@ from circletools.numerics.running import (
     tasks,
 )
 from circletools.numerics.subject import Subject, subject_of
-from circletools.origin.modules import module_paths
+from circletools.origin.modules import modules_of
 from circletools.origin.source import NOTHING
 from circletools.runtimes.operators import located
 from circletools.wording import suggestion
@@ -232,7 +232,7 @@ class _Comparing(Judge):
             sources = names.sources(task.operator)
             details = names.details(sources)
             line = next((one for one in details if one.file), NOTHING)
-            module, *_ = module_paths(sources[0][1], details[0] if details else NOTHING)
+            module = modules_of(sources[0][1], details[0] if details else NOTHING)[0][-1].path
             found.append(
                 OperatorCells(
                     graph.index,

@@ -1,7 +1,8 @@
 """The modules that sources belong to, as one tree for everything that lists or aggregates modules.
 
     layers.0.attn.q             layers > 0 > attn > q     the path of an instance, from the details of a source
-    /layers/0/attn/             layers > 0 > attn         all separators are equivalent, also at the end
+    /net_0.25/attn/             net_0.25 > attn           only a path without slashes is split at dots
+    layers::0::attn             layers > 0 > attn         one module may be written with several separators
     net.Attention::linear_2     net > Attention           a name without a path: the part before `::` or `/`
     model/dense/MatMul;model/dense/BiasAdd                a converter joins the names of fused operators with `;`
 
@@ -13,12 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from circletools.origin.grammar import parts_of
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
 
-_DIVIDERS = re.compile(r"::|[./]")
+_DOTTED, _SLASHED, _SEPARATORS = map(re.compile, (r"::|\.", "::|/", r"(?:::|[./])+"))
 _MOST_PARTS = 24
 ROOT = -1
 
@@ -54,46 +56,57 @@ class ModuleTree:
 @dataclass(slots=True)
 class _Branch:
     path: str = ""
-    below: dict[str, _Branch] = field(default_factory=dict)
+    start: int = 0
+    below: list[_Branch] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
 
 
 def module_tree(origins: Origins, depth: int | None = None) -> ModuleTree:
     """Return the tree of the modules of sources, with paths truncated to `depth` parts."""
-    top = _Branch()
+    top, known = _Branch(), dict[str, _Branch]()
     for source, name in sorted(origins.sources.items()):
-        for path in module_paths(name, origins.details_of(source)):
-            branch = top
-            for part, _, end in _parts(path)[:depth]:
-                branch = branch.below.setdefault(part, _Branch(path[:end]))
+        for modules in modules_of(name, origins.details_of(source)):
+            keys = [_SEPARATORS.sub("/", module.path).strip("/") or module.path for module in modules[:depth]]
+            first = max((at for at, key in enumerate(keys, 1) if key in known), default=0)
+            branch = known[keys[first - 1]] if first else top
+            for key, module in zip(keys[first:], modules[first:depth], strict=True):
+                known[key] = _Branch(module.path, module.start)
+                branch.below.append(known[key])
+                branch = known[key]
             branch.sources.append(source)
     tree = ModuleTree()
-    waiting = [(ROOT, 0, branch) for branch in reversed(top.below.values())]
+    waiting = [(ROOT, branch) for branch in reversed(top.below)]
     while waiting:
-        parent, level, branch = waiting.pop()
-        first = level
+        parent, branch = waiting.pop()
+        start = branch.start
         while len(branch.below) == 1 and not branch.sources:
-            (branch,) = branch.below.values()
-            level += 1
+            (branch,) = branch.below
         row = len(tree.parents)
         tree.parents.append(parent)
         tree.paths.append(branch.path)
-        tree.labels.append(branch.path[_parts(branch.path)[first][1] :])
+        tree.labels.append(branch.path[start:])
         for source in dict.fromkeys(branch.sources):
             tree.of_source.setdefault(source, []).append(row)
-        waiting += [(row, level + 1, below) for below in reversed(branch.below.values())]
+        waiting += [(row, below) for below in reversed(branch.below)]
     return tree
 
 
-def module_paths(name: str, details: SourceDetails) -> list[str]:
-    """Return the paths of a source's modules, from its details or its name; a name without a path is a module."""
-    found = [details.path] if details.path else [_scope(part) for part in parts_of(name)] or [name]
-    return [path[: _parts(path)[-1][2]] for path in found]
+class Module(NamedTuple):
+    """A module in a path: its name, the path up to its end, and where the separators before it start."""
+
+    name: str
+    path: str
+    start: int
 
 
-def parts_of_path(path: str) -> list[str]:
-    """Return the names of the modules in a path, the outermost first."""
-    return [part for part, _, _ in _parts(path)]
+def modules_of(name: str, details: SourceDetails) -> list[list[Module]]:
+    """Return the modules of each path of a source, the outermost first.
+
+    The paths are from its details or its name; a name without a path is a module.
+    """
+    if details.path:
+        return [_modules(details.path, details.path)]
+    return [_modules(part, _scope(part)) for part in parts_of(name)] or [_modules(name, name)]
 
 
 def _scope(path: str) -> str:
@@ -101,20 +114,20 @@ def _scope(path: str) -> str:
     return path[:end] if end > 0 else path
 
 
-def _parts(path: str) -> list[tuple[str, int, int]]:
-    """Return each part of a path, the start of its separators, and its end; the 24th part is the whole remainder."""
-    found: list[tuple[str, int, int]] = []
+def _modules(name: str, path: str) -> list[Module]:
+    """Return the modules in a path, which `name` begins with; the 24th is the whole remainder."""
+    found: list[Module] = []
     start = before = 0
-    for divider in _DIVIDERS.finditer(path):
+    for divider in (_SLASHED if "/" in name else _DOTTED).finditer(path):
         if divider.start() > start and len(found) < _MOST_PARTS - 1:
-            found.append((path[start : divider.start()], before, divider.start()))
+            found.append(Module(path[start : divider.start()], path[: divider.start()], before))
             before = divider.start()
         elif divider.start() > start:
             break
         start = divider.end()
     if start < len(path):
-        found.append((path[start:], before, len(path)))
-    return found or [(path, 0, len(path))]
+        found.append(Module(path[start:], path, before))
+    return found or [Module(path, path, 0)]
 
 
 def split(total: int, count: int) -> list[int]:

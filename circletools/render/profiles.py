@@ -6,7 +6,7 @@ import json
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from circletools.origin.modules import module_paths, parts_of_path, split
+from circletools.origin.modules import modules_of, split
 from circletools.origin.source import NOTHING
 from circletools.profile.attribution import Attribution
 from circletools.profile.recording import Profile
@@ -52,8 +52,8 @@ def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
             continue
         for source, part in zip(row.sources, split(row.time.total_ns, len(row.sources)), strict=True):
             name = attribution.source_names[source]
-            path = next(iter(module_paths(name, details.get(source, NOTHING))))
-            yield (*parts_of_path(path), *[name] * (path != name), label), part
+            modules = modules_of(name, details.get(source, NOTHING))[0]
+            yield (*(one.name for one in modules), *[name] * (modules[-1].path != name), label), part
     for kind in attribution.types if attribution.whole.types else ():
         yield (kind.name or "",), kind.share.time.total_ns
     for group in attribution.groups:

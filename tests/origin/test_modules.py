@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import circletools as ct
 from circletools.graph.build import model_graph
 from circletools.modelexplorer.node_data import origin_data
-from circletools.origin.modules import ROOT, module_paths, module_tree
+from circletools.origin.modules import ROOT, module_tree, modules_of
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
 from circletools.render.origins import origins_tree
@@ -55,7 +55,7 @@ names = st.lists(st.sampled_from(["a", "b", "::", "/", ".", ";", "long"]), max_s
     ],
 )
 def test_the_modules_of_a_source(name: str, path: str, modules: list[str]) -> None:
-    assert module_paths(name, SourceDetails(path)) == modules
+    assert [found[-1].path for found in modules_of(name, SourceDetails(path))] == modules
 
 
 def test_one_module_however_it_is_written() -> None:
@@ -64,6 +64,9 @@ def test_one_module_however_it_is_written() -> None:
     assert (tree.paths, tree.parents) == (["attn", "attn.q", "attn/k", "up"], [ROOT, 0, 0, ROOT])
     assert tree.of_source == {0: [0], 1: [1], 2: [0], 3: [2], 4: [3]}
     assert module_tree(Origins(sources, ()), 1).paths == ["attn", "up"]
+    sources = {0: "net_0.25/conv/x", 1: "net_0.25/fc/x", 2: "a.b::x", 3: "a.c::x", 4: "a.b/x"}
+    assert module_tree(Origins(sources, ()), 1).paths == ["net_0.25", "a", "a.b"]
+    assert module_tree(Origins(sources, ())).labels == ["net_0.25", "/conv", "/fc", "a", ".b", ".c"]
     deep = module_tree(Origins({0: "a/" * 30 + "b", 1: "a/" * 25 + "c"}, ()))
     assert [path.count("/") for path in deep.paths] == [22, 29, 24]
 
@@ -83,8 +86,8 @@ def test_a_tree_has_every_module_once(given_names: list[str], depth: int | None)
         return [part for part in re.split(r"::|[./]", path) if part] or [path]
 
     for source, name in enumerate(given_names):
-        wanted = [parts(path)[:depth] for path in module_paths(name, SourceDetails())]
-        assert {tuple(parts(tree.paths[row])) for row in tree.of_source[source]} == set(map(tuple, wanted))
+        wanted = {tuple(parts(found[:depth][-1].path)) for found in modules_of(name, SourceDetails())}
+        assert {tuple(parts(tree.paths[row])) for row in tree.of_source[source]} == wanted
 
 
 @pytest.mark.parametrize("name", RECORDED)
