@@ -25,7 +25,7 @@ from circletools.graph.graph import ModelGraph
 from circletools.model.model import open_model
 from circletools.planning.reproject import Earlier, devices_of_sources
 from circletools.planning.request import CostRequest, PlanRequest
-from circletools.profile.joining import joined_executions, time_of
+from circletools.profile.joining import Join, joined_executions, time_of
 from circletools.storage.documents import naming_files
 from circletools.trace.operators.profile import OperatorTrace
 from circletools.trace.operators.read import read_profile
@@ -203,12 +203,12 @@ Place = tuple[int, int]
 
 def measured_times(
     model: ModelGraph, trace: OperatorTrace, others: Collection[str] = ()
-) -> tuple[dict[Place, float], dict[Place, frozenset[str]]]:
+) -> tuple[dict[Place, float], dict[Place, frozenset[str]], list[Place]]:
     """Return the times per inference in us, by subgraph and operator index: medians, or a trace's averages.
 
     Operators that ran wholly or partly on one of the devices `others` are not timed; the second result maps them to
-    these devices. A backend counts as a device if it has the same name. Raises InvalidInputError for the trace of
-    another model.
+    these devices. A backend counts as a device if it has the same name. The third result lists operators without a
+    row, whose work is in the rows of others. Raises InvalidInputError for the trace of another model.
     """
     times, elsewhere = dict[Place, float](), dict[Place, frozenset[str]]()
     trace, joined = joined_executions(model, trace)
@@ -219,7 +219,22 @@ def measured_times(
         time = time_of(measured, trace)
         median = time.median_ns if time.median_ns is not None else time.total_ns / max(trace.executions, 1)
         times[place] = median / 1000
-    return times, elsewhere
+    return times, elsewhere, [] if elsewhere else _fused(model, trace, joined)
+
+
+def _fused(model: ModelGraph, trace: OperatorTrace, joined: Join) -> list[Place]:
+    """Return the operators without a row whose work is in the rows of others.
+
+    A delegate takes all operators of a subgraph that have no row of their own (`delegates`), and OpenVINO runs the
+    whole model. If a row fits no operator, it may be the missing one, so none are returned.
+    """
+    if any(kind in ("unattributed", "delegate") for kind, *_ in joined.added):
+        return []
+    grouped = {place for _, places in joined.groups for place in places}
+    whole = trace.runtime == "openvino"
+    ran = sorted({subgraph for (subgraph, _), each in joined.operators.items() if each.delegated_ns or whole})
+    every = ((subgraph, operator) for subgraph in ran for operator in range(len(model.graphs[subgraph])))
+    return [place for place in every if place not in joined.operators and place not in grouped]
 
 
 def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> tuple[Costs, list[Finding]]:
@@ -227,24 +242,25 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
 
     Raises InvalidInputError for the trace of another model.
     """
-    measured, notes, operators = {}, list[Finding](), sum(map(len, model.graphs))
+    measured, within, notes, operators = {}, {}, list[Finding](), sum(map(len, model.graphs))
     for device, (name, trace) in inputs.traces.items():
         try:
-            times, elsewhere = measured_times(model, trace, {*devices, *inputs.traces} - {device})
+            times, elsewhere, fused = measured_times(model, trace, {*devices, *inputs.traces} - {device})
         except InvalidInputError as error:
             error.location = name if error.location is None else f"{name}: {error.location}"
             raise
-        measured[device] = times
+        measured[device], within[device] = times, frozenset(fused)
         if elsewhere:
             where = ", ".join(sorted(frozenset().union(*elsewhere.values())))
             message = f"{counted(len(elsewhere), 'operator')} ran on {where}; times on {device} are unknown"
             notes.append(Finding("RAN_ON_ANOTHER_DEVICE", "info", name, message))
-        absent = operators - len(times) - len(elsewhere)
-        if absent:
-            be = "is" if absent == 1 else "are"
-            message = f"{counted(absent, 'operator')} {be} not in the trace of {device}"
-            notes.append(Finding("NOT_IN_TRACE", "info", name, message))
-    costs = Costs(inputs.document, measured, inputs.defaults)
+        absent = operators - len(times) - len(elsewhere) - len(fused)
+        for count, why in ((absent, ""), (len(fused), ": others include their work, so they count as 0 us")):
+            if count:
+                be = "is" if count == 1 else "are"
+                message = f"{counted(count, 'operator')} {be} not in the trace of {device}{why}"
+                notes.append(Finding("NOT_IN_TRACE", "info", name, message))
+    costs = Costs(inputs.document, measured, inputs.defaults, within)
     if costs.assumed(devices):
         given = inputs.defaults
         message = (

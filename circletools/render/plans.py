@@ -37,7 +37,7 @@ def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int
         proof = ""
         if found.excess is not None:
             excess = f", within {ceil(found.excess * 10_000) / 100:g}% of the minimum"
-            proof = excess if found.excess else ", optimal"
+            proof = excess if found.excess else ", optimal for these times"
         yield f"estimated time: {estimate_text(found.estimate)}{proof}"
     for number, used in enumerate(found.memory or ()):
         of = f" of {caps[number]}" if number in caps else ""

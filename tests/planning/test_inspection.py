@@ -91,7 +91,7 @@ def test_an_operator_without_a_device_takes_no_time(costs: ct.planning.CostReque
 def test_times_are_medians_and_means_of_averages(tmp_path: Path) -> None:
     with ct.open(DIAMOND) as model:
         trace = read_profile(str(diamond_trace(tmp_path / "a.json", ("cpu", "ruy"))))
-        times, elsewhere = measured_times(model_graph(model), trace, {"ruy"})
+        times, elsewhere, _ = measured_times(model_graph(model), trace, {"ruy"})
         assert times == {(0, 0): 1, (0, 2): 3, (0, 4): 5}
         assert elsewhere == {(0, index): frozenset({"ruy"}) for index in (1, 3, 5)}
         assert measured_times(model_graph(model), trace)[0] == {(0, index): index + 1 for index in range(6)}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import pytest
 
-from circletools.graph.build import graph_of
+from circletools.affinity.costs.times import CostDocument, Defaults, cost_tables, parse_costs
+from circletools.graph.build import graph_of, model_graph
+from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
+from circletools.planning.inputs import CostInputs, costs_of
 from circletools.profile import delegates
 from circletools.profile.delegates import WHOLE, Delegates, ExpectedRows, Row, align
 from circletools.profile.joining import Time
@@ -268,9 +272,29 @@ def test_calls_in_averages_tell_how_many_groups_a_row_is_of(calls: int, operator
     shared = [row.operators for row in found.ambiguous]
     assert shared == ([] if len(operators) == 1 else [tuple((0, operator) for operator in operators)])
     times = {row.index: row.time for row in found.operators if row.time}
-    assert [times[operator].ambiguous_ns for operator in operators] == [60 // len(operators) * bool(shared)] * len(
-        operators
-    )
+    assert {times[operator].ambiguous_ns for operator in operators} == {60 // len(operators) * bool(shared)}
     assert times[1] == Time(3, 60, None, delegated_ns=60)
     assert times[2] == Time(3, 60, None)
     assert all(time.delegated_ns == time.total_ns for operator, time in times.items() if operator not in (2, 6))
+
+
+@pytest.mark.parametrize(
+    ("rows", "fused"),
+    [
+        ([("Add (ND)", True), ("POW", False)], [0]),  # XNNPACK pads inside the operator that reads the result
+        ([("ADD", False), ("POW", False)], []),  # no delegate: the trace lacks the operator
+        ([("Add (ND)", True), ("Multiply (ND)", True), ("POW", False)], []),  # a row that fits no operator
+        ([("GPU", False), ("POW", False)], []),  # the time of the group is that of all its operators
+    ],
+)
+def test_operators_without_a_row_run_in_others_rows(rows: list[tuple[str, bool]], fused: list[int]) -> None:
+    numbers = {"ADD": 1, "POW": 2, "GPU": 3}
+    each = ((numbers.get(name, at), name, "", at, 60, 0, 0, 1, of) for at, (name, of) in enumerate(rows))
+    trace = OperatorTrace("litert", tuple(OperatorRun(0, *one) for one in each), 1)
+    stated = '{"schema_version": 1, "devices": [{"name": "npu", "operators": [{"select": "op:PAD", "time_us": 7}]}]}'
+    with open_model(model_of("PAD", "ADD", "POW")) as model:
+        graph = model_graph(model)
+        for document, time_us in ((CostDocument(), 0.0 if fused else inf), (parse_costs(stated, "a.json"), 7.0)):
+            inputs = CostInputs(document, {"npu": ("a", trace)}, Defaults())
+            (table,) = cost_tables(Chooser(graph), ["npu"], costs_of(graph, inputs, ["npu"])[0])
+            assert table.times_us[0].tolist() == [time_us]

@@ -63,12 +63,12 @@ def test_a_plan_as_text(costs: Path) -> None:
         "          1  cpu     4",
         "          2  npu     5",
         "  3 launches, 3 tensors cut, 2 copies between devices (64 bytes)",
-        "  estimated time: 21.000 us (operators 15.000, copies 4.000, launches 2.000), optimal",
+        "  estimated time: 21.000 us (operators 15.000, copies 4.000, launches 2.000), optimal for these times",
         "  memory of npu: 416 of 5000 bytes (288 of constants, 128 of tensors)",
         "  memory of cpu: 64 bytes (0 of constants, 64 of tensors)",
     ]
     (line,) = [line for line in text_of(costs=costs, rules=("op:RELU=npu",)) if "estimated" in line]
-    assert line.endswith("launches 1.000; 1 operator without a time), optimal")
+    assert line.endswith("launches 1.000; 1 operator without a time), optimal for these times")
 
 
 def test_an_explained_plan() -> None:

@@ -150,12 +150,14 @@ NO_TIME = Refusal("no time is known for it", remedy="add its time to the costs")
 class Costs:
     """Known costs: a document, times measured on a device, and defaults for the rest.
 
-    A measured time takes precedence over the one in the document.
+    A measured time takes precedence over the one in the document. Operators whose work was measured in others
+    (`fused`) take no time, unless the document states one.
     """
 
     document: CostDocument
     measured: Mapping[str, Measured]
     defaults: Defaults
+    fused: Mapping[str, frozenset[tuple[int, int]]] = field(default_factory=dict)
 
     def assumed(self, devices: Sequence[str]) -> bool:
         """Return whether any copy between two of these devices has the default cost."""
@@ -208,10 +210,11 @@ def _links(devices: Sequence[str], costs: Costs) -> Links:
 
 def _times(chooser: Chooser, device: str, costs: Costs) -> list[Floats]:
     """Return the time of every operator on a device, by subgraph."""
-    rules = costs.document.times.get(device, ())
+    rules, fused = costs.document.times.get(device, ()), costs.fused.get(device, ())
     rows = []
     for subgraph, chosen in enumerate(by_precedence(chooser, rules, any_code=True)):
-        times = np.array([np.inf if rule is None else rule.time_us for rule in chosen])
+        unknown = (0.0 if (subgraph, at) in fused else np.inf for at in range(len(chosen)))
+        times = np.array([none if rule is None else rule.time_us for rule, none in zip(chosen, unknown, strict=True)])
         rates = np.array([0.0 if rule is None else rule.us_per_byte for rule in chosen])
         if rates.any():
             times += rates * operator_bytes(chooser.model.graphs[subgraph])
