@@ -136,13 +136,18 @@ class _Comparing(Judge):
         return ""
 
     def _output_errors(self, expected: Runs, found: Runs) -> Iterator[float | None]:
-        """Yield the largest difference of each output of the second model, paired by tensor, or else by position."""
-        theirs = self.first.graph.outputs.tolist()
+        """Yield the largest difference of each output of the second model, or None without a counterpart.
+
+        Outputs are paired by tensor, or by position if neither has a counterpart in the other model.
+        """
+        theirs, known = self.first.graph.outputs.tolist(), self.pairs[0]
         places = {tensor: place for place, tensor in reversed([*enumerate(theirs)])}
+        taken = set(known.values())
+        free = {place for place, tensor in enumerate(theirs) if tensor not in taken}
         errors: dict[tuple[int, int], float | None] = {}  # a tensor may be an output many times
         for place, tensor in enumerate(self.second.graph.outputs.tolist()):
-            at = places.get(self.pairs[0].get(tensor, -1), place)
-            if at >= len(theirs):
+            at = places.get(known[tensor]) if tensor in known else place if place in free else None
+            if at is None:
                 yield None
                 continue
             pair = theirs[at], tensor

@@ -299,6 +299,9 @@ def test_names_that_went_to_other_operators_pair_nothing() -> None:
     """A converter calls what a new QUANTIZE makes as it called what TRANSPOSE made, which has another name then."""
     names = ["x", "a", "t", "t1", "y"]
     quantized = chain("ABS QUANTIZE TRANSPOSE RELU", dict.fromkeys(names, 1 / 127))
-    found = compared(chain("ABS TRANSPOSE RELU", dict.fromkeys(["x", "a", "t", "y"], 0.0)), quantized, on=LITERT[:1])
+    plain = chain("ABS TRANSPOSE RELU", dict.fromkeys(["x", "a", "t", "y"], 0.0))
+    found = compared(plain, quantized, on=LITERT[:1])
     assert found.first_own() is None
+    beginning = compared(plain, chain("ABS", dict.fromkeys("xa", 0.0)), on=LITERT[:1])
+    assert beginning.columns[0].outputs == (None,)  # the output has an inner tensor for a counterpart
     assert [row.partner for row in found.operators] == [0, None, 1, 2]
