@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from circletools.affinity.assign import Decision, RuleSet, make_default, parse_rules, parse_setting
-from circletools.affinity.capability.file import load_capability
+from circletools.affinity.capability.file import load_capability, shipped_devices
 from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.times import CostDocument, Costs, Defaults, parse_costs
 from circletools.affinity.documents import read_words
@@ -116,6 +116,9 @@ def read_request(request: CostRequest) -> PlanInputs | CostInputs:
         if rules.default is None and len(request.devices) > 1 and not request.has_costs and last[0] not in tables:
             default = Decision(last[0], "the last device takes the remaining operators", "`devices=`")
             rules = replace(rules, default=default)
+        if not (request.has_costs or request.reproject):
+            decided = (*rules.rules, rules.default) if rules.default else rules.rules
+            _check_tables(request.devices, {*tables, *(one.device for one in decided)})
         earlier = None if request.reproject is None else _earlier(os.fspath(request.reproject))
     return PlanInputs(
         request,
@@ -142,6 +145,13 @@ def _check(request: PlanRequest) -> None:
         raise UsageError(f"`solve_time={request.solve_time:g}` must be at least 0 seconds")
     if request.min_size < 1:
         raise UsageError(f"`min_size={request.min_size}` must be at least 1")
+
+
+def _check_tables(devices: Sequence[str], used: Collection[str]) -> None:
+    """Raise UsageError for a device with a shipped table that nothing puts operators on."""
+    for device in sorted({*shipped_devices()}.intersection(devices).difference(used)):
+        hint = f"add `capabilities={device}` to use the built-in table"
+        raise UsageError(f"no rule or capability table puts operators on {device}", hint=hint)
 
 
 def _check_costs(request: CostRequest) -> None:

@@ -273,7 +273,7 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
         ({"devices": TWO, "default": "cpu", "mode": "seed", "limits": ("cpu:min-bytes=1",)}, "need `mode=min`"),
         ({"costs": "COSTS", "memory": ("npu=1k",)}, "not a number of bytes (write `memory=('npu=1024',)`)"),
         ({"costs": "COSTS", "memory": ("npu=64 MiB",)}, "not a number of bytes (write `memory=('npu=67108864',)`)"),
-        ({"costs": "COSTS", "memory": ("npu=²",)}, "is not a number of bytes"),
+        ({"devices": ("litert-gpu", "cpu")}, "add `capabilities=litert-gpu`"),
         ({"costs": "COSTS", "memory": ("npu",)}, "not a number of bytes (write `memory=('npu=1048576',)`)"),
         ({"costs": "COSTS", "memory": ("npu=" + "9" * 19,)}, "is not a number of bytes"),
         ({"costs": "COSTS", "memory": ("nqu=1",)}, "did you mean 'npu'"),
