@@ -14,13 +14,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from circletools.origin.grammar import parts_of
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
 
-_DOTTED, _SLASHED, _SEPARATORS = map(re.compile, (r"::|\.", "::|/", r"(?:::|[./])+"))
+_DOTTED, _SLASHED = (re.compile(rf"(?:{one})*((?:(?!{one}).)+)", re.DOTALL) for one in (r"::|\.", "::|/"))
+_SEPARATORS = re.compile(r"(?:::|[./])+")
 _MOST_PARTS = 24
 ROOT = -1
 
@@ -116,17 +118,10 @@ def _scope(path: str) -> str:
 
 def _modules(name: str, path: str) -> list[Module]:
     """Return the modules in a path, which `name` begins with; the 24th is the whole remainder."""
-    found: list[Module] = []
-    start = before = 0
-    for divider in (_SLASHED if "/" in name else _DOTTED).finditer(path):
-        if divider.start() > start and len(found) < _MOST_PARTS - 1:
-            found.append(Module(path[start : divider.start()], path[: divider.start()], before))
-            before = divider.start()
-        elif divider.start() > start:
-            break
-        start = divider.end()
-    if start < len(path):
-        found.append(Module(path[start:], path, before))
+    matches = [*islice((_SLASHED if "/" in name else _DOTTED).finditer(path), _MOST_PARTS)]
+    found = [Module(match[1], path[: match.end()], match.start()) for match in matches]
+    if len(found) == _MOST_PARTS:
+        found[-1] = Module(path[matches[-1].start(1) :], path, matches[-1].start())
     return found or [Module(path, path, 0)]
 
 

@@ -117,8 +117,8 @@ def read_request(request: CostRequest) -> PlanInputs | CostInputs:
             default = Decision(last[0], "the last device takes the remaining operators", "`devices=`")
             rules = replace(rules, default=default)
         if not (request.has_costs or request.reproject):
-            decided = (*rules.rules, rules.default) if rules.default else rules.rules
-            _check_tables(request.devices, {*tables, *(one.device for one in decided)})
+            ruled = {rule.device for rule in rules.rules} | ({rules.default.device} if rules.default else set())
+            _check_tables(request.devices, ruled.union(tables))
         earlier = None if request.reproject is None else _earlier(os.fspath(request.reproject))
     return PlanInputs(
         request,
@@ -240,11 +240,10 @@ def _fused(model: ModelGraph, trace: OperatorTrace, joined: Join) -> list[Place]
     """
     if any(kind in ("unattributed", "delegate") for kind, *_ in joined.added):
         return []
-    grouped = {place for _, places in joined.groups for place in places}
-    whole = trace.runtime == "openvino"
-    ran = sorted({subgraph for (subgraph, _), each in joined.operators.items() if each.delegated_ns or whole})
-    every = ((subgraph, operator) for subgraph in ran for operator in range(len(model.graphs[subgraph])))
-    return [place for place in every if place not in joined.operators and place not in grouped]
+    known = {*joined.operators, *(place for _, places in joined.groups for place in places)}
+    ran = {at for (at, _), each in joined.operators.items() if each.delegated_ns or trace.runtime == "openvino"}
+    every = ((subgraph, operator) for subgraph in sorted(ran) for operator in range(len(model.graphs[subgraph])))
+    return [place for place in every if place not in known]
 
 
 def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> tuple[Costs, list[Finding]]:

@@ -106,12 +106,17 @@ class Attribution(Tabular):
     outside_ns: int | None = None
     unit: Literal["ns", "ticks"] = "ns"
 
+    def share_percent(self, time: Time) -> float:
+        """Return a time as a percentage of the total measured time."""
+        return 100 * time.total_ns / self.total_ns if self.total_ns else 0.0
+
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the time of each operator of the model (None if the trace does not contain it), and its sources."""
         return [
             {"subgraph": row.subgraph, "operator_index": row.index, "code": row.code, "output": row.output}
             | {"backends": list(row.backends)}
             | {name: getattr(row.time, name, None) for name in ("runs", "total_ns", "median_ns")}
+            | {"share_percent": None if row.time is None else self.share_percent(row.time)}
             | {"sources": [self.source_names[source] for source in row.sources]}
             for row in self.operators
         ]

@@ -138,20 +138,15 @@ def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
         return dict.fromkeys(_TIMES)
     mean_ns = time.total_ns / attribution.executions
     spread = [None] * len(_SPREAD) if time.spread is None else [getattr(time.spread, name) for name in _SPREAD]
-    shares = share(time, attribution), median_share(time, attribution)
+    shares = attribution.share_percent(time), None if time.median_ns is None else _share(time, attribution)
     values = (time.runs, time.total_ns, mean_ns, time.median_ns, time.typical_ns, *shares, *spread)
     return dict(zip(_TIMES, values, strict=True))
 
 
-def share(time: Time, attribution: Attribution) -> float:
-    """Return a time as a percentage of the total measured time."""
-    return 100 * time.total_ns / attribution.total_ns if attribution.total_ns else 0.0
-
-
-def median_share(time: Time, attribution: Attribution) -> float | None:
-    """Return a median as a percentage of all medians, which a rare long run does not change; None for averages."""
+def _share(time: Time, attribution: Attribution) -> float:
+    """Return the percentage of all medians, which a rare long run does not change; for averages, of the total."""
     if time.median_ns is None:
-        return None
+        return attribution.share_percent(time)
     return 100 * time.median_ns / attribution.medians_ns if attribution.medians_ns else 0.0
 
 
@@ -197,9 +192,9 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         executions = f"rows of the first of {runs:,} runs" if runs and of_first(attribution) else executions
         executions = attribution.whole.failure or executions
     else:
-        total, unit = attribution.total_ns, "us" if attribution.unit == "ns" else "ticks"
-        each = f", {time_text(total // attribution.executions, attribution)} {unit} each" if several else ""
-        executions += f", {time_text(total, attribution)} {unit} in all{each}"
+        unit = "us" if attribution.unit == "ns" else "ticks"
+        each = f", median {time_text(attribution.medians_ns, attribution)} {unit}" if several else ""
+        executions += f", {time_text(attribution.total_ns, attribution)} {unit} in all{each}"
     yield f"{attribution.whole.program or attribution.runtime}: {executions}; {_coverage(attribution)}"
     yield from table_text(list(whole_cells(attribution)))
     rows = min(top, _FEW) if attribution.operators else top if attribution.whole.types else top and max(top, _MANY)
@@ -249,13 +244,15 @@ def _coverage(attribution: Attribution) -> str:
         timed += f", {grouped} more in {counted(len(attribution.groups), 'group')}"
     if attribution.runtime not in ("litert", "benchmark_model"):
         return timed
-    part = sum(row.time.delegated_ns for row in attribution.operators if row.time)
-    part += sum(row.time.total_ns for row in attribution.groups)
-    part += sum(row.time.total_ns for row in attribution.added if row.kind == "delegate")
     longest = max((row.time.total_ns for row in attribution.operators if row.time), default=0)
     if own and longest < attribution.tick_ns * attribution.executions and not attribution.groups:
         return f"{timed}, each shorter than the clock's tick: use a larger input"
-    return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f}% of their time in delegates"
+    parts = [(time, time.delegated_ns / max(time.total_ns, 1)) for row in attribution.operators if (time := row.time)]
+    parts += [(row.time, 1.0) for row in attribution.groups]
+    parts += [(row.time, float(row.kind == "delegate")) for row in attribution.added if row.kind != "inside"]
+    usual = [(time.total_ns if time.typical_ns is None else time.typical_ns, part) for time, part in parts]
+    within = sum(time * part for time, part in usual) / max(sum(time for time, _ in usual), 1)
+    return f"{timed}, {100 * within:.3g}% of their time in delegates"
 
 
 def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
@@ -371,9 +368,9 @@ def _table(
     ordered = sorted(zip(found, rows, strict=True), key=lambda pair: pair[0])
     if 0 < top < len(rows):
         title += f", the first {top} of {len(rows)}"
-        shown = sum(row[0].total_ns for _, row in ordered[:top])
+        shown = sum(_share(row[0], attribution) for _, row in ordered[:top])
         # The times of nested modules overlap, so their sum is meaningless.
-        title += f", {100 * shown / attribution.total_ns:.0f}% of the time" if work and attribution.total_ns else ""
+        title += f", {shown:.0f}% of the time" if work and attribution.total_ns else ""
     yield title
     cells = [
         (f"{shared}{'=' * (counts[shared] > 1)}", *_numbers(time, attribution)[: len(header) - 1], *values, label)
@@ -388,11 +385,11 @@ def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
     if attribution.averaged:
         mean = time_text(time.total_ns // attribution.executions, attribution)
         each = time_text(time.total_ns // max(1, time.runs), attribution)
-        return mean, f"{share(time, attribution):.1f}%", str(time.runs // attribution.executions), each
+        return mean, f"{_share(time, attribution):.1f}%", str(time.runs // attribution.executions), each
     if time.median_ns is None or spread is None:
         return *("-" for _ in _NUMBERS[2:]), total
     times = (time.median_ns, spread.median_low_ns, spread.median_high_ns, spread.p90_ns)
-    return *(time_text(one, attribution) for one in times), f"{median_share(time, attribution):.1f}%", total
+    return *(time_text(one, attribution) for one in times), f"{_share(time, attribution):.1f}%", total
 
 
 def _has_subgraphs(attribution: Attribution) -> bool:

@@ -109,12 +109,9 @@ def test_groups_are_told_apart_by_the_operators_between_them() -> None:
     assert operators_of(data, *rows) == [[0], [1], [], [3], [4]]
     assert operators_of(data, rows[1], own(2), rows[3]) == [[1], [], [3]]
     assert operators_of(data, own(2), rows[3]) == [[], [3]]
-
-
-def test_a_group_has_all_that_is_ready() -> None:
     data = model_of("ADD", "POW", "MUL", "ABS", inputs=[[0], [1], [1], [2]])
     found = operators_of(data, row(0, "Add (ND)"), row(1, "Multiply (ND)"), own(1), row(0, "Abs (NC)"))
-    assert found == [[0], [2], [], [3]]
+    assert found == [[0], [2], [], [3]]  # a group has all that is ready
 
 
 def test_all_of_a_delegate_s_work_may_be_of_any_operator_of_the_group() -> None:
@@ -130,17 +127,13 @@ def test_an_order_that_is_not_expected_tells_no_groups_apart() -> None:
     assert operators_of(data, *rows) == [[], [1, 3], [0], [], [0, 1, 3]]
 
 
-def test_rows_that_no_operator_becomes_are_of_none() -> None:
-    data = model_of("ADD", "MUL")
-    assert operators_of(data, row(0, "Softmax (NC, F32)"), row(1, "Add (ND)")) == [[], [0]]
-
-
 def test_rows_of_no_known_kind_are_of_what_is_between_their_neighbors() -> None:
     data = model_of("ADD", "MUL", "ABS", "SUB")
     odd, add, sub = row(7, "Mystery"), row(0, "Add (ND)"), row(3, "Subtract (ND)")
     assert operators_of(data, add, odd, sub) == [[0], [0, 1, 2, 3], [3]]
     assert operators_of(data, odd, add, sub, odd) == [[0], [0], [3], [3]]
     assert operators_of(data, odd, odd) == [[0, 1, 2, 3]] * 2
+    assert operators_of(data, row(0, "Softmax (NC, F32)"), row(1, "Add (ND)")) == [[], [0]]
     assert operators_of(data, add, row(1, "Softmax"), sub) == [[0], [], [3]]
 
 
@@ -234,11 +227,8 @@ def test_a_row_of_several_groups_follows_where_its_number_is_the_next() -> None:
     rows = [row(0, "Add (ND)"), row(1, "Multiply (ND)"), row(2, "Abs (NC)", 2), own(3), row(0, "Add (ND)"), own(6)]
     found = operators_of(data, *rows, row(0, "Add (ND)"), row(1, "Multiply (ND)"))
     assert found == [[0], [1], [2, 9], [], [4], [], [7], [8]]
-
-
-def test_two_rows_of_one_number_may_both_be_missing() -> None:
     data = model_of("ADD", "POW", "MUL", "POW", "ADD", "MUL", "SUB", "ADD")
-    rows = (row(0, "Add (ND)", 2), own(1), row(0, "Multiply (ND)", 2), own(3), row(1, "Subtract (ND)"))
+    rows = [row(0, "Add (ND)", 2), own(1), row(0, "Multiply (ND)", 2), own(3), row(1, "Subtract (ND)")]
     assert operators_of(data, *rows) == [[0, 4, 7], [], [2, 5], [], [6]]
 
 

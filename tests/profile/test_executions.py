@@ -131,7 +131,7 @@ def test_the_options(tmp_path: Path) -> None:
     model = path_of("circle/mlp")
     status, out, err = run(path, "--model", model, "--thread", "11", "--skip", "auto", "--by", "operator")
     assert status == 0
-    assert out.startswith("litert: 5 executions, 150.000 us in all, 30.000 us each; 3 of 3 operators timed")
+    assert out.startswith("litert: 5 executions, 150.000 us in all, median 30.000 us; 3 of 3 operators timed")
     assert "executions at the beginning (left out): 1" in err
     assert run(path, "--model", model, "--process", "10")[1].startswith("litert: 7 executions")
     status, _, err = run(path, "--model", model, "--skip", "some")

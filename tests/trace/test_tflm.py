@@ -53,7 +53,7 @@ def test_ticks_of_an_unknown_clock() -> None:
     found = attributed(table(50) + "Perf counters off\n" + table(70))
     assert (found.unit, found.executions, found.total_ns) == ("ticks", 2, 882)
     text = list(ct.render.attribution_text(found))
-    assert text[0] == "tflm: 2 executions, 882 ticks in all, 441 ticks each; 7 of 7 operators timed"
+    assert text[0] == "tflm: 2 executions, 882 ticks in all, median 441 ticks; 7 of 7 operators timed"
     assert text[1] == "  clock  the length of a tick is unknown; times are in ticks"
     assert "median_ticks" in text[4]
     assert "total_ticks" in ct.render.attribution_csv(found)

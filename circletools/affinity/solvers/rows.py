@@ -78,7 +78,7 @@ class IntegerProgram:
             from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - slow to import, and an extra
             from scipy.sparse import csr_array  # noqa: PLC0415 - as above
         except ImportError as error:
-            raise UsageError("choosing by cost needs SciPy", hint="pip install 'circletools[costs]'") from error
+            raise UsageError("a limit or a cost needs SciPy", hint="pip install 'circletools[costs]'") from error
         row, column, value = (np.concatenate(each) for each in zip(*self._items, strict=True))
         row, column = (each.astype(np.int32) for each in (row, column))  # older versions require int32
         matrix = csr_array((value, (row, column)), shape=(self.height, self.width))
