@@ -21,6 +21,7 @@ _REASON = re.compile(r"^Warning \(.*?\) operator: (\w+), ofm: '(.*)'\nReason: ((
 _CPU = re.compile(r"^   CPU: \w+ = (.*?) \(outputs", re.MULTILINE)
 _NONE_LEFT = re.compile(r"^CPU operators = 0\b", re.MULTILINE)
 _MADE_UP = re.compile(r"placeholder-for-(\d+)-OFM|<unnamed>.*")
+_FOLDED = {"SHAPE", "STRIDED_SLICE", "PACK"}  # Vela refuses them first, and computes them if their inputs are known
 _INVALID = re.compile(r"Error: (\w+) '(.*?)' Does not have|operation \((\w+)\) could not run")
 
 
@@ -33,10 +34,11 @@ def loads(request: Request) -> Verdict:
 def placement(request: Request) -> Verdict:
     """Return the operators that run on the NPU and, for the others, the reason that Vela gives."""
     text = _compile(request)
-    operators = list(_reasons(text, "cpu"))
+    left = _CPU.findall(text)
+    operators = [one for one in _reasons(text, "cpu") if one.code not in _FOLDED or one.tensor in ("", *left)]
     if _NONE_LEFT.search(text):  # refused operators only compute shapes that Vela knows;
         operators = [one for one in operators if one.code in {"", "CALL_ONCE"}]  # CALL_ONCE is kept, not counted
-    operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text) if not _MADE_UP.fullmatch(name)]
+    operators += [Placed("cpu", tensor=name) for name in left if not _MADE_UP.fullmatch(name)]
     return Verdict("ok", "", tuple(operators), "npu")
 
 
