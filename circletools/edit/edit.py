@@ -241,9 +241,12 @@ class ModelEdit(Attributes):
 
     def set_option(self, subgraph: int, operator: int, name: str, value: FieldValue) -> None:
         """Set an option of an operator. Raises UsageError if the operator or option does not exist."""
-        operators = self._list(subgraph, "operators")
-        members.check_index("operator", operator, len(operators))
-        members.change_option(self._overlay, operators, operator, name, value)
+        members.change_option(self._overlay, self._list(subgraph, "operators"), operator, name, value)
+
+    def set_operands(self, subgraph: int, operator: int, tensors: Sequence[int]) -> None:
+        """Set the inputs of an operator. Raises UsageError if the operator or a tensor does not exist."""
+        self._check_tensors(subgraph, tensors, OPTIONAL)
+        members.change_operands(self._overlay, self._list(subgraph, "operators"), operator, tensors)
 
     def _check_tensors(self, subgraph: int, tensors: Sequence[int], lowest: int = 0) -> None:
         members.check_index("subgraph", subgraph, len(self.model.subgraphs))

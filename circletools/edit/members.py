@@ -42,9 +42,19 @@ def member_number(members: Mapping[int, str], name: str, what: str) -> int:
     raise EditError(f"this format has no {what} {name!r}", hint=few or did_you_mean(name, members.values()))
 
 
+def _operator(overlay: Overlay, operators: References, index: int) -> NewTable:
+    check_index("operator", index, len(operators))
+    return overlay.own(operators, "Operator", index)
+
+
+def change_operands(overlay: Overlay, operators: References, index: int, tensors: Sequence[int]) -> None:
+    """Set the inputs of an operator. Raises UsageError if the operator does not exist."""
+    _operator(overlay, operators, index).set("inputs", np.array(tensors, np.int32))
+
+
 def change_option(overlay: Overlay, operators: References, index: int, name: str, value: FieldValue) -> None:
     """Set a field in the options of an operator. Raises UsageError if the options lack the field."""
-    operator = overlay.own(operators, "Operator", index)
+    operator = _operator(overlay, operators, index)
     for field in OPTION_FIELDS:
         item = operator.type.by_name.get(field)
         if item is not None and operator[field] is not None:

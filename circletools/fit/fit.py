@@ -17,7 +17,7 @@ from circletools.findings import Finding, against
 from circletools.fit.naming import COMPOSITE, Naming, Source, composite_names, fewest_sources
 from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
 from circletools.fit.refused import Refusals, needed_subgraphs, refused_operators, with_shapes
-from circletools.fit.remedies import ASK, FIX_SHAPES, is_consequence, remedy_of, shape_operators
+from circletools.fit.remedies import ASK, is_consequence, remedy_of, size_remedies
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.unusual import doubted_operators, unusual_operators
 from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, LazySequence, Misfit, Misfits, Obstacle, TargetFit
@@ -156,15 +156,20 @@ class _Part:
         self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}
         self.codes, self.names = facts.operators.code_names, naming.of(facts)
         self.composites = composite_names(facts, self.refusals)
-        self.of_shapes = shape_operators(facts)
+        self.of_sizes = size_remedies(facts, self.refusals)
         self.bytes = computed_bytes(facts)
         self.kept, self.left_out = "", ASK if is_asked else ""
 
     def alike(self) -> list[Alike]:
         """Return the operators, grouped by the reason for their refusal."""
-        groups: dict[tuple[int, str, str, bool], list[int]] = {}  # operators of one kind share a refusal
+        groups: dict[tuple[int, str, str, str], list[int]] = {}  # operators of one kind share a refusal
         for operator, refusal in self.refusals.items():
-            key = id(refusal), self.codes[operator], self.composites.get(operator, ""), operator in self.of_shapes
+            key = (
+                id(refusal),
+                self.codes[operator],
+                self.composites.get(operator, ""),
+                self.of_sizes.get(operator, ""),
+            )
             groups.setdefault(key, []).append(operator)
         return [Alike(operators, lambda operator: self.misfit(operator)[0]) for operators in groups.values()]
 
@@ -182,10 +187,9 @@ class _Part:
         """Return the misfit of an operator, and its sources."""
         code, sources, refusal = self.codes[operator], self.names.sources(operator), self.refusals[operator]
         composite = self.composites.get(operator)
-        remedy = FIX_SHAPES if operator in self.of_shapes else remedy_of(refusal, code)
-        remedy = remedy.removeprefix(self.left_out)
-        if self.kept and refusal.measured and remedy != FIX_SHAPES:
-            cut = f"run it outside the model: `extract --operators {self.kept}` keeps the others"
+        remedy = remedy_of(refusal, code, self.of_sizes.get(operator, "")).removeprefix(self.left_out)
+        if self.kept and refusal.measured and operator not in self.of_sizes:
+            cut = f"run it outside the model: `extract IN OUT --operators {self.kept}` keeps the others"
             remedy = cut if code in ("QUANTIZE", "DEQUANTIZE") else f"{remedy}, or {cut}"
         misfit = Misfit(
             self.subgraph,
@@ -206,9 +210,9 @@ class _Part:
 def _kept(facts: Graph, refused: Set[int]) -> str:
     """Return the other operators as ranges if they are most and no refused one is between them, or else nothing."""
     dag = facts.dag
-    if 2 * len(refused) > len(facts) or not refused.isdisjoint((*dag.constants, *facts.effects.tolist())):
+    if 2 * len(refused) > len(facts) or not refused.isdisjoint(facts.effects.tolist()):
         return ""
-    before, after = set(dag.constants), set[int]()
+    before, after = set(dag.constants) - refused, set[int]()
     ordered = [operator for operator in dag.order if operator in refused]
     for operator in ordered:
         before.update([operator] if before.issuperset(dag.predecessors[operator]) else ())

@@ -8,15 +8,17 @@ The reasons are worded as in `affinity.capability.table`; an unknown condition g
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from circletools.affinity.capability.table import Refusal
 from circletools.graph.graph import Graph
+from circletools.shapes.infer import fixed_shapes
 
 ASK = "try the program itself (`fit --with`), or "
 NOT_MEASURED = f"{ASK}measure the operator as docs/measure-a-device.md describes"
 FIX_SHAPES = "convert the model with fixed input shapes, so that its shape arithmetic becomes constant"
+FIX_SIZES = "make its sizes constant: `set-shape --static`, then `compact --prune --outputs`"
 GENERAL = "change the property that the reason names"
 
 _PLACE = r"(?P<place>(?:input|output) \d+)"
@@ -30,30 +32,47 @@ _APART = {
 _LEFT_OUT = "left out"
 
 
-def remedy_of(refusal: Refusal, code: str) -> str:
-    """Return the change that makes a target support an operator with this code."""
-    if not refusal.measured:
-        return refusal.remedy or NOT_MEASURED
+def remedy_of(refusal: Refusal, code: str, of_sizes: str = "") -> str:
+    """Return the change that makes a target support an operator: that of `size_remedies`, if there is one."""
+    if of_sizes or not refusal.measured:
+        return of_sizes or refusal.remedy or NOT_MEASURED
     return refusal.remedy or _remedy(refusal.conditions or refusal.reason, code)
 
 
-def shape_operators(facts: Graph) -> frozenset[int]:
-    """Return the operators that compute with the shapes of tensors, or read the results as shapes or sizes."""
-    codes = facts.operators.code_names
-    if "SHAPE" not in codes:
-        return frozenset()
-    constant = facts.values.is_constant
-    derived, found = set[int](), set[int]()
-    for operator, (code, operands, results) in enumerate(
-        zip(codes, facts.operands.lists(), facts.results.lists(), strict=True)
-    ):
-        computed = [value for value in operands if value >= 0 and not constant[value]]
-        if code != "SHAPE" and not derived.intersection(computed):
-            continue
-        found.add(operator)
-        if code == "SHAPE" or derived.issuperset(computed):
-            derived.update(results)
-    return frozenset(found)
+def size_remedies(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, str]:
+    """Return the remedies of refused operators that compute sizes, read computed sizes, or have unknown dimensions.
+
+    They depend on where the sizes come from: shapes of inputs, arithmetic that is not followed, or values.
+    """
+    codes, values = facts.operators.code_names, facts.values
+    wanted = {operator for operator, one in refusals.items() if "an unknown dimension" in one.reason}
+    ends = [tuple(max(size, 1) for size in values.shapes.row(tensor).tolist()) for tensor in facts.inputs.tolist()]
+    fixed = fixed_shapes(facts, ends) if wanted or "SHAPE" in codes else None
+    if fixed is None:
+        return {}
+    derived, since, found = set[int](), dict[int, int](), dict[int, str]()  # since: tensor -> operator
+    opens = [-1 in (*shape, *values.shape_signatures.row(at)) for at, shape in enumerate(values.shapes.lists())]
+    rows = zip(codes, facts.operands.lists(), facts.results.lists(), strict=True)
+    for operator, (code, read, made) in enumerate(rows):
+        computed = {value for value in read if value >= 0 and not values.is_constant[value]}
+        of_sizes = {*made} if code == "SHAPE" else derived & computed
+        if is_arithmetic := code == "SHAPE" or (bool(of_sizes) and computed <= derived):
+            derived.update(made)
+        causes = [since[value] for value in read if value in since]
+        if any(value >= 0 and opens[value] and not fixed.shapes.get((facts.index, value)) for value in made):
+            causes.append(operator)
+        elif not is_arithmetic:
+            causes = []
+        since.update((value, min(causes)) for value in made if causes)
+        if operator in refusals and (of_sizes or operator in wanted):
+            if causes := sorted({since[value] for value in (*read, *made) if value in since}):
+                first = f"operator {causes[0]} ({codes[causes[0]]})"
+                remedy = f"its sizes are known only at run time, from {first} on; compute them outside the model"
+            else:
+                is_known = all((facts.index, value) in fixed.values for value in of_sizes)
+                remedy = FIX_SIZES if is_known else FIX_SHAPES
+            found[operator] = remedy
+    return found
 
 
 @cache

@@ -16,7 +16,7 @@ from circletools.affinity.tables import Affinity
 from circletools.cost.macs import macs
 from circletools.findings import Finding
 from circletools.fit.fit import computed_bytes
-from circletools.fit.remedies import remedy_of
+from circletools.fit.remedies import remedy_of, size_remedies
 from circletools.fit.verdicts import RefusedOperators
 from circletools.graph.graph import Graph
 from circletools.planning.evaluate import Evaluation
@@ -87,15 +87,17 @@ def _groups(
     number: int,
     refused: Sequence[Sequence[Refusal | None]],
 ) -> list[RefusedOperators]:
-    places: dict[tuple[str, Refusal], list[_Place]] = {}
+    places: dict[tuple[str, Refusal, str], list[_Place]] = {}
     for index, planned in enumerate(partitioning.subgraphs):
         codes = graphs[index].operators.code_names
-        for operator, refusal in enumerate(refused[index]):
-            if refusal is not None and planned.numbers[operator] != number:
-                places.setdefault((codes[operator], refusal), []).append((index, operator))
+        here = {at: one for at, one in enumerate(refused[index]) if one and planned.numbers[at] != number}
+        of_sizes = size_remedies(graphs[index], here)
+        for at, refusal in here.items():
+            remedy = remedy_of(refusal, codes[at], of_sizes.get(at, ""))
+            places.setdefault((codes[at], refusal, remedy), []).append((index, at))
     found = [
-        RefusedOperators(device, code, refusal.reason, remedy_of(refusal, code), refusal.measured, tuple(operators))
-        for (code, refusal), operators in places.items()
+        RefusedOperators(device, code, refusal.reason, remedy, refusal.measured, tuple(operators))
+        for (code, refusal, remedy), operators in places.items()
     ]
     return sorted(found, key=lambda one: (not one.measured, -len(one.operators), one.operators[0]))
 

@@ -369,3 +369,13 @@ class Inference:
         """Yield the changed constants that another operator needs unchanged, each with such an operator."""
         for key, (_, operators) in self.found.patched.items():
             yield from ((key, one) for one in self.subgraphs[key[0]].graph.readers[key[1]] if one not in operators)
+
+
+def fixed_shapes(graph: Graph, inputs: Sequence[Shape]) -> Shapes | None:
+    """Return what follows from input shapes and constants alone, or None if a rule refuses them."""
+    run = Inference(graph.model, strict=True)
+    try:
+        run.run(graph.index, inputs)
+    except (CircleToolsError, ShapesRefusedError, RefusedError):
+        return None
+    return run.found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -13,6 +13,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import Direction
 from circletools.errors import EditError, UsageError
+from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
@@ -20,7 +21,7 @@ from circletools.origin.read import current_origins
 from circletools.parts.names import TensorNames, graph_at, quoted
 from circletools.shapes.batch import Batch, Patch
 from circletools.shapes.call import RefusedError, Shape, shown
-from circletools.shapes.infer import Inference, Place, Shapes, ShapesRefusedError
+from circletools.shapes.infer import Inference, Place, Shapes, ShapesRefusedError, fixed_shapes
 from circletools.wording import Attributes, counted
 
 _DIMS = re.compile(r"\d{1,9}(,\d{1,9})*")
@@ -175,9 +176,37 @@ def _set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
     lines = _apply_patches(edit, found, batch)
     base = base if named == before else _with_inputs(graph, base, named)
     written = _apply_shapes(edit, request, base, found)
-    if not written and not lines:
-        return RewriteResult(())
-    return RewriteResult((*_changed_ends(graph, written), *lines, f"shapes of {counted(len(written), 'tensor')}"))
+    lines += _fold(edit, graph, wanted) if request.static else []
+    lines += [f"shapes of {counted(len(written), 'tensor')}"] if written else []
+    return RewriteResult((*_changed_ends(graph, written), *lines), tuple(_open(edit, graph, found, request)))
+
+
+def _fold(edit: ModelEdit, graph: Graph, inputs: Sequence[Shape]) -> list[str]:
+    """Let operators read constants instead of values that are computed from shapes alone; return a line for each."""
+    view, folded, operands = graph.model.subgraphs[graph.index], dict[int, int](), graph.operands.lists()
+    values = shapes.values if (shapes := fixed_shapes(graph, inputs)) else {}
+    here = {tensor: value for (index, tensor), value in values.items() if index == graph.index}
+    known = {one: value for one, value in here.items() if view.tensors[one].type in ("INT32", "INT64")}
+    for operator, (read, made) in enumerate(zip(operands, graph.results.lists(), strict=True)):
+        if known.keys().isdisjoint(read) or known.keys() >= {*made}:
+            continue
+        for tensor in known.keys() & {*read} - folded.keys():
+            name = f"{view.tensors[tensor].name}/constant"
+            value, kind = known[tensor], view.tensors[tensor].type
+            buffer = edit.add_buffer(value.astype(kind.lower()).tobytes())
+            folded[tensor] = edit.add_tensor(graph.index, name, type=kind, shape=value.shape, buffer=buffer)
+        edit.set_operands(graph.index, operator, [folded.get(tensor, tensor) for tensor in read])
+    lines = [f"{quoted(view.tensors[one].name)} is the constant {known[one].tolist()}" for one in sorted(folded)]
+    return [*lines, *["`compact --prune --outputs` drops the operators that computed constants"][: len(lines)]]
+
+
+def _open(edit: ModelEdit, graph: Graph, found: Shapes, request: ShapeRequest) -> Iterator[Finding]:
+    """Yield a note if `static` leaves dynamic dimensions, whose sizes depend on more than the shapes of inputs."""
+    tensors = graph.model.subgraphs[graph.index].tensors if request.static else ()
+    left = [at for at, one in enumerate(tensors) if -1 in one.open_shape and not found.shapes.get((graph.index, at))]
+    if left:
+        words = f"sizes of {counted(len(left), 'tensor')} depend on values that are known only when the model runs"
+        yield Finding("OPEN_SHAPE", "info", f"subgraphs[{graph.index}].tensors[{left[0]}]", words)
 
 
 def _with_inputs(graph: Graph, base: Shapes, inputs: Sequence[Shape]) -> Shapes:

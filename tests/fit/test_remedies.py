@@ -12,7 +12,7 @@ from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.file import FORM_KEYS, parse_capability
 from circletools.affinity.capability.table import Refusal, refusals
 from circletools.affinity.capability.traits import OperatorTraits, TensorTraits
-from circletools.fit.remedies import FIX_SHAPES, GENERAL, NOT_MEASURED, is_consequence, remedy_of
+from circletools.fit.remedies import FIX_SHAPES, FIX_SIZES, GENERAL, NOT_MEASURED, is_consequence, remedy_of
 from circletools.model.model import open_model
 from tests.kit.build import Build
 from tests.kit.presence import need
@@ -226,19 +226,30 @@ def test_a_remedy_that_is_applied_makes_the_program_take_it(
         assert verdict == "resident" or words in found.misfits[0].remedy
 
 
-def test_shape_arithmetic_needs_fixed_shapes_and_nothing_else() -> None:
+@pytest.mark.parametrize(
+    ("size", "read", "words"),
+    [((1, 4), "x", FIX_SIZES), ((-1, 4), "x", FIX_SIZES), ((1, 4), "open", "operator 0 (RESHAPE)")],
+)
+def test_a_remedy_of_shape_arithmetic_depends_on_where_sizes_come_from(
+    size: tuple[int, ...], read: str, words: str
+) -> None:
     build = Build()
     graph = build.graph()
-    x, size = graph.tensor("x", (1, 4)), graph.tensor("size", (2,), "INT32")
-    graph.operator("SHAPE", [x], [size])
-    doubled = graph.compute("ADD", [size, size], "doubled", (2,))
-    y, z = graph.compute("RESHAPE", [x, doubled], "y", (1, 4)), graph.compute("COS", [x], "z", (1, 4))
-    graph.ends([x], [y, z])
+    x, shape, sizes = graph.tensor("x", size), graph.tensor("shape", (2,), "INT32"), graph.tensor("s", (2,), "INT32")
+    tensors = {"x": x, "open": graph.compute("RESHAPE", [x, shape], "open", (-1, 4))}
+    graph.operator("SHAPE", [tensors[read]], [sizes], out_type=2)
+    most = graph.tensor("most", (2,), "INT32")
+    graph.operator("ADD", [sizes, sizes], [most])
+    y, z = graph.compute("RESHAPE", [x, most], "y", (2, 8)), graph.compute("COS", [x], "z", (1, 4))
+    graph.ends([x, shape], [y, z])
     with ct.open(build.to_bytes()) as model:
         (target,) = ct.fit(model, ct.FitRequest(on=("litert-gpu",))).targets
+        request = ct.PlanRequest(devices=("gpu", "cpu"), default="cpu", capabilities=("gpu=litert-gpu",))
+        planned = {at: one.remedy for one in ct.plan(model, request).summary.refusals for _, at in one.operators}
     remedies = {one.operator: one.remedy for one in target.misfits}
-    assert {remedies[at] for at in (0, 2)} == {FIX_SHAPES}
-    assert remedies.get(3) != FIX_SHAPES
+    assert [at for at in (1, 3) if words not in remedies[at]] == []
+    assert {at: remedies[at] for at in planned} == planned
+    assert FIX_SIZES != remedies.get(4) != FIX_SHAPES
 
 
 def test_operators_at_the_ends_can_run_outside_the_model() -> None:
@@ -250,5 +261,5 @@ def test_operators_at_the_ends_can_run_outside_the_model() -> None:
     graph.ends(values[:1], values[-1:])
     with ct.open(build.to_bytes()) as model:
         (target,) = ct.fit(model, ct.FitRequest(on=("tflm",))).targets
-    cut = ", or run it outside the model: `extract --operators 1-3` keeps the others"
+    cut = ", or run it outside the model: `extract IN OUT --operators 1-3` keeps the others"
     assert [(one.operator, one.remedy.endswith(cut)) for one in target.misfits] == [(0, True), (4, True)]

@@ -178,6 +178,29 @@ def test_dynamic_sizes_that_are_not_set_stay_dynamic(request_: dict[str, Any], e
     assert shapes(shaped(data, **request_)) == {"x": expected, "y": expected}
 
 
+def test_shape_arithmetic_becomes_constant_and_can_be_pruned(tmp_path: Path) -> None:
+    graph = (build := Build()).graph()
+    x, sizes, y = graph.tensor("x", (-1, 4)), graph.tensor("sizes", (2,), "INT32"), graph.tensor("y", (1, 4))
+    graph.operator("SHAPE", [x], [sizes], out_type=2)
+    graph.operator("RESHAPE", [x, sizes], [y])
+    graph.ends([x], [y])
+    with ct.open(shaped(build.to_bytes(), static=True)) as model:
+        ct.surgery.prune(model, tmp_path / "pruned.tflite", outputs=True)
+    with ct.open(tmp_path / "pruned.tflite") as model:
+        (reshape,) = model.subgraphs[0].operators
+        assert model.subgraphs[0].tensors[reshape.inputs[1]].numpy().tolist() == [1, 4]
+
+
+def test_sizes_that_depend_on_values_stay_dynamic_with_a_note() -> None:
+    graph = (build := Build()).graph()
+    ends = [graph.tensor("x", (1, 4)), graph.tensor("shape", (2,), "INT32")]
+    graph.ends(ends, [graph.compute("RESHAPE", ends, "y", (-1, 4))])
+    with ct.open(build.to_bytes()) as model, ct.edit(model) as edit:
+        found = ct.surgery.set_shape(edit, ct.surgery.ShapeRequest(static=True))
+        edit.to_bytes()
+    assert (found.changes, [one.location for one in found.notes]) == ((), ["subgraphs[0].tensors[2]"])
+
+
 def test_an_input_without_dimensions_gets_some() -> None:
     assert shapes(shaped(unary([]).to_bytes(), inputs=("x=2,3",))) == {"x": (2, 3), "y": (2, 3)}
 
