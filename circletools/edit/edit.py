@@ -127,8 +127,7 @@ class ModelEdit(Attributes):
 
     def drop_empty_data(self, buffer: int) -> bool:
         """Remove the data vector of a buffer if it exists but is empty; return whether it was removed."""
-        has_data = self.model.buffers.tables.take(slice(buffer, buffer + 1)).has("data")
-        if is_empty := bool(has_data.any() and not self.model.buffers.data.count[buffer]):
+        if is_empty := members.has_empty_data(self.model, buffer):
             self._entries.pool.replace(buffer, None)
         return is_empty
 
@@ -251,9 +250,7 @@ class ModelEdit(Attributes):
     def _check_tensors(self, subgraph: int, tensors: Sequence[int], lowest: int = 0) -> None:
         members.check_index("subgraph", subgraph, len(self.model.subgraphs))
         count = len(self.model.subgraphs[subgraph].tensors) + self._new_tensors[subgraph]
-        for tensor in (one for one in tensors if not lowest <= one < count):
-            message = f"tensor {tensor} does not exist; the count is {count} (indices start at 0)"
-            raise UsageError(message, location=f"subgraphs[{subgraph}]")
+        members.check_tensors(f"subgraphs[{subgraph}]", tensors, lowest, count)
 
     def _tensor_name(self, subgraph: int, index: int) -> bytes:
         if index == OPTIONAL:

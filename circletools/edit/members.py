@@ -33,6 +33,19 @@ def check_index(what: str, index: int, count: int) -> None:
         raise UsageError(f"{what} {index} does not exist; the count is {count} (indices start at 0)")
 
 
+def check_tensors(place: str, tensors: Iterable[int], lowest: int, count: int) -> None:
+    """Raise UsageError for an index outside `lowest` to `count` - 1."""
+    for tensor in (one for one in tensors if not lowest <= one < count):
+        message = f"tensor {tensor} does not exist; the count is {count} (indices start at 0)"
+        raise UsageError(message, location=place)
+
+
+def has_empty_data(model: Model, buffer: int) -> bool:
+    """Return whether a buffer has a data vector without elements."""
+    has_data = model.buffers.tables.take(slice(buffer, buffer + 1)).has("data")
+    return bool(has_data.any() and not model.buffers.data.count[buffer])
+
+
 def member_number(members: Mapping[int, str], name: str, what: str) -> int:
     """Return the value of an enum member. Raises EditError if the format lacks the member."""
     for value, known in members.items():
