@@ -175,7 +175,7 @@ def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteR
     written: list[int | NewSignature] = [*known] or [new_signature(signatures, graph, cut.inputs, cut.outputs)]
     names = [text(graph.values.names[tensor]) for tensor in (*cut.inputs, *cut.outputs)]
     changes = [
-        f"operators: {ranges(cut.operators) or 'none'} of {len(graph):,} in subgraph {index}",
+        f"operators: {ranges(cut.operators) or 'none'} ({len(cut.operators)} of {len(graph):,} in subgraph {index})",
         f"inputs: {listed(names[: len(cut.inputs)])}",
         f"outputs: {listed(names[len(cut.inputs) :])}",
     ]
@@ -186,7 +186,7 @@ def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteR
     for signature in signatures:
         if signature.index not in known:
             why = "its inputs and outputs are not those of the cut"
-            message = f"signature {quoted(signature.key)} is left out: {why}"
+            message = f"the model's signature {quoted(signature.key)} is left out: {why}"
             notes.append(Finding("SIGNATURE_LEFT_OUT", "info", f"signatures[{signature.index}]", message))
     return Excerpt([section], entries, written), RewriteResult(tuple(changes), (*notes, *left_out))
 

@@ -23,7 +23,7 @@ Repeated = tuple[str, ...]
 def _options(
     devices: Repeated = option("Devices, preferred first; the last gets all other operators.", "A,B,C"),
     capabilities: Repeated = option(
-        "Operators that a device supports: FILE.json or a built-in table; may be repeated.", "[DEVICE=]TABLE"
+        "Operators that a device supports: FILE.json or a built-in table.", "[DEVICE=]TABLE,..."
     ),
     rules: Repeated = option("A rule, such as op:CONV_2D=npu; may be repeated.", "SELECTOR=DEVICE"),
     rules_file: Path | None = option("Rules, as JSON or a .part file of circle-partitioner.", "FILE"),
@@ -55,7 +55,7 @@ def planning(command: Command) -> Command:
 
     def run(source: str, **given: Any) -> None:
         values = {one.name: given.pop(one.name) for one in options}
-        values["devices"] = listed(values["devices"])
+        values |= {name: listed(values[name]) for name in ("devices", "capabilities")}
         command(source, request=ct.PlanRequest(**values), **given)
 
     taken = [many for one in parameters_of(command) for many in (options if one.name == "request" else [one])]

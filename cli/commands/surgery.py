@@ -21,7 +21,7 @@ def extract(
     output: OutputFile = None,
     from_: Pairs = option("A tensor to turn into an input; may be repeated.", "TENSOR"),
     to: Pairs = option("A tensor to turn into an output; may be repeated.", "TENSOR"),
-    operators: str | None = option("Take these operators instead, such as 0-10.", "RANGES"),
+    operators: Pairs = option("Take these operators instead, such as 0-10; may be repeated.", "RANGES"),
     origin: str | None = option("Take the operators of these sources instead.", "GLOB"),
     signature: str | None = option("Take a signature's operators instead.", "KEY"),
     subgraph: OneSubgraph = 0,
@@ -34,7 +34,7 @@ def extract(
     and adds a signature. Without options, copies a model out of a bundle (BUNDLE!MEMBER), unchanged. docs/surgery.md
     has the rules.
     """
-    request = ct.surgery.ExtractRequest(from_, to, operators, origin, signature, subgraph)
+    request = ct.surgery.ExtractRequest(from_, to, ",".join(operators) or None, origin, signature, subgraph)
     out = target(source, output, in_place)
     if request == ct.surgery.ExtractRequest() and is_member(source):
         print_result(ct.surgery.extract_member(source, out))

@@ -116,7 +116,7 @@ def test_a_part_gets_a_signature_with_the_names_that_are_known() -> None:
     assert signatures(after) == {"run": ([("f", "f"), ("the z", "z")], [("the g", "g")])}
     assert codes(result) == ["SIGNATURE_LEFT_OUT"]
     assert result.changes == (
-        "operators: 7 of 9 in subgraph 0",
+        "operators: 7 (1 of 9 in subgraph 0)",
         "inputs: 'f', 'z'",
         "outputs: 'g'",
         "signature 'run': written",
