@@ -85,7 +85,7 @@ def test_what_python_shows_is_what_the_command_shows(folder: Path) -> None:
     views, rows, metadata = blocks((ROOT / "docs" / "python.md").read_text(encoding="utf-8"), "python")
     printed = shell(f"{sys.executable} - <<'END'\n{views}\nEND", folder).splitlines()
     assert printed[0].endswith(" True SAME")
-    assert printed[2:] == ["[] 46720", "<Fit: 1 row>"]
+    assert printed[2:] == ["[] 46720", "not_resident"]
     assert shell(f"{sys.executable} - <<'END'\n{metadata}\nEND", folder).endswith(
         "'remark', 'buffer': 18, 'bytes': 7}] b'checked'\n"
     )
