@@ -224,14 +224,17 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
         beside = max(0.0, steady - each) if attribution.outside_ns is None else attribution.outside_ns
         share = f" ({100 * beside / steady:.0f}%)" if steady else ""
         outside = f", {milliseconds(round(beside))} ms{share} outside operators"
-    if times := attribution.whole.range_ns:
+    settled = attribution.whole.elapsed_ns[attribution.warm_up :]
+    if len(settled) > 1:
+        spread = f", {milliseconds(min(settled))} to {milliseconds(max(settled))}"
+    elif times := attribution.whole.range_ns:
         low, high, *deviation = map(milliseconds, times[:3])
         spread = f", {low} to {high}"
         usual = each if of_operators else steady or each
         for one in deviation:
             spread += f", standard deviation {one} ({100 * times[2] / max(usual, 1):.1f}%)"
     if not attribution.averaged:
-        yield "steady state", "" if steady is None else f"{milliseconds(steady)} ms a run{outside}"
+        yield "steady state", "" if steady is None else f"{milliseconds(steady)} ms a run{spread}{outside}"
     else:
         yield "average run", "" if steady is None else f"{milliseconds(steady)} ms{spread * (not of_operators)}"
         spread *= of_operators

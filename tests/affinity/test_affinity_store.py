@@ -144,7 +144,7 @@ def test_without_a_stamp_the_count_of_operators_tells() -> None:
     assert (freshness.state, freshness.place) == ("stale", "subgraphs[0].operators[5]")
 
 
-@pytest.mark.parametrize(("name", "copies"), [("output_twice", [0]), ("input_as_output", [1, 2])])
+@pytest.mark.parametrize(("name", "copies"), [("output_twice", [0, 0]), ("input_as_output", [1, 2])])
 def test_copies_go_where_the_tensor_is_made(name: str, copies: list[int], tmp_path: Path) -> None:
     """Those of an input by themselves, where most operators are."""
     source = path_of(f"circle/{name}")

@@ -72,7 +72,7 @@ def test_stale_affinity(mlp: Path, tmp_path: Path) -> None:
     assert ran.status == 4
     assert ran.err == (
         f"error: {stale}: subgraphs[0].operators[2]: the affinity is stale from here on: "
-        "the number of operators was 2 and is now 3 (run annotate-affinity again)\n"
+        "the number of operators was 2 and is now 4 (run annotate-affinity again)\n"
     )
     renamed = put(tmp_path / "renamed.circle", mlp.read_bytes().replace(b"::linear_1", b"::linear_2"))
     assert (

@@ -73,7 +73,7 @@ def test_a_row_is_found_without_the_budget_and_not_with_it() -> None:
 def test_the_numbers_are_those_that_are_documented() -> None:
     text = " ".join((ROOT / "docs" / "security.md").read_text("utf-8").split())
     assert f"one budget of {REPEATS} times the file plus {REPEATED_BYTES >> 20} MiB" in text
-    assert f"reference to a table adds {OBJECT_BYTES} bytes, to a subgraph {SUBGRAPH_BYTES >> 10} KiB" in text
+    assert f"reference to a table adds {OBJECT_BYTES} bytes, and one to a subgraph {SUBGRAPH_BYTES >> 10} KiB" in text
     assert f"On the {len(SHARED)} files" in text
 
 

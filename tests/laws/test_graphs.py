@@ -25,6 +25,10 @@ EXCEPTIONS = {
     "circletools.fit.refused with_shapes": "writes the shapes that it infers",
     "circletools.fit.refused _doubt": "reads the model with those shapes",
     "circletools.fit.programs ask": "gives the file to a program",
+    **dict.fromkeys(
+        (f"circletools.graph.offline {name}" for name in ("planned_offsets", "plan_findings", "edited_plan")),
+        "reads an entry of the file",
+    ),
     "circletools.html.numbers _graph": "draws what `compare` gave to programs",
     "circletools.planning.measuring plan_of_parts": "compares a file with its parts",
     "circletools.html.difference _changes": "shows what differs between two files",

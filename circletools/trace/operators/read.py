@@ -126,6 +126,6 @@ DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], Op
     (lambda head, _: head.startswith(_OPENVINO), _parse_openvino),
     (lambda _, memory: _REPORT.search(memory) is not None, benchmark_model.parse),
     (lambda _, memory: _TICKS.search(memory) is not None, tflm.parse),
-    (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
+    (lambda head, _: re.match(rb"\{|\[\s*[\[{\]]", head) is not None, onert.parse),
 )
 """How to recognize and read other kinds, in the order tried; the fuzz target `operators` has seeds for each."""

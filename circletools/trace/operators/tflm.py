@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import groupby, pairwise, zip_longest
+from itertools import chain, groupby, pairwise, zip_longest
 from typing import Literal
 
 from circletools.errors import InvalidInputError
@@ -45,7 +45,7 @@ def parse(data: bytes) -> OperatorTrace:
     apart = dict.fromkeys(
         one for some in found.values() for block in some for one in block if _APART.fullmatch(one[0])
     )
-    own = {kind: [[one for one in block if one not in apart] for block in some] for kind, some in found.items()}
+    own = {kind: [one for block in some for one in _pieces(block, apart)] for kind, some in found.items()}
     kind = next((kind for kind, some in own.items() if any(some)), _TOTAL)
     # Without ClearEvents, a block repeats all earlier events.
     pairs = pairwise([*filter(None, own[kind]), []])
@@ -70,6 +70,13 @@ def parse(data: bytes) -> OperatorTrace:
     whole = Whole(others=others, types=types, clock=clock + "; times are in ticks" * (not exact))
     unit: Literal["ns", "ticks"] = "ns" if exact else "ticks"
     return OperatorTrace("tflm", runs, len(blocks) if same else 1, bool(types), whole=whole, unit=unit)
+
+
+def _pieces(block: _Block, apart: Collection[tuple[str, int]]) -> list[_Block]:
+    """Return the operators' events of a block: those between others if they have the same tags, or else together."""
+    pieces = [[*some] for is_apart, some in groupby(block, apart.__contains__) if not is_apart]
+    same = len({tuple(tag for tag, _ in piece) for piece in pieces}) == 1
+    return pieces if same and len(pieces[0]) > 1 else [[*chain.from_iterable(pieces)]]
 
 
 def _blocks(text: str) -> dict[re.Pattern[str], list[_Block]]:
