@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cache
 from pathlib import Path
@@ -10,25 +11,31 @@ from typing import Any
 import numpy as np
 
 from circletools import affinity, runtimes
+from circletools.affinity.capability.table import Refusal
 from circletools.affinity.tables import affinity_findings
 from circletools.asking import as_file, operators_of
 from circletools.findings import Finding, Findings, against
+from circletools.fit.unusual import misfit_operators
 from circletools.graph.build import model_graph
-from circletools.graph.graph import ModelGraph
+from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
 from circletools.model.verify import breaks_graph, check_model, findings_at, is_dangling, is_index
 from circletools.origin.read import Origins, origin_findings, origins_in
 from circletools.outputs.analysis import output_findings
 from circletools.requires.minimum import minimum_findings
+from circletools.shapes.infer import ATTENTION
 from circletools.soundness.operator_findings import unresolved_findings
 from circletools.soundness.refusals import weighed
 from circletools.soundness.shape_findings import shape_findings
 from circletools.soundness.soundness import operation_findings, soundness_findings
 from circletools.wording import ranges
 
-_TAKEN = "odml.scaled_dot_product_attention"  # xnnpack_delegate.cc
 _TABLES = {"litert": ("litert-cpu", "xnnpack"), "onert": ("onert-cpu",)}
 """By program, the table of its own kernels, and those of the delegates that it tries first."""
+_MOST_RANK = 6
+_LARGE = r"(not tested with: )?output 0 has rank ([7-9]|\d\d+)(, not \d to 6)?"
+_RANKED = ("RESHAPE", "EXPAND_DIMS", "PAD", "RESIZE_BILINEAR", "BROADCAST_TO")  # XNNPACK looks at their output first
+_MISFIT = Refusal("its XNNPACK delegate takes it, but not the rank, scale or zero point of one of its tensors")
 _ENDS = {
     "refused": "refuses the model",
     "crash": "crashes on the model",
@@ -95,7 +102,7 @@ def _replaced(model: ModelGraph) -> set[int]:
     taken, others = set(), set(model.entries)
     for graph in model.graphs:
         operators = model.source.subgraphs[graph.index].operators
-        own = {at for at in graph.callees if operators[at].options.get("name") == _TAKEN}
+        own = {at for at in graph.callees if operators[at].options.get("name") == ATTENTION}
         taken |= graph.called(own)
         others |= graph.called(graph.callees.keys() - own)
     return taken - others
@@ -121,6 +128,7 @@ def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[
         for delegate in delegates if found else ():
             taken = affinity.refusals(affinity.load_capability(delegate), model.source, one.index)
             found = {row: why for row, why in found.items() if taken[row] is not None}
+        found |= {row: _MISFIT for row in _misfits(one, delegates) if one.place(row) not in errors}
 
         def message(row: int, codes: Sequence[str] = one.operators.code_names, found: Any = found) -> str:
             why = found[row]
@@ -131,6 +139,19 @@ def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[
         for code in ("REFUSED_OPERATOR", "WRONG_RESULT"):
             rows = np.array([row for row, why in found.items() if why.wrong == (code == "WRONG_RESULT")], np.int64)
             yield from findings_at(code, rows, one.place, message, "error")
+
+
+def _misfits(model: Graph, delegates: Iterable[str]) -> set[int]:
+    """Return the operators that one of these delegates takes, but then cannot set up."""
+    rows = misfit_operators(model)
+    is_large = bool((model.values.shapes.count > _MOST_RANK).any())
+    tables = [affinity.load_capability(name) for name in delegates] if rows or is_large else []
+    found: set[int] = set()
+    for refused in (affinity.refusals(table, model.model, model.index) for table in tables):
+        found |= {row for row in rows if refused[row] is None}
+        large = {row for row, why in enumerate(refused) if why and re.fullmatch(_LARGE, why.reason)}
+        found |= {row for row in large if model.operators.code_names[row] not in _RANKED}
+    return found
 
 
 def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:

@@ -32,6 +32,8 @@ _REMEDIES = {
 }
 _REFUSED = {FLAT_SCALE: "ethos-u", INFINITE_SCALE: "ethos-u", INNER_LOOP: "openvino"}
 """By reason, the prefix of the names of the devices that refuse such operators."""
+_RANGES = {"INT8": (-128, 127), "UINT8": (0, 255), "INT4": (-8, 7), "INT2": (-2, 1), "INT32": (0, 0)}
+"""The least and greatest zero point that XNNPACK accepts, by type."""
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
@@ -88,6 +90,27 @@ def _with_odd_scales(facts: Graph) -> Iterator[tuple[int, str]]:
         mask[rows[scales.rows_where(wrong)]] = True
         mask &= quantized
         yield from ((row, reason) for one in slots for row in np.unique(one.operators[mask[one.values]]).tolist())
+
+
+def misfit_operators(facts: Graph) -> set[int]:
+    """Return the operators with a tensor whose scale or zero point XNNPACK cannot represent.
+
+    LiteRT refuses such an operator if XNNPACK takes it, which happens before XNNPACK reads these values
+    (`GetXNNPackDatatype` in xnnpack_delegate.cc).
+    """
+    tables, rows = facts.values.quantization
+    scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
+    numbers, moves = scales.flat(), zeros.flat().astype(np.int32)  # LiteRT keeps 32 bits
+    of_tensor = np.zeros(len(facts.values), np.bool_)
+    several = np.repeat(zeros.count > 1, zeros.count)
+    for kind, (least, most) in _RANGES.items():
+        outside = (moves < least) | (moves > most) | (several & (moves != 0) & ((kind != "INT4") | (moves != 8)))
+        wrong = np.zeros(len(rows), np.bool_)
+        wrong[scales.rows_where(~(np.isfinite(numbers) & (numbers >= _LEAST)))] = True
+        wrong[zeros.rows_where(outside)] = True
+        of_tensor[rows[wrong & facts.values.is_type(kind)[rows]]] = True
+    slots = (facts.uses, facts.definitions) if of_tensor.any() else ()
+    return {row for one in slots for row in one.operators[of_tensor[one.values]].tolist()}
 
 
 def _inner_loops(model: ModelGraph) -> Iterator[Place]:

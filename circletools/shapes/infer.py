@@ -101,6 +101,8 @@ _RULES: dict[str, Callable[[Call, Sequence[Value], Shape], Value]] = {
 Place = tuple[int, int]
 """The index of a subgraph, and that of a tensor or an operator in it."""
 _CALLING = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_COMPOSITE")
+ATTENTION = "odml.scaled_dot_product_attention"
+"""The composite that XNNPACK runs itself, whatever its decomposition is (xnnpack_delegate.cc)."""
 _DEEPEST, _LARGEST = 64, 2**31
 _WHOLE_NUMBERS = ("INT32", "INT64", "BOOL")
 
@@ -250,8 +252,8 @@ class Inference:
 
     def _results(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
         try:
-            # The XNNPACK delegate may take a composite, whatever its decomposition is; BITCAST also depends on types.
-            if self._strict and call.code in ("STABLEHLO_COMPOSITE", "BITCAST"):
+            # BITCAST also depends on types.
+            if self._strict and call.code == "BITCAST":
                 raise UnknownError
             if call.code in _CALLING:
                 found = self._called(subgraph, operator, call, depth)
@@ -288,10 +290,17 @@ class Inference:
         given = list(call.shapes[1:] if call.code == "IF" else call.shapes)
         given = [] if call.code == "CALL_ONCE" else given
         called, count = subgraph.callees.get(operator, ()), len(given)
-        returned = {"IF": (call.results, call.results), "WHILE": (1, count)}.get(call.code, ())
+        returned = {
+            "IF": (call.results, call.results),
+            "WHILE": (1, count),
+            "CALL_ONCE": (0,) if self._strict else (),
+            "STABLEHLO_COMPOSITE": (call.results,) if self._strict and call.options.get("name") != ATTENTION else (),
+        }.get(call.code, ())
         for graph, results in zip([self._graphs.graphs[index] for index in called], returned, strict=False):
             fits = (len(graph.inputs), len(graph.outputs)) == (count, results)
             refuse_unless(fits, f"{graph.place()} must have {count} inputs and {results} outputs")
+        if self._strict and call.code == "STABLEHLO_COMPOSITE":
+            raise UnknownError
         try:
             ends = [self.run(index, given, depth + 1) for index in called]
         except RefusedError as error:

@@ -126,6 +126,9 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
     tables, schema = whole.operators.tables.take(both), whole.model.schema
     options = chain.from_iterable(tables.members(field, schema) for field in OPTION_FIELDS)
     refused = {row for rows, chosen in options if chosen.type.fields for row in both[rows].tolist()}
+    named = {name.upper() for name, table in schema.tables.items() if table.fields}  # LiteRT adds their defaults
+    owned = [f"{code.name.replace('_', '')}OPTIONS" in named for code in whole.model.operator_codes]
+    refused |= {row for row in both.tolist() if owned[whole.operators.code_indices[row]]}
 
     def message(row: int) -> str:
         known = "LiteRT refuses the operator; " if row in refused else ""

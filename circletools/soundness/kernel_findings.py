@@ -105,8 +105,9 @@ def _quantization(model: Model) -> _Quantization:
         scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
         one = (scales.count == 1) & (zeros.count == 1)
         found.first[rows] = scales.element(0)
-        found.scale[rows[one]], found.zero[rows[one]] = scales.element(0)[one], zeros.element(0)[one]
-        found.moved[rows[zeros.rows_where(zeros.flat() != 0)]] = 1
+        found.scale[rows[one]] = scales.element(0)[one]
+        found.zero[rows[one]] = zeros.element(0)[one].astype(np.int32)  # LiteRT keeps 32 bits
+        found.moved[rows[zeros.rows_where(zeros.flat().astype(np.int32) != 0)]] = 1
     return found
 
 
@@ -124,10 +125,12 @@ def _left_out(whole: Whole, name: str, rows: Indices, required: Indices, least: 
 def _without_options(whole: Whole, name: str, rows: Indices, options: str) -> Iterator[Finding]:
     if options:
         tables = whole.operators.tables.take(rows)
-        members = whole.model.schema.unions["BuiltinOptions"]
-        wanted = [number for number, member in members.items() if member == options]
-        has = np.isin(tables.union_codes(tables.field("builtin_options")), wanted)
-        has &= tables.targets("builtin_options") != 0
+        field = "builtin_options_2" if options.lower().startswith("stablehlo") else "builtin_options"
+        has = tables.vectors("custom_options").count > 0
+        if options != "custom options":
+            members = whole.model.schema.unions[str(tables.field(field).target)]
+            wanted = [number for number, member in members.items() if member == options]
+            has = np.isin(tables.union_codes(tables.field(field)), wanted) & (tables.targets(field) != 0)
         message = f"{name} has no {options}; LiteRT's kernel refuses the default values"
         yield from _at(whole, "UNKNOWN_OPTION", rows[~has], message)
 
@@ -208,6 +211,7 @@ def _wrong_scales(
     for kind, needed in needs.get("scales", {}).items():
         bare = [(slots[:, slot] >= 0) & np.isnan(given.first[slots[:, slot]]) for slot in needed]
         lacking = _is(whole, source, (kind,)) & ~is_rewritten(whole, source) & np.logical_or.reduce(bare)
+        lacking &= ~np.isnan(given.first[source]) | (name != "ADD")  # without this scale, it adds INT16 as integers
         message = f"a tensor of {name} has no scale; LiteRT's kernel for {kind} needs one"
         yield "INVALID_QUANTIZATION", lacking, message
     if name == "ADD":
@@ -217,7 +221,8 @@ def _wrong_scales(
         message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel aborts the process"
         yield "INVALID_QUANTIZATION", wrong, message
     for kind, zeros in needs.get("zeros", {}).items():
-        by_slot = [(given.moved if slot == 1 else given.zero, slots[:, slot]) for slot in zeros]
+        of_weights = given.moved if name in _BIASES_OF else given.zero
+        by_slot = [(of_weights if slot == 1 else given.zero, slots[:, slot]) for slot in zeros]
         moved = [(tensors >= 0) & (values[tensors] != 0) for values, tensors in by_slot]
         wrong = _is(whole, slots[:, [0, -1][: 1 + (-1 in zeros)]], (kind,)).all(axis=1) & np.logical_or.reduce(moved)
         yield (

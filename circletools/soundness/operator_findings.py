@@ -125,8 +125,9 @@ def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Findi
 def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
     """Look up the codes as LiteRT does; it also needs a kernel for codes that no operator uses."""
     checked = {index for index in used if model.operator_codes[index].name.startswith(("CUSTOM:", "UNKNOWN:"))}
+    checked -= {index for index in checked if model.operator_codes[index].name in _litert("operators")}
     for index, code in enumerate(model.operator_codes):
-        if index in checked or (code.name.startswith("CUSTOM:") and code.name != "CUSTOM:"):
+        if index in checked or (code.name.startswith("CUSTOM:") and code.name not in _litert("operators")):
             continue
         least, most = _litert("operators")[code.name]["versions"] if code.name in _litert("operators") else (1, 0)
         if not least <= code.version <= most:

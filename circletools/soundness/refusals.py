@@ -24,6 +24,7 @@ from circletools.soundness.soundness import name_findings, operation_findings
 from circletools.wording import suggestion
 
 _OPERANDS = r"\.(inputs\[\d+\]|outputs\[\d+\](?!: tensor -1 )|opcode_index)"
+_ABSENT = r"subgraphs\[[1-9]\d*\]\.inputs\[\d+\]: tensor -1 "  # LiteRT skips these inputs
 _MISFITS = (
     r"\w+ does not fit its inputs: .*(do not broadcast|does not (match|permute|divide)|is not a multiple of"
     "|cannot (form|be multiplied)|is not the number of outputs).*LiteRT's kernel refuses"
@@ -39,7 +40,7 @@ _REFUSED = {
         r"OPERATOR_SHAPES .*LiteRT's kernel refuses",
         r"(NO_BUFFERS|IN_PLACE_OPERATOR) .*LiteRT refuses",
         r"UNKNOWN_OPERATOR (?!.*: (onert has no kernel|only LiteRT's XNNPACK delegate))",
-        rf"INDEX_OUT_OF_RANGE subgraphs\[\d+\](\.operators\[\d+\])?{_OPERANDS}",
+        rf"INDEX_OUT_OF_RANGE (?!{_ABSENT})subgraphs\[\d+\](\.operators\[\d+\])?{_OPERANDS}",
         r"INDEX_OUT_OF_RANGE .*(LiteRT refuses|subgraph \d+ does not exist; the count is 0)",
         r"INDEX_OUT_OF_RANGE subgraphs\[\d+\]\.(tensors\[\d+\]\.buffer|operators.*(?<!decomposition)_subgraph_index)",
         r"INVALID_QUANTIZATION (?!.*(a scale is not|in blocks of (?!.*LiteRT refuses)))",

@@ -43,6 +43,10 @@ def operation_findings(model: Model) -> Iterator[Finding]:
     yield from tensor_findings(model, whole)
     yield from operator_findings(model, whole)
     yield from plan_findings(model)
+    tables, _ = model.root.children("signature_defs", model.schema)
+    message = f"the signature has no key; LiteRT refuses the model; {CORRECT}"
+    for index in np.flatnonzero(~tables.has("signature_key")).tolist():
+        yield Finding("INVALID_SIGNATURE", "warning", f"signature_defs[{index}]", message)
 
 
 def soundness_findings(model: Model) -> Iterator[Finding]:
@@ -59,15 +63,10 @@ def soundness_findings(model: Model) -> Iterator[Finding]:
 
 def signature_findings(model: Model) -> Iterator[Finding]:
     """Yield findings about signatures; all indices of the model must be in range."""
-    tables, _ = model.root.children("signature_defs", model.schema)
-    named = tables.has("signature_key").tolist()
     first: dict[str, Signature] = {}
     again: set[tuple[str, bool]] = set()
     for signature in model.signatures:
         place = f"signature_defs[{signature.index}]"
-        if not named[signature.index]:
-            message = f"the signature has no key; LiteRT refuses the model; {CORRECT}"
-            yield Finding("INVALID_SIGNATURE", "warning", place, message)
         other = first.setdefault(signature.key, signature)
         copied = replace(signature, index=other.index) == other
         if other is not signature and (signature.key, copied) not in again:

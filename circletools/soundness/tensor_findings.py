@@ -42,7 +42,9 @@ def tensor_findings(model: Model, whole: Whole) -> Iterator[Finding]:
 def _shapes(whole: Whole, sizes: NDArray[Any]) -> Iterator[Finding]:
     columns = whole.tensors
     shapes, signatures = columns.shapes, columns.shape_signatures
+    unsized = [number for number, name in whole.model.schema.enums["TensorType"].items() if name in _UNSIZED]
     negative = shapes.rows_where(sizes < 0)
+    negative = negative[~np.isin(columns.types[negative], unsized)]  # LiteRT computes no size for these types
     yield from findings_at(
         "NEGATIVE_DIMENSION",
         negative,
