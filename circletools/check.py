@@ -34,7 +34,10 @@ _TABLES = {"litert": ("litert-cpu", "xnnpack"), "onert": ("onert-cpu",)}
 """By program, the table of its own kernels, and those of the delegates that it tries first."""
 _MOST_RANK = 6
 _LARGE = r"(not tested with: )?output 0 has rank ([7-9]|\d\d+)(, not \d to 6)?"
-_RANKED = ("RESHAPE", "EXPAND_DIMS", "PAD", "RESIZE_BILINEAR", "BROADCAST_TO")  # XNNPACK looks at their output first
+_RANKED = (
+    "CONV_2D", "DEPTHWISE_CONV_2D", "EXPAND_DIMS", "PAD", "RESHAPE", "RESIZE_BILINEAR", "TRANSPOSE_CONV",
+)  # fmt: skip
+"""The operators whose output rank XNNPACK checks before it takes them."""
 _MISFIT = Refusal("its XNNPACK delegate takes it, but not the rank, scale or zero point of one of its tensors")
 _ENDS = {
     "refused": "refuses the model",

@@ -141,9 +141,19 @@ def recurrent(rank: int, *cells: tuple[int, ...]) -> Rule:
 
 
 def full_lstm(call: Call) -> Sequence[Shape]:
-    """The full cell: 24 inputs, or 20 without layer normalization."""
+    """The full cell: 24 inputs, or 20 without layer normalization (`CheckInputTensorDimensions` in lstm.cc)."""
     refuse_unless(len(call) in (20, 24), f"the number of inputs is {len(call)}, not 20 or 24")
-    return recurrent(2 if call.code == "LSTM" else 3, (2, 8, 18, 19))(call)
+    found = recurrent(2 if call.code == "LSTM" else 3, (2, 8, 18, 19))(call)
+    refuse_unless(all(call.options.get(name, 0) >= 0 for name in ("cell_clip", "proj_clip")), "a clip is negative")
+    cells, units = call.shape(4, 2)[0], call.shape(8, 2)[1]
+    wanted = [(cells, call.shape()[-1])] * 4 + [(cells, units)] * 4 + [(cells,)] * 7 + [(units, cells), (units,)]
+    for slot, shape in enumerate((*wanted, None, None, *[(cells,)] * 4)[: len(call) - 1], 1):
+        has = call.shapes[slot]
+        if has is not None and shape is not None:
+            start = int(call.code != "LSTM" and slot in (6, 7))  # LiteRT does not look at their first dimension
+            fits = len(has) == len(shape) and has[start:] == shape[start:]
+            refuse_unless(fits, f"input {slot} has the shape {shown(has)}, not {shown(shape)}", slot)
+    return found
 
 
 def lstm(call: Call) -> Sequence[Shape]:

@@ -106,7 +106,7 @@ def _quantization(model: Model) -> _Quantization:
         one = (scales.count == 1) & (zeros.count == 1)
         found.first[rows] = scales.element(0)
         found.scale[rows[one]] = scales.element(0)[one]
-        found.zero[rows[one]] = zeros.element(0)[one].astype(np.int32)  # LiteRT keeps 32 bits
+        found.zero[rows[one]] = zeros.element(0)[one].astype(np.int64).astype(np.int32)  # LiteRT keeps 32 bits
         found.moved[rows[zeros.rows_where(zeros.flat().astype(np.int32) != 0)]] = 1
     return found
 
@@ -126,7 +126,7 @@ def _without_options(whole: Whole, name: str, rows: Indices, options: str) -> It
     if options:
         tables = whole.operators.tables.take(rows)
         field = "builtin_options_2" if options.lower().startswith("stablehlo") else "builtin_options"
-        has = tables.vectors("custom_options").count > 0
+        has = (tables.vectors("custom_options").count > 0) | (tables.scalars("large_custom_options_offset") > 1)
         if options != "custom options":
             members = whole.model.schema.unions[str(tables.field(field).target)]
             wanted = [number for number, member in members.items() if member == options]

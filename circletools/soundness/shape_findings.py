@@ -41,6 +41,7 @@ def shape_findings(model: Model) -> Iterator[Finding]:
     whole = model_graph(model)
     for (subgraph, operator), error in found.items():
         graph = whole.graphs[subgraph]
+        read = graph.operands.values[slice(*graph.operands.splits[operator : operator + 2].tolist())].tolist()
         made = graph.results.values[slice(*graph.results.splits[operator : operator + 2].tolist())].tolist()
         if isinstance(error, WindowError):
             continue  # reported by a separate finding
@@ -49,9 +50,8 @@ def shape_findings(model: Model) -> Iterator[Finding]:
             for refused, shapes in others
         ):
             name = graph.operators.code_names[operator]
-            read = graph.operands.values[graph.operands.splits[operator]]
-            past = name == "SLICE" and " > " in error.reason and bool(graph.values.is_type(*_DELEGATED)[read])
-            doubt = past or isinstance(error, DoubtfulError)
+            is_past = name == "SLICE" and " > " in error.reason
+            doubt = isinstance(error, DoubtfulError) or (is_past and graph.values.is_type(*_DELEGATED)[read[0]])
             end = "a kernel may compute something different" if doubt else "LiteRT's kernel refuses the operator"
             message = f"{name} does not fit its inputs: {error.reason}; {end}"
             yield Finding("OPERATOR_SHAPES", "warning", graph.place(operator), message)

@@ -114,6 +114,7 @@ def main() -> None:
     kept = schema_document("litert")  # facts found by mutants, not by these questions
     for name, row in table.items():
         row.update({key: value for key, value in kept["operators"].get(name, {}).items() if key == "needs"})
+    table |= {name: row for name, row in kept["operators"].items() if name.startswith("CUSTOM:")}
     release = importlib.metadata.version("ai-edge-litert")
     found = {"source": f"ai-edge-litert {release}", "operators": table, "custom": kept["custom"]}
     print(json.dumps(found, indent=1))
