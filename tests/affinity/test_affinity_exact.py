@@ -15,7 +15,7 @@ from circletools.affinity.capability.table import refusals
 from circletools.affinity.capability.traits import SubgraphTraits, TensorTraits
 from circletools.affinity.documents import PartFile, parse_part
 from circletools.affinity.exports import export, pictures
-from circletools.affinity.exports.export import onert_environment, openvino_affinity, part_file
+from circletools.affinity.exports.export import onert_environment
 from circletools.affinity.partitioning import make_partitioning, to_affinity
 from circletools.affinity.problem import Sizing
 from circletools.affinity.store import annotate, follow
@@ -239,37 +239,6 @@ def test_why_a_form_does_not_fit() -> None:
 
 
 # --- exports ------------------------------------------------------------------------------------------------
-
-
-def test_ten_devices_have_nine_colors() -> None:
-    found = pictures.colors(["a", "b", "a", *"cdefghij"])
-    assert (found["a"], found["b"], found["i"]) == ("#9ecae9", "#ffbf79", "#bab0ac")
-    assert (len(set(found.values())), found["j"]) == (9, found["a"])
-
-
-def test_every_export_of_a_row() -> None:
-    data = annotated(row("TANH", "TANH", "NEG").to_bytes("circle"), affinity(["cpu", "npu"], ([1, 0, 1], [0, 1, 2])))
-    with open_model(data) as model:
-        known = pictures.current_affinity(model_graph(model))
-        assert pictures.placement(graph_of(model, 0), known) == (["npu", "cpu", "npu"], [0, 1, 2])
-        assert pictures.flows(graph_of(model, 0)) == [pictures.Flow(1, 0, 1), pictures.Flow(2, 1, 2)]
-        part = part_file(model_graph(model), known)
-        assert part == PartFile(
-            ("cpu", "npu"), "npu", "opname", {}, {"t0": ("npu", 0), "t1": ("cpu", 0), "t2": ("npu", 0)}
-        )
-        assert pictures.device_data(graph_of(model, 0), known) == {
-            "name": "device",
-            "results": {
-                "0": pictures.colored("npu", "#ffbf79"), "1": pictures.colored("cpu", "#9ecae9"),
-                "2": pictures.colored("npu", "#ffbf79"),
-            },
-        }  # fmt: skip
-        assert pictures.graph_ids(model_graph(model)) == {"main": 0}
-    tflite = annotated(row("TANH", "NEG").to_bytes("tflite"), affinity(["GPU", "NPU", "CPU"], ([2, 0], [0, 1])))
-    with open_model(tflite) as model:
-        assert openvino_affinity(model_graph(model), pictures.current_affinity(model_graph(model))) == {
-            "device": "HETERO:GPU,CPU", "affinity": {"0": "CPU", "1": "GPU"},
-        }  # fmt: skip
 
 
 def test_the_environment_of_onert_has_a_longest_value(monkeypatch: pytest.MonkeyPatch) -> None:
