@@ -23,7 +23,7 @@ from types import FrameType
 import circletools as ct
 
 SECONDS, SECONDS_PER_MIB = 3.5, 1.0
-BYTES, TIMES = 140 << 20, 10
+BYTES, TIMES = 128 << 20, 10
 VARIABLE = "CIRCLETOOL_LIMITS"
 """The environment variable: a whole number multiplies both limits, and 0 or `off` lifts them."""
 
