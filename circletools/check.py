@@ -71,6 +71,8 @@ def check(
     """
     findings = check_model(model)
     findings += unresolved_findings(model, for_) if for_ and not structure_only else ()
+    if "litert" in for_ and model.format == "circle":
+        findings += [Finding("SCHEMA_VERSION", "warning", "model", "LiteRT does not load Circle files")]
     if structure_only or any(map(is_index, findings)):
         is_graph = not structure_only and not any(map(breaks_graph, findings))
         return weighed(

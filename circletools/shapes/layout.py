@@ -173,6 +173,7 @@ def pad(call: Call) -> Sequence[Shape]:
     one_value = "mode" in call.options or all(one is None or element_count(one) == 1 for one in call.shapes[2:3])
     refuse_unless(one_value, "the padding value is not a single value", 2)
     pads = call.numbers(1)
+    refuse_unless("mode" in call.options or min(pads, default=0) >= 0, "a padding is negative", 1)
     sizes = (size + front + back for size, front, back in zip(shape, pads[::2], pads[1::2], strict=True))
     return [tuple(sizes)]
 

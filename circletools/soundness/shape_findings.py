@@ -50,7 +50,7 @@ def shape_findings(model: Model) -> Iterator[Finding]:
             for refused, shapes in others
         ):
             name = graph.operators.code_names[operator]
-            is_past = name == "SLICE" and " > " in error.reason
+            is_past = name == "SLICE" and " > " in error.reason and "-" not in error.reason
             doubt = isinstance(error, DoubtfulError) or (is_past and graph.values.is_type(*_DELEGATED)[read[0]])
             end = "a kernel may compute something different" if doubt else "LiteRT's kernel refuses the operator"
             message = f"{name} does not fit its inputs: {error.reason}; {end}"

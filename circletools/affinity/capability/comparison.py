@@ -260,5 +260,7 @@ def _column(values: Values, what: str, element: int | None) -> Column:
     if len(rows):
         one = tables.vectors("scale").count == 1
         numbers = tables.vectors(what).element(0)[one]
-        found[rows[one]] = np.nan_to_num(numbers) if what == "zero_point" else numbers
+        if what == "zero_point":
+            numbers = np.nan_to_num(numbers).astype(np.int64).astype(np.int32)  # LiteRT keeps 32 bits
+        found[rows[one]] = numbers
     return found
