@@ -149,7 +149,7 @@ class ModelComparison:
         return matched(found, lists, splits)
 
     def _tensor_keys(self) -> Iterator[tuple[Keys, Keys, Keys, Keys]]:
-        """Yield which tensors of each model are constants, and keys of their names, shapes and contents."""
+        """For each model, yield a mask of its constants, and keys of all tensors' names, shapes and contents."""
         columns = self.before.tensor_columns, self.after.tensor_columns
         types = _type_numbers(self.before.schema, self.after.schema, columns[0].types, columns[1].types)
         for side, one in enumerate(columns):

@@ -1,1 +1,1 @@
-"""A model as graphs in columns, and algorithms on them: the layer between the file and the commands."""
+"""A model as graphs stored in columns, and algorithms on the graphs: the layer between the file and the commands."""

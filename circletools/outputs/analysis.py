@@ -55,8 +55,8 @@ _MESSAGES = {
 class AliasedOutput(Attributes):
     """An output (`slot`) whose tensor is not used for that output alone.
 
-    `producer` is the operator that computes the tensor. `other` is the index of the input (INPUT), the earlier output
-    (DUPLICATE) or the last reading operator (TAP) that also uses the tensor. Either is -1 if it does not apply.
+    `producer` is the operator that computes the tensor. `other` is the index of whatever else uses it: the input
+    (INPUT), the earlier output (DUPLICATE) or the last operator that reads it (TAP). Each is -1 if it does not apply.
     """
 
     kind: AliasKind
@@ -84,7 +84,7 @@ def choose_subgraphs(model: ModelGraph, choice: str | Iterable[int]) -> list[int
     if choice.isascii() and choice.isdigit() and len(choice) < 10 and int(choice) < len(model):
         return [int(choice)]
     raise UsageError(
-        f"`subgraphs={choice[:40]}` is neither `entry` nor `all` nor one of the {len(model)} subgraphs",
+        f"`subgraphs={choice[:40]}` is neither `entry`, `all` nor the index of a subgraph",
         hint="edit.save(path) writes the model" if "." in choice else "`circletool inspect` lists them",
     )
 

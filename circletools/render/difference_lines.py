@@ -147,11 +147,11 @@ def difference_markdown(
     yield ""
     yield from ("| | before | after | change |", "|---|---:|---:|---:|")
     fields = ("operators", "macs", "parameters", "weight_bytes")
-    titles = ("operators", "MACs", "parameters", "bytes of constants")
+    titles = ("operators", "MACs", "parameters", "constants, bytes")
     totals = [[getattr(side.cost.total, name) for name in fields] for side in verdicts]
     peaks = [max((one.peak_bytes for one in side.cost.activations), default=0) for side in verdicts]
     rows = [("file, bytes", before.wire.size, after.wire.size), *zip(titles, *totals, strict=True)]
-    for title, old, new in [*rows, ("peak of activations in bytes", *peaks)]:
+    for title, old, new in [*rows, ("peak activation memory, bytes", *peaks)]:
         yield f"| {title} | {old:,} | {new:,} | {f'{new - old:+,}' if new != old else ''} |"
     words = [[("check", _checked(side.findings)), *_fitted(side.fit)] for side in verdicts]
     for one, other in zip_longest(*words):

@@ -35,7 +35,7 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
     yield from _in_place(whole)
     yield from _left_out(whole)
     yield from _order(whole)
-    text = f"the tensor is an input of the subgraph more than once; {CORRECT}"
+    text = f"the tensor is listed more than once among the inputs of the subgraph; {CORRECT}"
     rows = np.flatnonzero(_repeats(whole.graph.inputs))
     yield from findings_at("DUPLICATE_INPUT", rows, whole.input_, lambda _: text)
 

@@ -24,8 +24,7 @@ _UNSIZED = ("STRING", "RESOURCE", "VARIANT")
 def tensor_findings(model: Model, whole: Whole) -> Iterator[Finding]:
     """Yield findings about tensors; all indices of the model must be in range."""
     columns = model.tensor_columns
-    types = model.schema.enums["TensorType"]
-    unknown = np.flatnonzero(~np.isin(columns.types, list(types)))
+    unknown = np.flatnonzero(~np.isin(columns.types, list(model.schema.enums["TensorType"])))
     yield from findings_at(
         "UNKNOWN_TENSOR_TYPE",
         unknown,
@@ -51,12 +50,13 @@ def _shapes(whole: Whole, sizes: NDArray[Any]) -> Iterator[Finding]:
         whole.tensor,
         lambda row: f"the shape is {shapes.row(row).tolist()}; write 1 in the shape, and -1 in the shape signature",
     )
-    ranks = np.flatnonzero((signatures.count > 0) & (signatures.count != shapes.count))
+    ranks, signed = shapes.count, signatures.count
+    different = np.flatnonzero((signed > 0) & (signed != ranks))
     yield from findings_at(
         "SHAPE_SIGNATURE_MISMATCH",
-        ranks,
+        different,
         whole.tensor,
-        lambda row: f"the shape has rank {shapes.count[row]}, the signature rank {signatures.count[row]}; {CORRECT}",
+        lambda row: f"the shape has rank {ranks[row]}, but the shape signature has rank {signed[row]}; {CORRECT}",
     )
 
 

@@ -178,9 +178,9 @@ def read_baseline(
 ) -> dict[str, _Known]:
     """Read the documents that a command wrote with `--json` (one document, or JSON Lines), calling `known` for each.
 
-    Returns the first result for each model, by absolute path; a relative path starts from the folder of the baseline
-    or else from the current folder. Raises InvalidInputError if the file cannot be read, has another version, or
-    `known` finds missing fields (KeyError, TypeError, AttributeError) or invalid values (ValueError).
+    Returns a dict of each model's first result by absolute path. A relative path is resolved against the baseline's
+    folder and the current one; the baseline's wins. Raises InvalidInputError if the file cannot be read, has another
+    version, or `known` finds missing fields (KeyError, TypeError, AttributeError) or invalid values (ValueError).
     """
     name, data = os.fspath(path), read_bytes(path)
     if not data.strip():

@@ -89,7 +89,7 @@ def _ends(names: TensorNames, side: Direction, pairs: Sequence[Pair], ends: Sequ
         tensor = names.find(words)
         if tensor not in ends:
             hint = "`circletool expose` adds an output" if side == "outputs" else "name one of its inputs"
-            message = f"{names.shown(tensor)} is not one of the {side} of the subgraph"
+            message = f"{names.shown(tensor)} is not an {side[:-1]} of the subgraph"
             raise EditError(message, location=f"{names.place}.tensors[{tensor}]", hint=hint)
         if name in found:
             raise UsageError(f"two {side} are called {quoted(name)}", hint="give each a unique name")

@@ -136,10 +136,10 @@ class _Tensors:
             raise UsageError(f"no tensor is called {quoted(old)}", hint=suggestion(old, known))
 
     def _by_position(self, position: str, name: str, side: Direction, subgraph: int) -> None:
-        place, ends = self._read(subgraph).place, self._edit.ends(subgraph, side)
+        place, ends, what = self._read(subgraph).place, self._edit.ends(subgraph, side), side[:-1]
         if not re.fullmatch(r"\d{1,9}", position) or int(position) >= len(ends):
-            message = f"{quoted(position)} is not one of the {len(ends)} {side}"
-            raise UsageError(message, location=place, hint="write 0=NAME")
+            fault = f"there is no {what} at position {quoted(position)}; the subgraph has {counted(len(ends), what)}"
+            raise UsageError(fault, location=place, hint="write 0=NAME")
         tensor = ends[int(position)]
         self._add(subgraph, tensor, name)
         self.ends[side, subgraph, tensor] = name

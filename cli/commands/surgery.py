@@ -30,9 +30,9 @@ def extract(
     """Write part of a model as a separate model.
 
     By default, takes the operators that depend on --from (default: the model's inputs) and are needed for --to
-    (default: its outputs). TENSOR is a name or index:12. Includes constants, called subgraphs, origins and devices,
-    and adds a signature. Without options, copies a model out of a bundle (BUNDLE!MEMBER), unchanged. docs/surgery.md
-    has the rules.
+    (default: its outputs). TENSOR is a name, or an index such as index:12. Includes constants, called subgraphs,
+    origins and devices, and adds a signature. Without options, copies a model out of a bundle (BUNDLE!MEMBER),
+    unchanged. docs/surgery.md has the rules.
     """
     request = ct.surgery.ExtractRequest(from_, to, ",".join(operators) or None, origin, signature, subgraph)
     out = target(source, output, in_place)
@@ -61,9 +61,9 @@ def rename(
 ) -> None:
     """Rename tensors, inputs, outputs and signatures.
 
-    OLD in --tensor is a name, a glob or index:12. Each * in NEW stands for the text that the next * or ? in the glob
-    matches. --input and --output rename a tensor, also in signatures. All names change at once, so names can be
-    swapped. Renaming back restores the file, since its bytes are never rewritten. docs/surgery.md gives the rules.
+    OLD in --tensor is a name, a glob, or an index such as index:12. Each * in NEW stands for what the next * or ? in
+    the glob matches. --input and --output rename a tensor, also in signatures. All names change at once, so names can
+    be swapped. Renaming back restores the file, since its bytes are never rewritten. docs/surgery.md gives the rules.
     """
     names = tensor, input_, output_, signature, signature_input, signature_output
     request = ct.surgery.RenameRequest(*names, regex=regex, subgraph=subgraph)
@@ -88,7 +88,7 @@ def signature(
 ) -> None:
     """Add and remove signatures.
 
-    Removes before adding, so --remove and --add together can replace a signature. TENSOR is a name or index:12.
+    Removes before adding, so using both replaces a signature. TENSOR is a name, or an index such as index:12.
     """
     if add is None and not remove:
         raise ct.UsageError("nothing to change", hint="use --add KEY or --remove KEY")
@@ -126,7 +126,7 @@ def expose(
 ) -> None:
     """Turn tensors into outputs, to see their values.
 
-    Appends the tensors to the outputs of the subgraph and of its signatures. TENSOR is a name or index:12.
+    Appends tensors to the outputs of the subgraph and its signatures. TENSOR is a name, or an index such as index:12.
     """
     if not tensor and not every:
         raise ct.UsageError("nothing to expose", hint="use --tensor TENSOR or --every CODE")

@@ -143,14 +143,14 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "repeated input": (
         lambda graph: graph.ends([0, 0], [3]),
         [("DUPLICATE_INPUT", W, "tensors[0]")],
-        "an input of the subgraph more than once",
+        "listed more than once among the inputs of the subgraph",
     ),
     "type": (tensor(2, type=99), [("UNKNOWN_TENSOR_TYPE", W, "tensors[2]")], "the type 99 is unknown"),
     "negative": (tensor(0, shape=[-1, 2]), [("NEGATIVE_DIMENSION", W, "tensors[0]")], "the shape is [-1, 2]"),
     "rank of signature": (
         tensor(0, shape_signature=[-1]),
         [("SHAPE_SIGNATURE_MISMATCH", W, "tensors[0]")],
-        "the shape has rank 2, the signature rank 1",
+        "the shape has rank 2, but the shape signature has rank 1",
     ),
     "large": (
         tensor(0, shape=[1 << 29]),

@@ -14,9 +14,9 @@ A candidate grows from its root:
         while a rejected operator lies on a path between two members:
             reject the member accepted last
 
-The resulting partitions may wait for each other. They equal those of this procedure, operator for operator. Work that
-cannot affect them is skipped: a connected set of operators on a device is the candidate of each of its members unless
-a path leaves the set and returns. Such a path needs a cycle in the graph of these sets, so only sets on cycles grow.
+The partitions of this procedure may wait for each other. This module forms exactly the same ones, but skips work that
+cannot affect them: a connected set of operators on a device is the candidate of each of its members unless a path
+leaves the set and returns. Such a path needs a cycle in the graph of these sets, so only sets on cycles grow.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _pieces(block: _Block, apart: Collection[tuple[str, int]]) -> list[_Block]:
-    """Return the operators' events of a block: those between others if they have the same tags, or else together."""
+    """Return the operators' events of a block: in pieces, split at other events, if all pieces have equal tags."""
     pieces = [[*some] for is_apart, some in groupby(block, apart.__contains__) if not is_apart]
     same = len({tuple(tag for tag, _ in piece) for piece in pieces}) == 1
     return pieces if same and len(pieces[0]) > 1 else [[*chain.from_iterable(pieces)]]
