@@ -18,11 +18,11 @@ class CircleToolsError(Exception):
 
     `location` is a path such as `subgraphs[0].operators[5].inputs`, a file and line, or a byte offset; `hint`
     suggests a remedy. Both are optional; `str(error)` includes them. `names_file` means that the location begins with
-    a file name, so callers that read several files add none. `exit_code` is the exit status of a command that fails
-    with this error.
+    a file name, so callers that read several files add none, and `concerns_all` that all files would give this error.
+    `exit_code` is the exit status of a command that fails with this error.
     """
 
-    exit_code = 3
+    exit_code, concerns_all = 3, False
 
     def __init__(self, message: str, *, location: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -55,6 +55,12 @@ class UsageError(CircleToolsError):
     """The request is invalid, regardless of the file's contents."""
 
     exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A program or release in the request is unknown or not installed, so it is invalid for every file."""
+
+    concerns_all = True
 
 
 class InvalidInputError(CircleToolsError):

@@ -57,7 +57,7 @@ GROUPS = {
         Row("fit", "fitting", "Show whether models run on targets, and if not, why.",
             "in.tflite --on xnnpack,litert-cpu", many),
         Row("requires", "inspecting", "Show which TFLite and LiteRT releases can load a model.",
-            "in.tflite --runtime litert-1.4", partial(many, output="output", joint="resolver")),
+            "in.tflite --runtime litert-1.4", partial(many, output="output", joint="resolver", only=".tflite")),
         Row("cost", "inspecting", "Show the MACs, parameters and memory of a model.",
             "in.tflite --by operator", many),
     ),

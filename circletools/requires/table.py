@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from circletools.errors import UsageError
+from circletools.errors import UnknownNameError
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.storage.documents import packaged
 from circletools.wording import suggestion
@@ -65,7 +65,7 @@ class RuntimeTable:
             for at, name in enumerate(self.runtimes):
                 if f"{name}.".startswith(f"{match[1]}-{match[2]}."):
                     return at
-        raise UsageError(f"there is no data for the runtime {wanted!r}", hint=suggestion(wanted, self.runtimes))
+        raise UnknownNameError(f"there is no data for the runtime {wanted!r}", hint=suggestion(wanted, self.runtimes))
 
 
 def title(runtime: str) -> str:

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
-from circletools.errors import UsageError
+from circletools.errors import UnknownNameError
 from circletools.wording import suggestion
 
 
@@ -47,13 +47,11 @@ def named(name: str) -> tuple[str, str]:
     """Return the program and variant in `PROGRAM` or `PROGRAM:VARIANT`. Raises UsageError if either is unknown."""
     program, _, variant = name.partition(":")
     if program not in PROGRAMS:
-        raise UsageError(
-            f"no runtime or compiler is called {program!r}",
-            hint=suggestion(program, known() if "-" in program else PROGRAMS),
-        )
+        hint = suggestion(program, known() if "-" in program else PROGRAMS)
+        raise UnknownNameError(f"no runtime or compiler is called {program!r}", hint=hint)
     variants = PROGRAMS[program].variants
     if variant and variant not in variants:
-        raise UsageError(f"{program} has no variant {variant!r}", hint=suggestion(variant, variants))
+        raise UnknownNameError(f"{program} has no variant {variant!r}", hint=suggestion(variant, variants))
     return program, variant or variants[0]
 
 
@@ -87,8 +85,8 @@ def command(program: str) -> list[str]:
     return chosen or [sys.executable]
 
 
-def not_installed(program: str, reason: str = "") -> UsageError:
+def not_installed(program: str, reason: str = "") -> UnknownNameError:
     """Return the error for a program that is not installed."""
     message = f"{program} is not installed" + f": {reason}" * bool(reason)
     hint = f"pip install {PROGRAMS[program].distribution}, or name a Python that has it in {variable(program)}"
-    return UsageError(message, hint=hint)
+    return UnknownNameError(message, hint=hint)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from circletools.errors import UsageError
+from circletools.errors import UnknownNameError
 from circletools.findings import Finding, Findings
 from circletools.model.model import Model
 from circletools.model.verify import breaks_graph, check_model
@@ -130,8 +130,8 @@ def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
     """
     for program in programs:
         if program not in _REFUSED:
-            hint = f"{suggestion(program, JUDGED)}; `fit` covers other programs, and `requires` releases"
-            raise UsageError(f"the refusals of {program!r} are unknown", hint=hint)
+            hint = f"{suggestion(program, JUDGED)}; for others, use `fit --on`, `check --with` or `requires`"
+            raise UnknownNameError(f"the refusals of {program!r} are unknown", hint=hint)
     return Findings(_weigh(finding, programs) for finding in findings) if programs else findings
 
 

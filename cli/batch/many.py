@@ -26,7 +26,7 @@ from typer import BadParameter, Exit
 
 import circletools as ct
 
-from ..console.terminal import bytes_shown, show_json
+from ..console.terminal import bytes_shown, print_diagnostic, show_json
 from ..signature import Command, Declared, option, parameters_of, with_parameters
 from .task import Heading, Task
 
@@ -41,11 +41,13 @@ def many(
     heading: Heading = "name",
     output: str | None = None,
     joint: str | None = None,
+    only: str = "",
 ) -> Command:
     """Return a command for several files and, with `directories`, for the models below directories.
 
     `output` names the option for the output directory; if IN is a directory, each model gets its own path below it.
     `joint` names the option for a file about all models: the command runs once, with the other models as `also`.
+    In a directory, models whose names do not end in `only` are skipped, with a note.
     """
 
     def tasks(sources: list[str], given: dict[str, Any]) -> Iterable[Task]:
@@ -55,8 +57,8 @@ def many(
         if output is not None and given.get(output) is not None:
             if len(sources) > 1:
                 raise ct.UsageError(f"--{output} takes one model, or one directory of models")
-            return mirror(command, sources[0], given, output)
-        made = named(command, sources, given, heading)
+            return mirror(command, sources[0], given, output, only)
+        made = named(command, sources, given, heading, only)
         if joint is not None and given.get(joint) is not None:
             one, *others = (task.file for task in made)
             command(one, **{**given, "also": (*given["also"], *others)})
@@ -124,40 +126,36 @@ def _argument(annotation: Any, several: bool, directories: bool) -> Any:
     """Return the type of the first parameter, with its help."""
     argument: Declared = get_args(annotation)[1]
     if directories:
-        words = argument.help.replace("to read,", "to read, a directory of models,", 1)
-        argument = replace(argument, help=words)
+        argument = replace(argument, help=argument.help.replace("to read,", "to read, a directory of models,", 1))
     if not several:
         return Annotated[str, argument]
     return Annotated[tuple[str, ...], replace(argument, metavar=f"{argument.metavar}...")]
 
 
 def named(
-    command: Command, sources: Sequence[str], given: dict[str, Any], heading: Heading = "name"
+    command: Command, sources: Sequence[str], given: dict[str, Any], heading: Heading = "name", only: str = ""
 ) -> Iterator[Task]:
     """Yield a task for each file in `sources`, and for each model below a directory in `sources`."""
     for source in sources:
-        for file, path in _below(source) if os.path.isdir(source) else [(source, source)]:
+        for file, path in _below(source, only) if os.path.isdir(source) else [(source, source)]:
             yield Task(command if path else _no_model, file, given, heading=heading)
 
 
-def mirror(command: Command, source: str, given: dict[str, Any], output: str) -> Iterator[Task]:
+def mirror(command: Command, source: str, given: dict[str, Any], output: str, only: str = "") -> Iterator[Task]:
     """Yield a task for each model below a directory; its result has the same relative path below `output`.
 
     Raises UsageError before the first task if a result would overwrite an input or another result.
     """
     target = given[output]
-    models: Iterable[tuple[str, str]] = _below(source)
+    models = _below(source, only)
     if target is not None:
         _check_mirror(source, os.fspath(target))
-        models = list(models)
         read = [file for file, _ in models]
         read += [os.fspath(value) for name, value in given.items() if isinstance(value, Path) and name != output]
         _check_places(source, read, [os.path.join(target, path) for _, path in models if path])
     for file, path in models:
-        if path == "":
-            yield Task(_no_model, file, given)
-        elif target is None:  # the command works in place, or writes nothing
-            yield Task(command, file, given)
+        if target is None or path == "":  # the command works in place, or writes nothing
+            yield Task(command if path else _no_model, file, given)
         else:
             place = type(target)(os.path.join(target, path))
             yield Task(command, file, {**given, output: place}, os.fspath(place))
@@ -172,14 +170,16 @@ def identities(name: str | os.PathLike[str]) -> set[str | tuple[int, int]]:
     return found
 
 
-def _below(directory: str) -> Iterator[tuple[str, str]]:
-    """Yield the models below a directory and their relative paths, or the directory and "" if there are none."""
-    empty = True
-    for path in ct.files.models_below(directory):
-        empty = False
-        yield os.path.join(directory, path), path
-    if empty:
-        yield directory, ""
+def _below(directory: str, only: str) -> list[tuple[str, str]]:
+    """Return the models below a directory and their relative paths, or the directory and "" if there are none.
+
+    Models whose names do not end in `only` are counted in a note instead.
+    """
+    paths = list(ct.files.models_below(directory))
+    read = [path for path in paths if path.lower().endswith(only)]
+    if skipped := len(paths) - len(read):
+        print_diagnostic("note", f"{directory}: {skipped:,} skipped, since only {only} files are read")
+    return [(os.path.join(directory, path), path) for path in read] or [(directory, "")]
 
 
 def _no_model(file: str, **_: Any) -> None:

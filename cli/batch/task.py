@@ -85,7 +85,8 @@ def apply(task: Task) -> Outcome:
             status = ended.exit_code
         except ct.CircleToolsError as error:
             status = fail(error)
-            fatal = not captured.began and (isinstance(error, ct.UsageError) or not str(error).startswith(task.file))
+            general = isinstance(error, ct.UsageError) or not str(error).startswith(task.file)
+            fatal = error.concerns_all or (general and not captured.began)
         except bounds.Exceeded as exceeded:
             status = fail(exceeded.error)
         except Exception as error:  # a bug in circletools, or memory ran out: the other files still run

@@ -63,6 +63,12 @@ def test_a_directory_without_models(tmp_path: Path) -> None:
     assert ran.err == f"error: {tmp_path}: no model in this directory (.circle, .tflite)\n"
 
 
+def test_models_that_are_not_read_and_an_error_for_all(models: Path) -> None:
+    ran = run("requires", models, "--runtime", "litert-9")
+    assert (ran.status, ran.out, ran.err.count("litert-9")) == (2, b"", 1)
+    assert "3 skipped, since only .tflite files are read\n" in ran.err
+
+
 def test_the_results_of_a_directory_have_its_shape(models: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "out"
     ran = run("embed-origins", models, out, "--jobs", "2")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from xml.etree import ElementTree
 
 import pytest
@@ -100,11 +100,13 @@ def test_junit() -> None:
         {"classname": "a<\\x01.tflite", "name": f"{one.code} {one.location}"} for one in FOUND.findings
     ]
     assert [[(inside.tag, inside.text, inside.attrib) for inside in case] for case in suite] == [
-        [("failure", None, {"type": "DUPLICATE_OUTPUT", "message": "'a<b' & \"c\" 50%\\r\\n\\x01\\udc80"})],
+        [("failure", (said := "'a<b' & \"c\" 50%\\r\\n\\x01\\udc80"), {"type": "DUPLICATE_OUTPUT", "message": said})],
         [("system-out", "info: x & y", {})],
-        [("failure", None, {"type": "UNKNOWN_SOURCE_ID", "message": "source 7"})],
+        [("failure", "source 7", {"type": "UNKNOWN_SOURCE_ID", "message": "source 7"})],
     ]
     assert parsed(AGAIN).attrib["tests"] == "1"
+    twice = ct.checks.Judgement((ORIGIN, replace(ORIGIN, message="source 8")), (True, True), None, FAILS)
+    assert [case.get("name", "")[-8:] for case in parsed(twice)] == ["source 7", "source 8"]
 
 
 def test_junit_of_a_model_without_findings_and_of_a_broken_one() -> None:
@@ -112,8 +114,8 @@ def test_junit_of_a_model_without_findings_and_of_a_broken_one() -> None:
     assert [(case.get("name"), len(case)) for case in suite] == [("check", 0)]
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")
     suite = parsed(NOTHING, "it is broken")
-    assert [(case.get("name"), case[0].tag, case[0].attrib) for case in suite] == [
-        ("read", "error", {"message": "it is broken"})
+    assert [(case.get("name"), case[0].tag, case[0].text, case[0].attrib) for case in suite] == [
+        ("read", "error", "it is broken", {"message": "it is broken"})
     ]
     assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
 

@@ -29,7 +29,7 @@ def parse(data: bytes) -> OperatorTrace:
     """Parse the trace. Raises InvalidInputError."""
     runs, begins, elapsed, incomplete = _paired(_load(data))
     if not runs:
-        raise nothing_found("the JSON document contains no pair of onert's operator events (`@0 Conv2D`)")
+        raise nothing_found("no pair of onert's events (`@0 Conv2D`); `profile` records with -o, not --json")
     first, executions = dict[int, int](), 0
     for session, starts in sorted(begins.items()):
         first[session] = executions
