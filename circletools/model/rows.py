@@ -263,8 +263,8 @@ class Buffers(Rows[Buffer]):
 
     @cached_property
     def external(self) -> NDArray[np.bool_]:
-        """For each buffer, whether its data is outside the flatbuffer; data inside takes precedence, as in LiteRT."""
-        return (self.offsets > 1) & ~self.tables.has("data")
+        """For each buffer, whether its data is outside the flatbuffer."""
+        return self.offsets > 1
 
     @cached_property
     def filled(self) -> NDArray[np.bool_]:
