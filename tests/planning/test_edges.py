@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import circletools as ct
-from circletools.affinity.costs.table import Estimate
 from circletools.graph.build import model_graph
-from circletools.planning.evaluate import Evaluation, Transfers
 from circletools.planning.reproject import devices_of_sources, reproject
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build, floats, row
 from tests.kit.origin_support import embedded, origins
 from tests.planning.test_planner import planned, written
-
-
-@pytest.mark.parametrize(
-    ("total", "least", "excess"),
-    [
-        (10.0, 8.0, 0.25),
-        (8.0, 8.0, 0.0),
-        (1e6 + 1, 1e6, 0.0),  # within what floating-point sums differ by
-        (1e6 + 2, 1e6, 2e-6),
-        (3.0, 0.0, None),
-        (0.0, 0.0, 0.0),
-        (3.0, 0.5, 5.0),
-    ],
-)
-def test_how_much_longer_than_the_least(total: float, least: float, excess: float | None) -> None:
-    found = Evaluation(Transfers(0, 0, 0, 0, ()), Estimate(total, 0.0, 0.0, 0), least_us=least)
-    assert found.excess == excess
-    assert replace(found, estimate=None).excess is None
-    assert replace(found, least_us=None).excess is None
-
-
-@pytest.mark.parametrize(
-    ("seconds", "allowed"), [(0.0, True), (0.5, True), (1e6, True), (1.1e6, False), (-0.1, False)]
-)
-def test_the_time_for_solving_is_a_number_of_seconds_from_0(seconds: float, allowed: bool) -> None:
-    request: dict[str, Any] = {"devices": ("npu",), "default": "npu", "solve_time": seconds}
-    if allowed:
-        assert planned(**request)
-    else:
-        with pytest.raises(ct.UsageError, match="must be"):
-            planned(**request)
 
 
 def test_partitions_of_the_design_are_not_joined_in_another_way() -> None:
