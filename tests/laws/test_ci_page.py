@@ -86,8 +86,9 @@ def test_every_night(project: Path, tmp_path: Path) -> None:
 
 def test_gitlab(project: Path) -> None:
     job = documents()[2]["models"]
-    _, check = job["script"]
-    assert step(check, project) == 3
+    _, also, check = job["script"]
+    assert (step(also, project), step(check, project)) == (0, 3), "a job ends with the first command that fails"
+    assert (project / job["artifacts"]["reports"]["junit"]).read_text(encoding="utf-8").startswith("<?xml")
     issues = json.loads((project / job["artifacts"]["reports"]["codequality"]).read_text(encoding="utf-8"))
     assert {"description", "check_name", "fingerprint", "severity", "location"} == {*issues[0]}
     assert len({one["fingerprint"] for one in issues}) == len(issues) == 3
