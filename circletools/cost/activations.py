@@ -5,8 +5,8 @@
                b     ---------x
     plan       the largest value first, each at the lowest offset that is free during its lifetime
 
-This is the plan of the greedy-by-size offline planner in LiteRT's arena and of TFLM's GreedyMemoryPlanner (Pisarchyk
-and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020).
+This is the plan of the greedy-by-size offline planner in LiteRT's arena (Pisarchyk and Lee, Efficient Memory
+Management for Deep Neural Net Inference, 2020). TFLM's planner orders equal sizes differently (`micro`).
 """
 
 from __future__ import annotations

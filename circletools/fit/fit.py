@@ -17,7 +17,7 @@ from circletools.findings import Finding, against
 from circletools.fit.naming import COMPOSITE, Naming, Source, composite_names, fewest_sources
 from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
 from circletools.fit.refused import Refusals, needed_subgraphs, refused_operators, with_shapes
-from circletools.fit.remedies import ASK, is_consequence, remedy_of, size_remedies
+from circletools.fit.remedies import MEASURE, NOT_MEASURED, is_consequence, remedy_of, size_remedies
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.unusual import doubted_operators, unusual_operators
 from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, LazySequence, Misfit, Misfits, Obstacle, TargetFit
@@ -158,7 +158,7 @@ class _Part:
         self.composites = composite_names(facts, self.refusals)
         self.of_sizes = size_remedies(facts, self.refusals)
         self.bytes = computed_bytes(facts)
-        self.kept, self.left_out = "", ASK if is_asked else ""
+        self.kept, self.is_asked = "", is_asked
 
     def alike(self) -> list[Alike]:
         """Return the operators, grouped by the reason for their refusal."""
@@ -187,7 +187,8 @@ class _Part:
         """Return the misfit of an operator, and its sources."""
         code, sources, refusal = self.codes[operator], self.names.sources(operator), self.refusals[operator]
         composite = self.composites.get(operator)
-        remedy = remedy_of(refusal, code, self.of_sizes.get(operator, "")).removeprefix(self.left_out)
+        remedy = remedy_of(refusal, code, self.of_sizes.get(operator, ""))
+        remedy = MEASURE if self.is_asked and remedy == NOT_MEASURED else remedy
         if self.kept and refusal.measured and operator not in self.of_sizes:
             cut = f"run it outside the model: `extract IN OUT --operators {self.kept}` keeps the others"
             remedy = cut if code in ("QUANTIZE", "DEQUANTIZE") else f"{remedy}, or {cut}"

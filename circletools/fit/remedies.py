@@ -15,8 +15,8 @@ from circletools.affinity.capability.table import Refusal
 from circletools.graph.graph import Graph
 from circletools.shapes.infer import fixed_shapes
 
-ASK = "try the program itself (`fit --with`), or "
-NOT_MEASURED = f"{ASK}measure the operator as docs/measure-a-device.md describes"
+MEASURE = "measure the operator as docs/measure-a-device.md describes"
+NOT_MEASURED = f"try the program itself (`fit --with`), or {MEASURE}"
 FIX_SHAPES = "convert the model with fixed input shapes, so that its shape arithmetic becomes constant"
 FIX_SIZES = "make its sizes constant: `set-shape --static`, then `compact --prune --outputs`"
 GENERAL = "change the property that the reason names"

@@ -185,12 +185,12 @@ def compare(
 def unpacking(device: Device, wanted: Wanted) -> set[tuple[str, str, str]]:
     """Return the code, input and output of each operator that unpacks constants on a device."""
     found = [one for one in company.unpackings() if wanted(one.probe.code)]
-    fed, feeding, lonely = (
-        ask(device, [getattr(one, name) for one in found]) for name in ("fed", "feeding", "lonely")
+    fed, feeding, isolated = (
+        ask(device, [getattr(one, name) for one in found]) for name in ("fed", "feeding", "isolated")
     )
     return {
         (one.probe.code, one.probe.signature[0][0], one.probe.signature[1][0])
-        for one, weights, operator, alone in zip(found, fed, feeding, lonely, strict=True)
+        for one, weights, operator, alone in zip(found, fed, feeding, isolated, strict=True)
         if weights.startswith(TAKEN) and operator.startswith(TAKEN) and (device.folds or alone == LEFT)
     }
 

@@ -51,13 +51,13 @@ class Unpacking:
     """An operator that unpacks a constant, in three models.
 
     A device treats the output as a constant if it accepts `fed` and `feeding` (a matrix product that needs constant
-    weights, and the operator that produces them) but refuses `lonely`, whose reader runs only on CPUs.
+    weights, and the operator that produces them) but refuses `isolated`, whose reader runs only on CPUs.
     """
 
     probe: Probe
     fed: Company
     feeding: Company
-    lonely: Company
+    isolated: Company
 
 
 def unpackings() -> Iterator[Unpacking]:
@@ -72,8 +72,8 @@ def _unpacking(code: str, source: str, target: str) -> Unpacking:
     packed = Operand(source, (3, 4), "constant", sparse=code == "DENSIFY")
     probe = Probe(code, (packed,), (Operand(target, (3, 4)),))
     model, last = _before_a_product(probe)
-    lonely = _before_atan2(probe)
-    return Unpacking(probe, Company(probe, model, last), Company(probe, model, 0), Company(probe, lonely, 0))
+    isolated = _before_atan2(probe)
+    return Unpacking(probe, Company(probe, model, last), Company(probe, model, 0), Company(probe, isolated, 0))
 
 
 def _start(probe: Probe) -> tuple[Writer, int]:
