@@ -15,9 +15,9 @@ from circletools.affinity.solvers.groups import turns, working
 from circletools.cost.micro import micro_memory
 from circletools.findings import Finding, against
 from circletools.fit.naming import COMPOSITE, Naming, Source, composite_names, fewest_sources
-from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
+from circletools.fit.programs import ProgramAnswer, ask, compare, judge_of, program_of, reads_signatures
 from circletools.fit.refused import Refusals, needed_subgraphs, refused_operators, with_shapes
-from circletools.fit.remedies import MEASURE, NOT_MEASURED, is_consequence, remedy_of, size_remedies
+from circletools.fit.remedies import is_consequence, needed_by, remedy_of, size_remedies
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.unusual import doubted_operators, unusual_operators
 from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, LazySequence, Misfit, Misfits, Obstacle, TargetFit
@@ -96,8 +96,12 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     bodies = refused_bodies(model, refused)
     obstacles = (*(end_findings(model) if reads_signatures(question.name) else ()), *question.unloadable)
     is_new, gone = against(obstacles, question.known.obstacles)
-    is_asked = bool(question.verdicts)
-    parts = [_Part(one, refused[one.index], naming, is_asked) for one in needed if any(refused[one.index])]
+    program = "" if any(one.verdict for one in question.verdicts) else judge_of(question.name)
+    parts = [
+        _Part(one, refused[one.index], naming, program, bodies.get(one.index, ""))
+        for one in needed
+        if any(refused[one.index])
+    ]
     if [part.subgraph for part in parts] == [0]:
         parts[0].kept = _kept(facts[0], parts[0].refusals.keys())
     found = cache(lambda: [pair for part in parts for pair in part.misfits(known)])
@@ -152,13 +156,16 @@ def _floats(graph: Graph) -> int:
 class _Part:
     """The operators of a subgraph that a target does not support; the object remains valid if the file is closed."""
 
-    def __init__(self, facts: Graph, refusals: Refusals, naming: Naming, is_asked: bool) -> None:
+    def __init__(self, facts: Graph, refusals: Refusals, naming: Naming, program: str, caller: str) -> None:
         self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}
         self.codes, self.names = facts.operators.code_names, naming.of(facts)
         self.composites = composite_names(facts, self.refusals)
         self.of_sizes = size_remedies(facts, self.refusals)
+        self.followers = needed_by(facts, self.refusals).keys()
+        if caller:
+            self.of_sizes = dict.fromkeys(self.refusals, f"first change {caller}, which calls this subgraph")
         self.bytes = computed_bytes(facts)
-        self.kept, self.is_asked = "", is_asked
+        self.kept, self.program = "", program
 
     def alike(self) -> list[Alike]:
         """Return the operators, grouped by the reason for their refusal."""
@@ -187,8 +194,7 @@ class _Part:
         """Return the misfit of an operator, and its sources."""
         code, sources, refusal = self.codes[operator], self.names.sources(operator), self.refusals[operator]
         composite = self.composites.get(operator)
-        remedy = remedy_of(refusal, code, self.of_sizes.get(operator, ""))
-        remedy = MEASURE if self.is_asked and remedy == NOT_MEASURED else remedy
+        remedy = remedy_of(refusal, code, self.of_sizes.get(operator, ""), self.program)
         if self.kept and refusal.measured and operator not in self.of_sizes:
             cut = f"run it outside the model: `extract IN OUT --operators {self.kept}` keeps the others"
             remedy = cut if code in ("QUANTIZE", "DEQUANTIZE") else f"{remedy}, or {cut}"
@@ -228,7 +234,10 @@ def _blamed(found: Iterable[tuple[Misfit, tuple[Source, ...]]], parts: Iterable[
     refused = [
         (one, sources)
         for one, sources in found
-        if one.measured and one.subgraph in of and not is_consequence(one.reason)
+        if one.measured
+        and one.subgraph in of
+        and not is_consequence(one.reason)
+        and one.operator not in of[one.subgraph].followers
     ]
     places = [(one.subgraph, one.operator) for one, _ in refused]
     for source, rows in fewest_sources([sources for _, sources in refused]):
@@ -271,16 +280,18 @@ def _cuts(subgraphs: Sequence[tuple[Graph, Refusals]]) -> Cuts:
     return Cuts(partitions, tensors, size_bytes)
 
 
-def refused_bodies(model: ModelGraph, refused: Sequence[Refusals]) -> frozenset[int]:
-    """Return the comparators and reductions that only refused operators call, so that they change with their callers.
+def refused_bodies(model: ModelGraph, refused: Sequence[Refusals]) -> dict[int, str]:
+    """Return the comparators and reductions that only refused operators call, and the last of these operators.
 
     The body of a composite is not included: without the composite, its operators remain.
     """
     bodies = model.source.patterns if len(model) > 1 else frozenset[int]()
-    kept: set[int] = set()
+    kept, callers = set[int](), dict[int, str]()
     for one in model.graphs if bodies else ():
         for operator in one.callees:
             refusal, code = refused[one.index][operator], one.operators.code_names[operator]
             if refusal is None or not refusal.measured or code == COMPOSITE:
                 kept |= one.called([operator])
-    return bodies - kept
+            caller = f"operator {f'{one.index}/' * bool(one.index)}{operator} ({code})"
+            callers.update(dict.fromkeys(one.called([operator]), caller))
+    return {body: callers.get(body, "") for body in bodies - kept}

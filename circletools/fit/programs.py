@@ -52,19 +52,24 @@ def reads_signatures(target: str) -> bool:
     return target in ("intel-npu", "litert-gpu")
 
 
+def judge_of(target: str) -> str:
+    """Return the program that judges models for a target; empty if there is none."""
+    return JUDGES[target].program if target in JUDGES else ""
+
+
 def program_of(target: str) -> str:
     """Return the program that loads a model for a target; empty if there is none."""
-    program = JUDGES[target].program if target in JUDGES else ""
-    return "litert" if program == "litert-gpu" else program
+    return "litert" if (program := judge_of(target)) == "litert-gpu" else program
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
-    """A program's verdict on a model, with operators identified; None if the program does not read the format."""
+    """A program's verdict on a model, with operators identified; None if it gave none, for the reason in `words`."""
 
     program: str
     version: str
     verdict: runtimes.Verdict | None
+    words: str = "it does not read models of this format"
 
 
 def ask(
@@ -72,18 +77,22 @@ def ask(
 ) -> dict[str, list[ProgramAnswer]]:
     """Return, by target, the answers of the programs that judge models for it.
 
-    Raises UsageError if a program is unknown or not installed, or judges none of the targets.
+    Raises UsageError if a program is unknown, or judges none of the targets.
     """
     wanted = [(target, program) for name in names for target, program in _decides(name, targets)]
     found: dict[str, list[ProgramAnswer]] = {}
     if wanted:
         with as_file(model) as path:
             for target, program in wanted:
-                with runtimes.Worker(program, timeout_s) as worker:
-                    reads = model.format in PROGRAMS[worker.runtime].formats
-                    verdict = _asked(worker, path, JUDGES[target]) if reads else None
-                    located = verdict and runtimes.located(verdict, operators_of(model_graph(model)))
-                    found.setdefault(target, []).append(ProgramAnswer(program, worker.version, located))
+                try:
+                    with runtimes.Worker(program, timeout_s) as worker:
+                        reads = model.format in PROGRAMS[worker.runtime].formats
+                        verdict = _asked(worker, path, JUDGES[target]) if reads else None
+                        located = verdict and runtimes.located(verdict, operators_of(model_graph(model)))
+                        one = ProgramAnswer(program, worker.version, located)
+                except UsageError as error:  # the program, or its device, is missing here
+                    one = ProgramAnswer(program, "", None, str(error))
+                found.setdefault(target, []).append(one)
     return found
 
 
@@ -113,7 +122,7 @@ def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) 
     """Return a program's verdict on these subgraphs, and where it disagrees with the table."""
     judge, verdict, here = JUDGES[target.name], answer.verdict, set(subgraphs)
     if verdict is None:
-        return Asked(answer.program, answer.version, "not_known", "it does not read models of this format", ())
+        return Asked(answer.program, answer.version, "not_known", answer.words, ())
     taken = {one: one.device == judge.device for one in verdict.operators if one.subgraph in here}
     if verdict.status != "ok" and not judge.places_each:
         taken = {one: False for one, is_taken in taken.items() if not is_taken}

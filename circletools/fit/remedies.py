@@ -16,7 +16,6 @@ from circletools.graph.graph import Graph
 from circletools.shapes.infer import fixed_shapes
 
 MEASURE = "measure the operator as docs/measure-a-device.md describes"
-NOT_MEASURED = f"try the program itself (`fit --with`), or {MEASURE}"
 FIX_SHAPES = "convert the model with fixed input shapes, so that its shape arithmetic becomes constant"
 FIX_SIZES = "make its sizes constant: `set-shape --static`, then `compact --prune --outputs`"
 GENERAL = "change the property that the reason names"
@@ -32,25 +31,35 @@ _APART = {
 _LEFT_OUT = "left out"
 
 
-def remedy_of(refusal: Refusal, code: str, of_sizes: str = "") -> str:
-    """Return the change that makes a target support an operator: that of `size_remedies`, if there is one."""
+def remedy_of(refusal: Refusal, code: str, of_sizes: str = "", program: str = "") -> str:
+    """Return the change that makes a target support an operator: that of `size_remedies`, if there is one.
+
+    `program` is the program to test an operator with that was not measured, if there is one.
+    """
     if of_sizes or not refusal.measured:
-        return of_sizes or refusal.remedy or NOT_MEASURED
+        test = f"test with {program} itself (`fit --with {program}`), or " if program else ""
+        return of_sizes or refusal.remedy or f"{test}{MEASURE}"
     return refusal.remedy or _remedy(refusal.conditions or refusal.reason, code)
 
 
 def size_remedies(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, str]:
     """Return the remedies of refused operators that compute sizes, read computed sizes, or have unknown dimensions.
 
-    They depend on where the sizes come from: shapes of inputs, arithmetic that is not followed, or values.
+    They depend on where the sizes come from: shapes of inputs, arithmetic that is not followed, or values. Operators
+    that `needed_by` returns have remedies, too.
     """
     codes, values = facts.operators.code_names, facts.values
     wanted = {operator for operator, one in refusals.items() if "an unknown dimension" in one.reason}
     ends = [tuple(max(size, 1) for size in values.shapes.row(tensor).tolist()) for tensor in facts.inputs.tolist()]
     fixed = fixed_shapes(facts, ends) if wanted or "SHAPE" in codes else None
+    others = needed_by(facts, refusals)
+    found = {
+        at: f"first change operator {other} ({codes[other]}), the only one that needs it"
+        for at, other in others.items()
+    }
     if fixed is None:
-        return {}
-    derived, since, found = set[int](), dict[int, int](), dict[int, str]()  # since: tensor -> operator
+        return found
+    derived, since = set[int](), dict[int, int]()  # since: tensor -> operator
     opens = [-1 in (*shape, *values.shape_signatures.row(at)) for at, shape in enumerate(values.shapes.lists())]
     rows = zip(codes, facts.operands.lists(), facts.results.lists(), strict=True)
     for operator, (code, read, made) in enumerate(rows):
@@ -73,6 +82,25 @@ def size_remedies(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, st
                 remedy = FIX_SIZES if is_known else FIX_SHAPES
             found[operator] = remedy
     return found
+
+
+def needed_by(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, int]:
+    """Return the refused operators that compute integers or Booleans for one other refused operator only, and that.
+
+    If the model is changed so that the other operator is gone, such arithmetic with indices usually is, too.
+    """
+    is_index = facts.values.is_type("INT32", "INT64", "BOOL")
+    is_index[[one for one in facts.outputs.tolist() if 0 <= one < len(is_index)]] = False
+    results = facts.results.lists()
+    if not any(made and is_index[made].all() for made in map(results.__getitem__, refusals)):
+        return {}
+    readers: dict[int, int] = {}  # -1: several operators, or none
+    for operator in reversed(facts.dag.order):
+        if is_index[results[operator]].all():
+            found = {readers.get(one, one) for one in facts.dag.successors[operator]}
+            readers[operator] = found.pop() if len(found) == 1 else -1
+    needed = {operator: readers.get(operator, -1) for operator, one in refusals.items() if one.measured}
+    return {operator: reader for operator, reader in needed.items() if reader in needed}
 
 
 @cache

@@ -158,7 +158,7 @@ class Disagreement(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Asked(Attributes):
-    """The answer of the program that judges a target; the verdict is unknown if the program did not finish.
+    """The answer of the program that judges a target; the verdict is unknown if the program did not answer.
 
     `left` is the number of operators that the program named as refused or as running elsewhere.
     """
@@ -253,8 +253,12 @@ class Fit(Tabular):
 
     @property
     def unknown_count(self) -> int:
-        """The number of targets with an unknown verdict, unless all their unknown operators are in the baseline."""
-        return sum(target.verdict == "not_known" and target.new_count > 0 for target in self.targets)
+        """The number of targets with an unknown verdict of the table (not only in the baseline) or of a program."""
+        return sum(
+            (target.verdict == "not_known" and target.new_count > 0)
+            or any(asked.verdict == "not_known" for asked in target.asked)
+            for target in self.targets
+        )
 
     @property
     def new_refusals(self) -> int:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
 from circletools.affinity.assign import Assignment, Refusals
-from circletools.affinity.capability.table import Refusal
+from circletools.affinity.capability.table import Capability, Refusal
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning, to_affinity
 from circletools.affinity.solvers.seed import Step
 from circletools.affinity.tables import Affinity
 from circletools.cost.macs import macs
 from circletools.findings import Finding
 from circletools.fit.fit import computed_bytes
+from circletools.fit.programs import judge_of
 from circletools.fit.remedies import remedy_of, size_remedies
 from circletools.fit.verdicts import RefusedOperators
 from circletools.graph.graph import Graph
@@ -52,10 +54,15 @@ class Summary:
     refusals: tuple[RefusedOperators, ...] = ()
 
 
-def summarize(graphs: Sequence[Graph], partitioning: Partitioning, refused: Refusals | None = None) -> Summary:
+def summarize(
+    graphs: Sequence[Graph],
+    partitioning: Partitioning,
+    refused: Refusals | None = None,
+    tables: Mapping[str, Capability] = MappingProxyType({}),
+) -> Summary:
     """Return the work of each device; operators without a device (-1) are not counted.
 
-    `refused` holds the refusals of devices with a capability table, by subgraph and operator.
+    `refused` holds the refusals of devices with a capability table, by subgraph and operator; `tables` holds these.
     """
     devices = partitioning.devices
     operators, launches, made, count, products = (np.zeros(len(devices)) for _ in range(5))
@@ -75,7 +82,7 @@ def summarize(graphs: Sequence[Graph], partitioning: Partitioning, refused: Refu
     groups = [
         one
         for device, found in (refused or {}).items()
-        for one in _groups(graphs, partitioning, device, devices.index(device), found)
+        for one in _groups(graphs, partitioning, device, found, judge_of(tables[device].device))
     ]
     return Summary(tuple(DeviceShare(*row) for row in rows), tuple(groups))
 
@@ -84,16 +91,16 @@ def _groups(
     graphs: Sequence[Graph],
     partitioning: Partitioning,
     device: str,
-    number: int,
     refused: Sequence[Sequence[Refusal | None]],
+    program: str,
 ) -> list[RefusedOperators]:
-    places: dict[tuple[str, Refusal, str], list[_Place]] = {}
+    places, number = dict[tuple[str, Refusal, str], list[_Place]](), partitioning.devices.index(device)
     for index, planned in enumerate(partitioning.subgraphs):
         codes = graphs[index].operators.code_names
         here = {at: one for at, one in enumerate(refused[index]) if one and planned.numbers[at] != number}
         of_sizes = size_remedies(graphs[index], here)
         for at, refusal in here.items():
-            remedy = remedy_of(refusal, codes[at], of_sizes.get(at, ""))
+            remedy = remedy_of(refusal, codes[at], of_sizes.get(at, ""), program)
             places.setdefault((codes[at], refusal, remedy), []).append((index, at))
     found = [
         RefusedOperators(device, code, refusal.reason, remedy, refusal.measured, tuple(operators))

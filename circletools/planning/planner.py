@@ -134,7 +134,7 @@ def _planned(
         evaluation,
         sizing.caps,
         tuple(map(tuple, steps)) if request.explain else None,
-        summarize(facts, partitioning, assignment.refusals),
+        summarize(facts, partitioning, assignment.refusals, inputs.tables),
         tuple(notes),
     )
 

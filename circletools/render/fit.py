@@ -86,8 +86,9 @@ def fit_text(found: verdicts.Fit, *, full: bool = False) -> Iterator[str]:
                 yield from _sources_text(target, _MOST_ROWS if full else 2 * _MOST_REASONS)
     for target in found.targets:
         for asked in target.asked:
-            yield ""
-            yield from _asked_text(target, asked)
+            if asked.verdict != "not_known":
+                yield ""
+                yield from _asked_text(target, asked)
 
 
 def memory_json(memory: MicroMemory) -> dict[str, Any]:

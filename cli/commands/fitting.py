@@ -12,7 +12,7 @@ import circletools as ct
 
 from ..batch.task import UNKNOWN
 from ..console.captured import reading
-from ..console.terminal import print_notes, show_as
+from ..console.terminal import print_diagnostic, print_notes, show_as
 from ..signature import REQUIRED, option
 from .parameters import Baseline, Input, Timeout, With, listed
 
@@ -34,7 +34,7 @@ def fit(
     For each operator that a target refuses, shows the reason, the remedy and the operator's source; then lists the
     sources to change, worst first. Exits with status 1 if a target refuses an operator or the model, or 5 if the
     answer is unknown. With --baseline, only new ones count; with --with, the status is also 1 if a program
-    disagrees with the table. See docs/fit.md.
+    disagrees with the table, and 5 if it gives no verdict. See docs/fit.md.
     """
     if source in ct.affinity.shipped() and not Path(source).exists():
         raise ct.UsageError(f"{source} is a target, not a model", hint="separate targets by commas, without spaces")
@@ -50,6 +50,8 @@ def fit(
         file=source,
     )
     print_notes(found.notes)
+    for asked in (one for target in found.targets for one in target.asked if one.verdict == "not_known"):
+        print_diagnostic("error", f"{asked.program} gave no verdict: {asked.words}")
     if found.new_refusals or found.contradictions:
         raise Exit(1)
     if found.unknown_count:

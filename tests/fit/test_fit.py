@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import circletools as ct
-from circletools.fit.remedies import GENERAL, NOT_MEASURED
+from circletools.fit.remedies import GENERAL, MEASURE
 from circletools.fit.unusual import INNER_LOOP
 from circletools.fit.verdicts import Blamed, Cuts, Misfit, TargetFit
 from circletools.origin.source import NOTHING, SourceDetails
@@ -84,7 +84,7 @@ MEASURED = [{"operators": ["TANH", "NEG"], "types": ["FLOAT32"]}]
 
 def test_what_was_not_measured_is_neither(fitted: Any) -> None:
     found = fitted(row("TANH", "COS").to_bytes(), {"TANH": [{}]}, measured=MEASURED)
-    unknown = misfit(1, "COS", "t1", measured=False, remedy=NOT_MEASURED, reason="COS was not tested")
+    unknown = misfit(1, "COS", "t1", measured=False, remedy=MEASURE, reason="COS was not tested")
     assert found.misfits == (unknown,)
     assert (found.verdict, found.refused, found.sources, found.cuts) == ("not_known", 0, (), Cuts(1, 1, 16))
     found = fitted(row("NEG", "COS").to_bytes(), {"TANH": [{}]}, measured=MEASURED)
@@ -265,17 +265,19 @@ def test_a_model_of_composites_alone(fitted: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("caller", "calls", "taken", "blamed"),
+    ("caller", "calls", "taken", "blamed", "remedy"),
     [
-        (COMPOSITE, [(0, 3)], [], [(0, 0), (3, 0)]),  # its operators remain without it
-        (SORT, [(0, 3)], [], [(0, 0)]),
-        (SORT, [(0, 3), (1, 3)], [], [(0, 0), (1, 0)]),
-        (SORT, [(0, 3)], ["STABLEHLO_SORT"], [(3, 0)]),
+        (COMPOSITE, [(0, 3)], [], [(0, 0), (3, 0)], "replace NEG"),  # its operators remain without it
+        (SORT, [(0, 3)], [], [(0, 0)], "first change operator 0 (STABLEHLO_SORT), which calls"),
+        (SORT, [(0, 3), (1, 3)], [], [(0, 0), (1, 0)], "first change operator 1/0 (STABLEHLO_SORT), which calls"),
+        (SORT, [(0, 3)], ["STABLEHLO_SORT"], [(3, 0)], "replace NEG"),
     ],
 )
-def test_the_inside_of_what_is_refused(fitted: Any, caller: Any, calls: Any, taken: list[str], blamed: Any) -> None:
+def test_the_inside_of_what_is_refused(
+    fitted: Any, caller: Any, calls: Any, taken: list[str], blamed: Any, remedy: str
+) -> None:
     found = fitted(composites(*calls, caller_of=caller), {code: [{}] for code in taken})
-    assert {3} <= {one.subgraph for one in found.misfits}
+    assert [one.remedy[: len(remedy)] for one in found.misfits if one.subgraph == 3] == [remedy]
     assert sorted(place for source in found.sources for place in source.operators) == blamed
 
 

@@ -122,11 +122,6 @@ def test_a_refused_model_whose_operators_are_placed() -> None:
     assert found == Asked("litert:xnnpack", "2.3", "not_resident", "late", wrong)
 
 
-def test_a_format_that_it_does_not_read() -> None:
-    found = compare(target(), [0], ProgramAnswer("litert:xnnpack", "", None))
-    assert found == Asked("litert:xnnpack", "", "not_known", "it does not read models of this format", ())
-
-
 class FakeWorker:
     """A worker whose answers stand in a table, and what it was asked."""
 
@@ -219,8 +214,21 @@ def test_a_model_has_to_run_where_operators_had_to(worker: type[FakeWorker], mon
 
 
 def test_circle_is_not_given_to_those_who_do_not_read_it(worker: type[FakeWorker]) -> None:
-    (asked,) = fitted("xnnpack", "litert", "circle/mlp").targets[0].asked
-    assert (asked.verdict, asked.disagreements, worker.asked) == ("not_known", (), [])
+    found = fitted("xnnpack", "litert", "circle/mlp")
+    assert found.targets[0].asked == (
+        Asked("litert:xnnpack", "", "not_known", "it does not read models of this format", ()),
+    )
+    assert (found.unknown_count, worker.asked) == (1, [])
+
+
+def test_a_program_that_is_missing_leaves_the_answer_unknown(worker: type[FakeWorker], monkeypatch: Any) -> None:
+    def missing(*_: object) -> None:
+        raise ct.UsageError("no device", hint="plug it in")
+
+    monkeypatch.setattr(worker, "placement", missing)
+    found = fitted("xnnpack", "litert")
+    assert (found.targets[0].verdict, found.unknown_count, found.contradictions) == ("resident", 1, 0)
+    assert found.targets[0].asked == (Asked("litert:xnnpack", "", "not_known", "no device (plug it in)", ()),)
 
 
 def test_contradictions() -> None:

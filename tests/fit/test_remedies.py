@@ -12,7 +12,17 @@ from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.file import FORM_KEYS, parse_capability
 from circletools.affinity.capability.table import Refusal, refusals
 from circletools.affinity.capability.traits import OperatorTraits, TensorTraits
-from circletools.fit.remedies import FIX_SHAPES, FIX_SIZES, GENERAL, NOT_MEASURED, is_consequence, remedy_of
+from circletools.fit.remedies import (
+    FIX_SHAPES,
+    FIX_SIZES,
+    GENERAL,
+    MEASURE,
+    is_consequence,
+    needed_by,
+    remedy_of,
+    size_remedies,
+)
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from tests.kit.build import Build
 from tests.kit.presence import need
@@ -132,7 +142,7 @@ def test_what_is_not_known_is_not_guessed() -> None:
     assert remedy_of(Refusal("the moon is new; input 0 has an unknown dimension"), "ADD") == (
         "change the property that the reason names; fix the shape of input 0"
     )
-    assert remedy_of(Refusal("npu does not support ADD", measured=False), "ADD") == NOT_MEASURED
+    assert remedy_of(Refusal("npu does not support ADD", measured=False), "ADD") == MEASURE
 
 
 @pytest.mark.parametrize(
@@ -250,6 +260,25 @@ def test_a_remedy_of_shape_arithmetic_depends_on_where_sizes_come_from(
     assert [at for at in (1, 3) if words not in remedies[at]] == []
     assert {at: remedies[at] for at in planned} == planned
     assert FIX_SIZES != remedies.get(4) != FIX_SHAPES
+
+
+@pytest.mark.parametrize(
+    ("kind", "returned", "needed"), [("INT32", [], {0: 2}), ("FLOAT32", [], {}), ("INT32", [1], {})]
+)
+def test_what_only_another_refused_operator_needs(kind: str, returned: list[int], needed: dict[int, int]) -> None:
+    build = Build()
+    graph = build.graph()
+    x, i = graph.tensor("x", (4,)), graph.tensor("i", (4,), kind)
+    first, index, last = graph.tensor("a", (4,), kind), graph.tensor("b", (4,), kind), graph.tensor("y", (4,))
+    for code, read, made in (("SELECT_V2", [i], first), ("RESHAPE", [first], index), ("GATHER_ND", [x, index], last)):
+        graph.operator(code, read, [made])
+    graph.ends([x, i], [last, *(index for _ in returned)])
+    with ct.open(build.to_bytes()) as model:
+        facts = model_graph(model).graphs[0]
+        assert needed_by(facts, {0: Refusal("a"), 2: Refusal("b")}) == needed
+        assert needed_by(facts, {0: Refusal("a")}) == {}
+        remedies = size_remedies(facts, {0: Refusal("a"), 2: Refusal("b")})
+    assert remedies == dict.fromkeys(needed, "first change operator 2 (GATHER_ND), the only one that needs it")
 
 
 def test_operators_at_the_ends_can_run_outside_the_model() -> None:

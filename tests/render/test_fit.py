@@ -242,7 +242,7 @@ def test_sarif() -> None:
 WRONG = (Disagreement(0, 3, True, "no ADD"), Disagreement(1, 4, False, ""))
 ASKED = (
     Asked("vela:ethos-u55-128", "5.2", "not_resident", "it is late", WRONG),
-    Asked("litert:gpu", "", "not_known", "", (Disagreement(None, None, True, ""),)),
+    Asked("litert:gpu", "", "not_resident", "", (Disagreement(None, None, True, ""),)),
     Asked("p", "1", "resident", "", (Disagreement(None, None, False, "yes"),)),
 )
 
@@ -256,7 +256,7 @@ def test_programs_as_text() -> None:
         "  the table accepts operator 3, but vela:ethos-u55-128 refuses it: no ADD",
         "  the table refuses operator 1/4, but vela:ethos-u55-128 accepts it",
         "",
-        "npu: not known according to litert:gpu",
+        "npu: not resident according to litert:gpu",
         "  the table accepts the model, but litert:gpu refuses it",
         "",
         "cpu: resident according to p 1",
