@@ -37,7 +37,7 @@ _LARGE = r"(not tested with: )?output 0 has rank ([7-9]|\d\d+)(, not \d to 6)?"
 _RANKED = (
     "CONV_2D", "DEPTHWISE_CONV_2D", "EXPAND_DIMS", "PAD", "RESHAPE", "RESIZE_BILINEAR", "TRANSPOSE_CONV",
 )  # fmt: skip
-"""The operators whose output rank XNNPACK checks before it takes them."""
+"""The operators whose output rank XNNPACK checks before accepting them."""
 _MISFIT = Refusal("its XNNPACK delegate takes it, but not the rank, scale or zero point of one of its tensors")
 _ENDS = {
     "refused": "refuses the model",

@@ -48,7 +48,7 @@ class TensorSummary(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class SubgraphSummary(Attributes):
-    """A subgraph; `operators` counts each operator code, the most frequent first."""
+    """A subgraph; `operators` counts operators by code, the most frequent first."""
 
     index: int
     name: str

@@ -47,7 +47,7 @@ class CheckRequest(Attributes):
         with naming_files():
             for code in (*self.select, *self.ignore, *chain(*self.per_file_ignores.values())):
                 if (subject := explain(code).subject) != "check":
-                    raise UsageError(f"`check` never reports {code}", hint=f"this code is a note about {subject}")
+                    raise UsageError(f"`check` never reports {code}", hint=f"it is for findings about {subject}")
 
     def ignored(self, file: str) -> frozenset[str]:
         """Return the codes to ignore for a file."""

@@ -36,8 +36,8 @@ class Summary:
     `changed` counts operators of both models whose fields or tensors differ; `modules` are their modules, by origins
     or names. `added` and `removed` count operators by code; an operator whose code changed counts as both. `tensors`
     counts tensors that are `added` or `removed`, and others by the field that differs (`values`: constants of the
-    same type and shape but with different bytes; `buffer`: equal bytes in another buffer; `type`: those not in
-    `retyped`). `others` counts all other changes by section or table; `empty shapes` are [] in one model only.
+    same type and shape but different bytes; `buffer`: equal bytes in another buffer; `type`: those not in `retyped`).
+    `others` counts other changes by section or table (`empty shapes`: [] in one model, none in the other).
     """
 
     file_bytes: tuple[int, int]

@@ -154,7 +154,7 @@ def _floats(graph: Graph) -> int:
 
 
 class _Part:
-    """The operators of a subgraph that a target does not support; the object remains valid if the file is closed."""
+    """The operators of a subgraph that a target does not support; the object stays valid after the file is closed."""
 
     def __init__(self, facts: Graph, refusals: Refusals, naming: Naming, program: str, caller: str) -> None:
         self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}

@@ -5,7 +5,7 @@
     origin:attn.*     by the name of a source, a glob
     op:CONV_2D        by operator code name, a glob; op:* selects all
 
-`1/index:3` selects in subgraph 1. Without this prefix, indices refer to subgraph 0, and names and codes are searched
+`1/index:3` applies to subgraph 1 only. Without a prefix, indices refer to subgraph 0; names and codes are searched
 in every subgraph.
 """
 

@@ -106,7 +106,7 @@ def split(
 
 
 def connect(plan: SplitPlan, path: Path | None, model_format: str) -> Connections:
-    """Return the connections of a plan's parts; `path` is the file of the model, or None if it has none."""
+    """Return the connections of a plan's parts; `path` is the model's file, or None if it has none."""
 
     def piece(file: str, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Piece:
         return Piece(file, *(tuple(text(plan.names[tensor]) for tensor in ends) for ends in (inputs, outputs)))

@@ -73,7 +73,7 @@ class Attribution(Tabular):
 
     `total_ns` is the sum over operators and added time, and `medians_ns` the sum of their medians or, if that is
     more, the median of their sum; `outside_ns` is the median of what an execution took beyond them, if the trace has
-    its time. `named` means that the model has no origin tables, so that operators' output names serve as sources.
+    its time. `named` means that the model has no origin tables, so operators' output names serve as sources.
     `unchecked` counts operators whose names could not be compared with the model's codes; `ignored` names marks that
     are neither operators nor parts of operators. The time of `ambiguous` rows is divided evenly among their
     operators. `others` counts omitted executions of other models. Times are multiples of `tick_ns`. `whole` holds the

@@ -135,7 +135,7 @@ def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[s
 
 
 def _constant(one: Difference, labels: tuple[Labels, Labels]) -> tuple[str, str] | None:
-    """Return the name and statistics of a constant if its buffer differs, or None."""
+    """Return the name and statistics of a constant if its buffer differs, otherwise None."""
     at = [_BUFFER_DATA.fullmatch(path) for path in (one.path, one.path_after)]
     if at[0] is None or at[1] is None or one.kind == "moved":
         return None

@@ -300,7 +300,7 @@ def _execution_block(document: Document) -> Iterator[_Block]:
         rows.append([str(one["run"]), one["app_phase"], str(one["process"]), one["kind"], *times, *cells])
     head = ["run", "app phase", "process", "kind", "start", "elapsed", *(LAYER_NAMES[layer] for layer in _EXECUTING)]
     rows.insert(0, head)
-    yield "each execution, in ms, with the share of each layer", rows, number_columns(rows)
+    yield "each execution and its time in each layer, in ms", rows, number_columns(rows)
 
 
 def trace_text(document: Document, by: By | None = None) -> Iterator[str]:

@@ -150,7 +150,7 @@ def rewrite_requirements(edit: ModelEdit, *, lower: bool = False, write: bool = 
 
 
 def lower_versions(edit: ModelEdit) -> RewriteResult:
-    """Give each operator code the lowest version that covers its operators' forms, if older runtimes resolve it.
+    """Give each operator code the lowest version for its operators' forms, if older runtimes resolve that version.
 
     Only forms that were measured are lowered: the first runtime that resolves the version runs them, and the newest
     runtime computes the same bits with either version. A code keeps its version, with a note, if one of its operators

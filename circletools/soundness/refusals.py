@@ -86,7 +86,7 @@ _IGNORED = {
         r"EXTERNAL_DATA_OUTSIDE_FILE buffers(?!.*LiteRT refuses)",
     )
 }
-"""The same for findings about properties that the program never reads, so that the model runs anyway."""
+"""The same for findings about properties that the program never reads, so the model runs anyway."""
 JUDGED = tuple(_REFUSED)
 
 

@@ -1,4 +1,4 @@
-"""Find operators whose window (of a filter or pool) is larger than the input, so that they compute nothing.
+"""Find operators whose window (of a filter or pool) is larger than the input, so they compute nothing.
 
 With padding VALID, a window of `1 + (size - 1) * dilation` values on each axis must lie within the input.
 """

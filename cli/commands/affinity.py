@@ -71,7 +71,7 @@ def annotate_affinity(
     Also writes the partition of each operator. Rules take precedence over capability tables; the last device gets all
     remaining operators. With --costs or --trace, devices are chosen to minimize the total time, subject to the rules
     and tables. A selector is one of index:0-10,15; name:GLOB (an output tensor); origin:GLOB (a source); or op:GLOB
-    (an operator code). With the prefix 1/, it selects in subgraph 1.
+    (an operator code). With the prefix 1/, it applies to subgraph 1.
     """
     shown = form if form == "json" else None
     if shown is not None:

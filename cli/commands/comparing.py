@@ -26,7 +26,7 @@ def diff(
     attest: bool = option("Use digests to show which parts are identical; docs/attest.py checks the JSON."),
     form: Literal["text", "json", "markdown", "in-toto"] = option("Output format.", default="text"),
     on: tuple[str, ...] = option(
-        "With --format markdown, show the refusals of these targets, as in fit --on.", "TARGETS"
+        "With --format markdown, show what these targets refuse, as fit --on does.", "TARGETS"
     ),
     html: str | None = option("Also write a page with both graphs side by side and changes in color.", "FILE"),
 ) -> None:
@@ -104,10 +104,10 @@ def compare(
 ) -> None:
     """Show which operators compute different values.
 
-    Compares the values of a model in two programs, or of two models. Runs each operator alone on the reference's
-    values: the remaining difference is its own error. The difference when the whole model runs is its inherited
-    error. Without thresholds, a fault is a difference that rounding cannot explain. Exits with status 1 if there is a
-    fault or a model does not run. See docs/compare.md.
+    Compares a model's values in two programs, or the values of two models. Runs each operator alone on the
+    reference's values: the remaining difference is its own error. The difference when the whole model runs is its
+    inherited error. Without thresholds, a fault is a difference that rounding cannot explain. Exits with status 1 if
+    there is a fault or a model does not run. See docs/compare.md.
     """
     request = ct.CompareRequest(listed(on), inputs, seed, runs, signature, min_snr, max_abs, max_steps, timeout)
     with ExitStack() as stack:
@@ -140,7 +140,7 @@ def reduce(
     """Reduce a model to a small part that still fails.
 
     Removes operators, outputs and constants as long as the failure stays the same. Exits with status 4 if the model
-    does not always fail, or with 1, after writing OUT, if it no longer fails after --share-safe. See docs/reduce.md.
+    does not always fail, or 1 if OUT no longer fails after --share-safe (it is still written). See docs/reduce.md.
     """
     to = target(source, output, in_place=False)
     check_output(to, [source])

@@ -71,4 +71,4 @@ def test_a_code_is_explained() -> None:
 def test_only_what_check_reports_can_be_selected() -> None:
     with pytest.raises(ct.UsageError) as caught:
         ct.checks.CheckRequest(ignore=("STRAY_FILE",))
-    assert str(caught.value) == "`check` never reports STRAY_FILE (this code is a note about verify-split)"
+    assert str(caught.value) == "`check` never reports STRAY_FILE (it is for findings about verify-split)"
