@@ -19,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import circletools as ct
 
+from . import moved
 from .console import bounds, process
 from .console.terminal import fail, print_diagnostic
 from .console.usage import HELP, AsGiven, command_of, typer_of
@@ -41,7 +42,9 @@ class _Grouped(AsGiven, TyperGroup):
                 formatter.write_dl([(f"{name:<{width}}", summary) for name, summary in section.items()])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command. Raises UsageError if the name is that of a file."""
+        """Return a command. Raises UsageError with the new name if it has moved."""
+        if cmd_name in moved.COMMANDS:
+            raise ct.UsageError(f"'{cmd_name}' is now 'circletool {moved.COMMANDS[cmd_name]}'")
         found = super().get_command(ctx, cmd_name)
         if found is None and os.path.isfile(cmd_name):
             raise ct.UsageError("no command is given", hint=f"write circletool check {cmd_name}")

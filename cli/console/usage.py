@@ -17,14 +17,13 @@ from typer.core import TyperCommand
 
 import circletools as ct
 
+from .. import moved
 from ..signature import Command as Function
 from ..signature import Declared, parameters_of, with_parameters
 from .process import keep_freed
 from .progress import working
 
 HELP = {"help_option_names": ["--help", "-h"]}
-_ALIKE = ({"--for", "--on", "--runtime", "--target", "--with"}, {"--out", "--output", "-o"})
-"""Options that are often mistaken for one another."""
 _TEXTS = (str, str | None, list[str])
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
@@ -108,11 +107,15 @@ class Command(AsGiven, TyperCommand):
         return [one for one in self.get_params(ctx) if one.param_type_name == kind]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line; --json becomes --format json."""
+        """Parse the command line; --json becomes --format json. Raises UsageError for an option that has moved."""
         ctx.meta["form"] = (
             "json" if "--json" in args or "--format json" in " ".join(args).replace("=", " ") else "text"
         )
         names = {name for one in self.get_params(ctx) for name in one.opts}
+        for word in args:
+            name = word.partition("=")[0]
+            if name in moved.OPTIONS and name not in names:
+                raise ct.UsageError(f"{name} is now {moved.OPTIONS[name]}")
         try:
             rest = super().parse_args(ctx, args)
         except _UsageError as error:
@@ -130,9 +133,9 @@ class Command(AsGiven, TyperCommand):
     def _suggest(self, error: Any, names: set[str], ctx: Any) -> None:
         """Name the option that was probably meant; typer would also name options that begin with another letter."""
         wrong, near = error.option_name, error.possibilities or ()
-        alike = [one for group in _ALIKE if wrong in group for one in sorted(group & names)]
+        alike = [one for group in moved.ALIKE if wrong in group for one in sorted(group & names)]
         error.possibilities = alike or [one for one in near if one.lstrip("-")[0] == wrong.lstrip("-")[0]]
-        if wrong in _ALIKE[1] and any(one.metavar == "OUT" for one in self._only("argument", ctx)):
+        if wrong in moved.ALIKE[1] and any(one.metavar == "OUT" for one in self._only("argument", ctx)):
             error.message, error.possibilities = f"{error.message}; write OUT after IN, without an option", ()
 
     def invoke(self, ctx: Any) -> Any:

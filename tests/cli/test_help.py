@@ -1,4 +1,4 @@
-"""Help, completion and start-up."""
+"""Help, completion, start-up, and where commands and options of earlier versions went."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from circletool_cli import table
+from circletool_cli import moved, table
 from circletool_cli.main import app
 from circletool_cli.table import COMMANDS, Row
 
@@ -84,6 +84,21 @@ def test_the_example_of_a_command_runs(row: Row, tmp_path: Path) -> None:
     ran = run(*words, cwd=tmp_path)
     need_extra(ran.err)
     assert ran.status == 0
+
+
+@pytest.mark.parametrize(("old", "new"), moved.COMMANDS.items(), ids=list(moved.COMMANDS))
+def test_a_command_that_moved_names_its_new_place(old: str, new: str) -> None:
+    for words in ([old], [old, "in.circle"], [old, "--help"]):
+        ran = run(*words)
+        assert ran.status == 2
+        assert f"error: '{old}' is now 'circletool {new}'" in ran.err
+
+
+@pytest.mark.parametrize(("old", "new"), moved.OPTIONS.items(), ids=list(moved.OPTIONS))
+def test_an_option_that_was_renamed_names_the_new_one(old: str, new: str) -> None:
+    ran = run("partition", "in.circle", old, "x")
+    assert ran.status == 2
+    assert f"error: {old} is now {new}\n" in ran.err
 
 
 @pytest.mark.parametrize(
