@@ -230,6 +230,7 @@ class TargetFit(Tabular):
                 "reason": misfit.reason,
                 "remedy": misfit.remedy,
                 "measured": misfit.measured,
+                "wrong": misfit.wrong,
                 "origin": list(misfit.origin),
                 "origin_from": "tables" if misfit.from_tables else "output",
                 "is_new": misfit.is_new,

@@ -117,15 +117,25 @@ def test_the_resolver_of_a_model_that_tflm_refuses_comes_with_a_warning(tmp_path
     assert all(f"resolver.Add{code}()" in (tmp_path / "ops.h").read_text() for code in ("Conv2D", "While"))
 
 
-def test_what_tflm_computes_wrongly_is_refused() -> None:
+def channels(code: str, made: str) -> bytes:
+    """Return a model that converts a tensor with a scale for each channel."""
     build = Build()
     graph = build.graph()
-    x, y = graph.tensor("x", (2, 4), "INT8", quantization=quantization([0.5, 1])), graph.tensor("y", (2, 4))
-    graph.operator("DEQUANTIZE", [x], [y], table=None)
+    x = graph.tensor("x", (2, 4), "INT8", quantization=quantization([0.5, 1]))
+    y = graph.tensor("y", (2, 4), made, quantization=quantization([1.0]) if made == "INT8" else None)
+    graph.operator(code, [x], [y], table=None)
     graph.ends([x], [y])
-    external = (ROOT / "testdata/tflite/cnn_external.tflite").read_bytes()
-    for data, reason in ((build.to_bytes(), "one scale is used"), (external, "data outside the flatbuffer")):
-        with ct.open(data) as model:
-            (target,) = ct.fit(model, ct.FitRequest(on=("tflm",))).targets
-        assert target.memory is None
-        assert all(one.wrong and one.reason.startswith(reason) for one in target.misfits)
+    return build.to_bytes()
+
+
+@pytest.mark.parametrize(("target", "data", "reason"), [
+    ("tflm", channels("DEQUANTIZE", "FLOAT32"), "one scale is used"),
+    ("tflm", channels("QUANTIZE", "INT8"), "one scale is used"),
+    ("tflm", (ROOT / "testdata/tflite/cnn_external.tflite").read_bytes(), "data outside the flatbuffer"),
+    ("litert-cpu", channels("QUANTIZE", "INT8"), "scales of channels are read as 0"),
+])  # fmt: skip
+def test_what_is_computed_wrongly_is_refused(target: str, data: bytes, reason: str) -> None:
+    with ct.open(data) as model:
+        (found,) = ct.fit(model, ct.FitRequest(on=(target,))).targets
+    assert found.memory is None
+    assert all(one.wrong and one.reason.startswith(reason) for one in found.misfits)

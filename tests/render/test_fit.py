@@ -34,7 +34,7 @@ MISFITS = (
     misfit(3, "ADD", "late"),
     misfit(4, "ADD", "rank", subgraph=1, origin=("a", "b"), details=(CALL, NOTHING)),
     misfit(5, "ADD", "rank"),
-    misfit(9, "NEG", "early", from_tables=False),
+    misfit(9, "NEG", "early", from_tables=False, wrong=True),
     misfit(2, "COS", "rank", measured=False),
     misfit(12, "COS", "rank", measured=False),
     misfit(13, "COS", "rank", measured=False),
@@ -154,8 +154,9 @@ def test_text_with_a_baseline_has_what_is_new() -> None:
 
 def test_json() -> None:
     target = TargetFit("npu", "npu 1.2", 9, (MISFITS[1], MISFITS[3], MISFITS[4]), SOURCES[2:3], Cuts(3, 4, 5), 7)
-    finding = {"subgraph": 1, "operator_index": 4, "code": "ADD", "reason": "rank", "remedy": "do rank"}
-    origin = {"origin": ["a", "b"], "origin_from": "tables", "origin_details": [CALL_JSON, {}]}
+    finding = {"subgraph": 0, "reason": "rank", "remedy": "do rank", "measured": True, "wrong": False}
+    finding |= {"origin_from": "tables", "is_new": True}
+    origin = {"origin": ["a", "b"], "origin_details": [CALL_JSON, {}]}
     source = {"source": "s3", "operators": [{"subgraph": 0, "operator_index": 3}], "computed_bytes": 1}
     assert ct.render.fit_json(found(target)) == {
         "schema_version": 1,
@@ -177,29 +178,11 @@ def test_json() -> None:
                 "cut_bytes": 5,
                 "obstacles": [],
                 "findings": [
-                    {**finding, **origin, "measured": True, "is_new": True},
-                    {
-                        "subgraph": 0,
-                        "operator_index": 9,
-                        "code": "NEG",
-                        "reason": "early",
-                        "remedy": "do early",
-                        "measured": True,
-                        "origin": ["s9"],
-                        "origin_from": "output",
-                        "is_new": True,
-                    },
-                    {
-                        "subgraph": 0,
-                        "operator_index": 2,
-                        "code": "COS",
-                        "reason": "rank",
-                        "remedy": "do rank",
-                        "measured": False,
-                        "origin": ["s2"],
-                        "origin_from": "tables",
-                        "is_new": True,
-                    },
+                    finding | {"subgraph": 1, "operator_index": 4, "code": "ADD", **origin},
+                    finding
+                    | {"operator_index": 9, "code": "NEG", "reason": "early", "remedy": "do early"}
+                    | {"origin": ["s9"], "origin_from": "output", "wrong": True},
+                    finding | {"operator_index": 2, "code": "COS", "measured": False, "origin": ["s2"]},
                 ],
                 "sources": [{**source, **CALL_JSON}],
                 "asked": [],
