@@ -30,7 +30,7 @@ class Program:
 
 _ACCELERATORS = (
     "ethos-u55-128", "ethos-u55-32", "ethos-u55-64", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512",
-    "ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-1024", "ethos-u85-2048",
+    "ethos-u85-256", "ethos-u85-128", "ethos-u85-512", "ethos-u85-1024", "ethos-u85-2048",
 )  # fmt: skip
 
 PROGRAMS = {

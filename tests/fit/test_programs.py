@@ -188,9 +188,9 @@ def test_who_is_asked(targets: str, with_: str, asked: list[tuple[str, str]], wo
 
 
 def test_the_configuration_of_a_compiler() -> None:
-    """A target of Vela stands for a family; the first of it is asked unless one is named."""
+    """A target of Vela stands for a family; the measured one is asked unless another is named."""
     decides = programs._decides
-    assert decides("vela", ["ethos-u85", "xnnpack"]) == [("ethos-u85", "vela:ethos-u85-128")]
+    assert decides("vela", ["ethos-u85", "xnnpack"]) == [("ethos-u85", "vela:ethos-u85-256")]
     assert decides("vela:ethos-u85-512", ["ethos-u55", "ethos-u85"]) == [("ethos-u85", "vela:ethos-u85-512")]
 
 
