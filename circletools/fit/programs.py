@@ -109,9 +109,8 @@ def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
     for target, judge in JUDGES.items():
         if target in targets and judge.program == program:
             variants = [variant] if ":" in name else PROGRAMS[program].variants
-            chosen = next((one for one in variants if one.startswith(judge.variant)), None)
-            if chosen is not None:
-                found.append((target, f"{program}:{chosen}"))
+            fitting = [one for one in variants if one.startswith(judge.variant)]
+            found += [(target, f"{program}:{one}") for one in fitting[:1]]  # the first was measured
     if not found:
         about = [target for target, judge in JUDGES.items() if judge.program == program]
         raise UsageError(f"{name} cannot test any of the targets in `on=`", hint=f"it tests {', '.join(about)}")
