@@ -171,7 +171,7 @@ class Measures:
         """Read a subgraph, whose operators must refer to existing tensors, through a weak reference."""
         self._reference = facts
         self._values: dict[tuple[int, str], NDArray[Any]] = {}
-        self._columns: dict[tuple[str, int | None], Column] = {}
+        self._columns: dict[TensorTerm | tuple[str, int | None], Column] = {}  # of each operator, or of each tensor
 
     @property
     def _facts(self) -> Graph:
@@ -183,7 +183,9 @@ class Measures:
         """Return the values of a term for these operators."""
         slots = self._facts.operands if term.side == "input" else self._facts.results
         if term.place is None:
-            return self._extremes(term, slots)[rows]
+            if term not in self._columns:
+                self._columns[term] = self._extremes(term, slots)
+            return self._columns[term][rows]
         if term.what == "axis":
             return self._axes(term, slots, rows)
         places = slots.splits[rows] + term.place

@@ -179,8 +179,6 @@ class SubgraphTraits:
         groups = np.array([group_of.setdefault(names, len(group_of)) for names in names_of], np.int64)[codes]
         for names, group in list(group_of.items())[1:]:
             rows = np.flatnonzero(groups == group)
-            if not len(rows):
-                continue
             values = np.column_stack(
                 [self._option(name, rows) if isinstance(name, str) else measures.of(name, rows) for name in names]
             )
@@ -209,8 +207,6 @@ def _tensor_classes(values: Values) -> tuple[NDArray[np.int64], list[list[int]]]
     dynamic = np.maximum(_open(values.shapes), _open(values.shape_signatures))
     columns = [values.type_numbers, _quantizations(values), values.shapes.count, dynamic]
     rows = np.column_stack(columns).astype(np.int64)
-    if not len(rows):
-        return np.zeros(0, np.int64), []
     first, which = _distinct(rows)
     return which, rows[first].tolist()
 
@@ -219,7 +215,7 @@ def _distinct(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]
     """Return the index of each distinct row, and the number of the distinct row that equals each row."""
     order = np.lexsort(rows.T)
     ordered = rows[order]
-    is_new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
+    is_new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))[: len(rows)]
     number = np.empty(len(rows), np.int64)
     number[order] = np.cumsum(is_new) - 1
     return order[is_new], number
