@@ -134,7 +134,7 @@ def _is_series(value: Any, arguments: tuple[Any, ...]) -> bool:
     items = value if isinstance(value, list | tuple) else value[:1].tolist() if isinstance(value, np.ndarray) else ()
     if isinstance(value, tuple | list) and len(arguments) > 1 and Ellipsis not in arguments:
         return len(items) == len(arguments) and all(map(fits, items, arguments))
-    return all(map(fits, items, arguments[:1] * len(items)))
+    return {*map(type, items)} == {*arguments[:1]} or all(map(fits, items, arguments[:1] * len(items)))
 
 
 def words_of(kind: Any) -> list[Any]:

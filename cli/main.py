@@ -140,7 +140,9 @@ def _run() -> None:
         sys.exit(3)
     except OSError as error:
         if error.errno in (ENOENT, EMFILE) or (error.filename is not None and error.errno != ENOSPC):
-            sys.exit(fail(ct.InvalidInputError(f"{error.strerror}", location=error.filename)))
+            is_folder = error.errno == ENOENT and error.filename is None  # `os.getcwd` names no file
+            place = "the working directory" if is_folder else error.filename
+            sys.exit(fail(ct.InvalidInputError(f"{error.strerror}", location=place)))
         print_diagnostic("error", f"cannot write: {error.strerror}")  # standard output is full or closed
         sys.exit(4)
     finally:

@@ -25,7 +25,7 @@ _MODULES = re.compile(rf"(?:{_MODULE}(?:/{_MODULE}){{0,999}};;?){{1,999}}\d*")
 _FUNCTION = re.compile(r"(?:^|/)tf\.[\w.]+/")
 _NUMBERED = re.compile(r"(.*\D)\d+", re.DOTALL)
 _CONVERTED = "MLIR Converted."  # the description that TensorFlow's converter writes
-_LONGEST = 100_000  # splitting a longer name would take far more memory than it
+LONGEST = 100_000  # splitting a longer name would take far more memory than it
 _CONSTANT = re.compile(r"(?:.*/)?Const(?:_?\d+)?", re.DOTALL)
 
 
@@ -117,7 +117,7 @@ def _class_and_name(element: str) -> tuple[str, str]:
 
 
 def _nodes(name: str) -> Sequence[AnySource]:
-    if ";" not in name or len(name) > _LONGEST:
+    if ";" not in name or len(name) > LONGEST:
         return [name] if name else []
     parts = name.split(";")
     if len(parts) == 2 and "Const" not in name:

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from circletools.origin.grammar import parts_of
+from circletools.origin.grammar import LONGEST, parts_of
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
 
 _DOTTED, _SLASHED = (re.compile(rf"(?:{one})*((?:(?!{one}).)+)", re.DOTALL) for one in (r"::|\.", "::|/"))
-_SEPARATORS = re.compile(r"(?:::|[./])+")
+_SEPARATORS = re.compile(r"[./]+")
 _MOST_PARTS = 24
 ROOT = -1
 
@@ -68,7 +68,8 @@ def module_tree(origins: Origins, depth: int | None = None) -> ModuleTree:
     top, known = _Branch(), dict[str, _Branch]()
     for source, name in sorted(origins.sources.items()):
         for modules in modules_of(name, origins.details_of(source)):
-            keys = [_SEPARATORS.sub("/", module.path).strip("/") or module.path for module in modules[:depth]]
+            paths = [module.path for module in modules[:depth]]
+            keys = [_SEPARATORS.sub("/", path.replace("::", "/")).strip("/") or path for path in paths]
             first = max((at for at, key in enumerate(keys, 1) if key in known), default=0)
             branch = known[keys[first - 1]] if first else top
             for key, module in zip(keys[first:], modules[first:depth], strict=True):
@@ -118,7 +119,8 @@ def _scope(path: str) -> str:
 
 def _modules(name: str, path: str) -> list[Module]:
     """Return the modules in a path, which `name` begins with; the 24th is the whole remainder."""
-    matches = [*islice((_SLASHED if "/" in name else _DOTTED).finditer(path), _MOST_PARTS)]
+    pattern, most = _SLASHED if "/" in name else _DOTTED, _MOST_PARTS if len(path) <= LONGEST else 0
+    matches = [*islice(pattern.finditer(path), most)]
     found = [Module(match[1], path[: match.end()], match.start()) for match in matches]
     if len(found) == _MOST_PARTS:
         found[-1] = Module(path[matches[-1].start(1) :], path, matches[-1].start())

@@ -90,7 +90,7 @@ def check_files(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
     Raises InvalidInputError if a model cannot be read or is broken.
     """
     connections = files.connections
-    findings, without = _unlinked(connections), list[Finding]()
+    findings, without = list(islice(_unlinked(connections), _SHOWN)), list[Finding]()
     with _opened(files.source) as model:
         whole = ModelDigests(model)
         graph = graph_at(whole.graph, subgraph)
@@ -222,30 +222,31 @@ def _listed(names: object) -> str:
     return words if len(words) <= 200 else f"{words[:200]}..."
 
 
-def _unlinked(connections: Connections) -> list[Finding]:
-    """Report invalid connections: an earlier part must produce each input, and names must be unique."""
-    findings: list[Finding] = []
+def _unlinked(connections: Connections) -> Iterator[Finding]:
+    """Report invalid connections: an earlier part must produce each input, and names and files must be unique."""
     makers = Counter(name for part in connections.parts for name in set(part.outputs))
     fed = set(connections.source.inputs)
-    known = set(fed)
+    known, files = set(fed), set[str]()
     if len(fed) < len(connections.source.inputs):
-        findings.append(Finding("MADE_TWICE", "error", "source.inputs", "two inputs have the same name"))
+        yield Finding("MADE_TWICE", "error", "source.inputs", "two inputs have the same name")
     for index, part in enumerate(connections.parts):
+        if part.file in files:
+            yield Finding("MADE_TWICE", "error", f"parts[{index}].file", f"{part.file!r} is also an earlier part")
+        files.add(part.file)
         for slot, name in enumerate(part.inputs):
             if name not in known:
                 why = "only a later part produces it" if name in makers else "no part produces it"
                 place = f"parts[{index}].inputs[{slot}]"
-                findings.append(Finding("NOT_MADE_BEFORE", "error", place, f"{name!r} is an input, but {why}"))
+                yield Finding("NOT_MADE_BEFORE", "error", place, f"{name!r} is an input, but {why}")
         for slot, name in enumerate(part.outputs):
             # A part may pass on an input of the whole model.
             if name in known and not (name in fed and name in part.inputs):
                 place = f"parts[{index}].outputs[{slot}]"
-                findings.append(Finding("MADE_TWICE", "error", place, f"{name!r} is produced by two parts"))
+                yield Finding("MADE_TWICE", "error", place, f"{name!r} is produced by two parts")
         known.update(part.outputs)
     for slot, name in enumerate(connections.source.outputs):
         if name not in known:
-            findings.append(Finding("NOT_MADE", "error", f"source.outputs[{slot}]", f"no part produces {name!r}"))
-    return findings[:_SHOWN]
+            yield Finding("NOT_MADE", "error", f"source.outputs[{slot}]", f"no part produces {name!r}")
 
 
 def manifest_findings(directory: Path, connections: Connections, *, expected: bool) -> Iterator[Finding]:

@@ -236,7 +236,7 @@ def labels(
     new["name"] = file
     files += [] if same else [{}]
     (same or files[-1:])[0].update({key: value for key, value in new.items() if value})
-    text = "".join(f"{line}\n" for line in lines)
+    text = "\n".join([*lines, ""])
     return set_document(edit, found.document, {file: text.encode("utf-8", "surrogateescape")})
 
 

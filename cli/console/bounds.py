@@ -52,7 +52,8 @@ class Exceeded(BaseException):
 def enable() -> None:
     """Let `watch` take effect. The program's own processes call this; others that only run its commands do not.
 
-    The watch ends just before an output gets its name, so that no command leaves an output and then fails.
+    The watch ends just before an output gets its name, or a document is shown, so that no command leaves an output
+    and then fails.
     """
     global _enabled  # noqa: PLW0603 - a property of the process, as the timer is
     _enabled = True

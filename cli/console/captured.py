@@ -23,9 +23,14 @@ class Allowance:
 
     def write(self, count: int) -> None:
         """Count written bytes. Raises InvalidInputError if the total exceeds the allowance."""
+        self.check(count)
         self.written += count
-        if self.read and self.written > TEXT_TIMES * self.read + TEXT_BYTES:
-            message = f"more than {self.written} bytes would be written for models of {self.read} bytes"
+
+    def check(self, count: int) -> None:
+        """Raise InvalidInputError if `count` more bytes exceed the allowance."""
+        whole = self.written + count
+        if self.read and whole > TEXT_TIMES * self.read + TEXT_BYTES:
+            message = f"more than {whole} bytes would be written for models of {self.read} bytes"
             raise ct.InvalidInputError(
                 message, hint="a model seems crafted to produce excessive text; the rest is left out"
             )

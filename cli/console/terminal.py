@@ -9,17 +9,20 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import chain, islice
 from shutil import get_terminal_size
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
 import circletools as ct
 
 from ..signature import as_options
-from . import captured, progress
+from . import bounds, captured, progress
 
 _COLORS = {"error": "31", "warning": "33"}
 _PARTS_AT_ONCE, _CHARACTERS_AT_ONCE = 64, 1 << 16  # crafted models have names of megabytes
+_MOST_IN_MEMORY = 4 << 20  # bytes of a JSON document
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _CONTROLS |= {
     code: f"\\u{code:x}" for code in (*range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
@@ -143,8 +146,8 @@ def _plain(text: str) -> str:
 def show_json(document: dict[str, Any], file: str | None = None) -> None:
     """Write a JSON document to standard output, with `file` first; on a single line if there are several models.
 
-    Bytes in names that are not UTF-8 stay surrogate escapes. Iterators in the document become arrays, written while
-    they are consumed.
+    Bytes in names that are not UTF-8 stay surrogate escapes. Iterators in the document become arrays. The document is
+    shown only when it is complete, since it may be large and an error, or the limits, may end the command before.
     """
     whole = ({} if file is None else {"file": file}) | document
     whole |= {key: iter(value) for key, value in whole.items() if isinstance(value, list | tuple)}
@@ -152,8 +155,15 @@ def show_json(document: dict[str, Any], file: str | None = None) -> None:
     if keep is not None and keep.is_one_of_several:
         read = {key: list(value) if isinstance(value, Iterator) else value for key, value in whole.items()}
         show_text(json.dumps(read) + "\n")
-    else:
-        show_text(_json_pieces(whole))
+        return
+    with SpooledTemporaryFile(_MOST_IN_MEMORY) as made:
+        for piece in _json_pieces(whole):
+            made.write(_encoded(piece))
+            captured.allowance().check(made.tell())
+        bounds.stop()
+        made.seek(0)
+        for data in iter(partial(made.read, _MOST_IN_MEMORY), b""):
+            show_bytes(data)
 
 
 def _json_pieces(document: dict[str, Any]) -> Iterator[str]:

@@ -6,7 +6,6 @@ import errno
 import io
 import json
 import sys
-from collections.abc import Iterator
 
 import pytest
 from circletool_cli.console import terminal
@@ -107,23 +106,6 @@ def test_names_that_are_no_text_leave_as_they_came() -> None:
     assert captured.out == [b"\xff", b"\\ud800\\udcff"]
 
 
-def test_lines_are_shown_before_all_of_them_are_made() -> None:
-    made = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal made
-        while made < 64 + 1:
-            made += 1
-            yield "x"
-
-    seen: list[tuple[int, int]] = []
-    with capturing(Captured()) as captured, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(terminal, "show_text", lambda text: seen.append((made, text.count("\n"))))
-        terminal.show(lines())
-    assert seen == [(64, 64), (65, 1)]
-    assert captured.out == []
-
-
 def test_a_document_is_indented_alone_and_a_line_beside_others(monkeypatch: pytest.MonkeyPatch) -> None:
     document = {"a": [1, {"b": "é"}]}
     monkeypatch.setattr(sys, "stdout", pipe := Screen(terminal=False))
@@ -170,6 +152,9 @@ def test_json_of_iterators_is_that_of_lists(capfdbinary: pytest.CaptureFixture[b
         many = [{"at": at} for at in range(count)]
         terminal.show_json({"many": iter(many), "more": iter([])})
         assert capfdbinary.readouterr().out.decode() == json.dumps({"many": many, "more": []}, indent=2) + "\n"
+    with pytest.raises(ZeroDivisionError):
+        terminal.show_json({"many": (1 / (9999 - at) for at in range(10_000))})
+    assert capfdbinary.readouterr().out == b""
 
 
 def test_a_model_that_is_made_to_give_very_much_text_is_refused() -> None:

@@ -183,6 +183,7 @@ def test_signals_that_end_the_program(name: str, monkeypatch: pytest.MonkeyPatch
         (MemoryError(), 3, "error: out of memory: the input needs more memory than this process may use\n"),
         (OSError(28, "No space left on device"), 4, "error: cannot write: No space left on device\n"),
         (OSError(24, "Too many open files"), 3, "error: Too many open files\n"),
+        (OSError(2, "No such folder"), 3, "error: the working directory: No such folder\n"),
         (ct.OutputError("full", location="out"), 4, "error: out: full\n"),
         (ct.InvalidInputError("bad", hint="do"), 3, "error: bad (do)\n"),
         (ct.UsageError("no"), 2, "error: no\n"),

@@ -52,6 +52,7 @@ names = st.lists(st.sampled_from(["a", "b", "::", "/", ".", ";", "long"]), max_s
         (";", "", [";"]),
         ("a::b", "layers.0.attn.q", ["layers.0.attn.q"]),
         ("a::b", "model/tf.math.add/", ["model/tf.math.add"]),
+        ("a::b", "a/" * 50_001, ["a/" * 50_001]),
     ],
 )
 def test_the_modules_of_a_source(name: str, path: str, modules: list[str]) -> None:

@@ -106,7 +106,9 @@ def test_as_many_of_a_kind() -> None:
     assert matched_nodes(chain, graph(("EXP", []), ("EXP", [0]), ("EXP", [1]))) == [{0}, {1}, {2}]
     beside = graph(("Exp", []), ("Exp", []), ("Sub", [0, 1]))
     assert matched_nodes(beside, graph(("EXP", []), ("EXP", []), ("SUB", [0, 1]))) == [{0, 1}, {0, 1}, {2}]
-    assert matched_nodes(chain, graph(("EXP", []), ("EXP", [0]))) == [{0, 1, 2}] * 2
+    charged: list[int] = []
+    assert matched_nodes(chain, graph(("EXP", []), ("EXP", [0])), charged.append) == [{0, 1, 2}] * 2
+    assert sum(charged) == 32 * (2 * 3 + 3 + 2 + 2 + 1)  # found; neighbors before and behind
 
 
 def test_weights_that_are_read_more_than_once() -> None:

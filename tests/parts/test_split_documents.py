@@ -224,6 +224,12 @@ def checked(folder: Path, connections: Connections) -> list[tuple[str, str, str,
             ("MADE_TWICE", "parts[1].outputs[0]", "'y' is produced by two parts"),
         ),
         (connected("x", "yz", ("x", "y")), ("NOT_MADE", "source.outputs[1]", "no part produces 'z'")),
+        (
+            Connections(
+                Piece("whole.circle", ("x",), ("y",)), (Piece("p", ("x",), ("a",)), Piece("p", ("a",), ("y",)))
+            ),
+            ("MADE_TWICE", "parts[1].file", "'p' is also an earlier part"),
+        ),
     ],
 )
 def test_an_end_that_leads_nowhere(connections: Connections, expected: tuple[str, str, str], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from ast import literal_eval
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -45,6 +45,8 @@ _CODES = {
 _NUMBER = re.compile(r"_\d+$")
 _MOST = 200_000
 _FEWEST = 8  # this many elements are unlikely to be equal by chance
+_ENTRY_BYTES = 32  # bytes charged for an entry of a set
+_Add = Callable[[int, Collection[int]], None]
 _TYPES = {"FLOAT32": "<f4", "FLOAT16": "<f2"}
 
 
@@ -71,7 +73,9 @@ def from_onnx(model: Model, path: str | os.PathLike[str]) -> Origins:
     if not len(whole):
         return Origins({}, ())
     steps, step_of = _steps(whole.graphs[0])
-    found = matched_nodes(nodes, steps)
+    charge = model.wire.budget.tally("the nodes that operators may compute")
+    found = matched_nodes(nodes, steps, charge)
+    charge(_ENTRY_BYTES * sum(len(sources[node]) for step in step_of for node in found[step]))
     named = [list(dict.fromkeys(one for node in sorted(found[step]) for one in sources[node])) for step in step_of]
     return numbered({0: named}).origins(len(whole))
 
@@ -99,22 +103,27 @@ class Graph:
     ends: frozenset[int]
 
 
-def matched_nodes(nodes: Graph, operators: Graph) -> list[set[int]]:
-    """Return the nodes that each operator computes."""
+def matched_nodes(nodes: Graph, operators: Graph, charge: Callable[[int], None] = lambda _: None) -> list[set[int]]:
+    """Return the nodes that each operator computes; `charge` is called with the bytes of sets before they grow."""
     anchors = _anchors(nodes, operators)
     found: list[set[int]] = [set() for _ in operators.kinds]
+
+    def add(operator: int, own: Collection[int]) -> None:
+        charge(_ENTRY_BYTES * len(own))
+        found[operator].update(own)
+
     labels: tuple[dict[int, int], dict[int, int]] = {}, {}
     for label, (matched, groups) in enumerate(anchors.items()):
         labels[1].update(dict.fromkeys(matched, label))
         for group in groups:
             labels[0].update(dict.fromkeys(group, label))
-            _pair(nodes, operators, group, matched, found)
+            _pair(nodes, operators, group, matched, add)
     regions: dict[Hashable, tuple[list[int], list[int]]] = {}
     for side, graph in enumerate((nodes, operators)):
-        for step, place in enumerate(_places(graph, labels[side])):
+        for step, place in enumerate(_places(graph, labels[side], charge)):
             if step not in labels[side] and graph.kinds[step] != "Constant":
                 regions.setdefault(place, ([], []))[side].append(step)
-    left = [node for own, made in regions.values() for node in _share(nodes, operators, own, made, found)]
+    left = [node for own, made in regions.values() for node in _share(nodes, operators, own, made, add)]
     _absorb(nodes, sorted(left), found)
     return found
 
@@ -155,7 +164,7 @@ def _readers(weights: Sequence[Iterable[Hashable]]) -> dict[Hashable, list[int]]
     return readers
 
 
-def _places(graph: Graph, labels: Mapping[int, int]) -> list[Hashable]:
+def _places(graph: Graph, labels: Mapping[int, int], charge: Callable[[int], None]) -> list[Hashable]:
     """Return the nearest matched operators around each step; -1 stands for the ends of the graph."""
     count = len(graph.kinds)
     before: list[frozenset[int]] = []
@@ -163,19 +172,22 @@ def _places(graph: Graph, labels: Mapping[int, int]) -> list[Hashable]:
         known = (one for one in feeding if graph.kinds[one] != "Constant")
         sets = (frozenset((labels[one],)) if one in labels else before[one] for one in known)
         before.append(frozenset().union(*sets) or frozenset((-1,)))
+        charge(_ENTRY_BYTES * len(before[-1]))
     behind: list[set[int]] = [{-1} if step in graph.ends else set() for step in range(count)]
     for step in range(count - 1, -1, -1):
+        found = {labels[step]} if step in labels else behind[step]
         for one in graph.feeding[step]:
-            behind[one] |= {labels[step]} if step in labels else behind[step]
+            charge(_ENTRY_BYTES * len(found))
+            behind[one] |= found
     return [(one, frozenset(other)) for one, other in zip(before, behind, strict=True)]
 
 
-def _pair(nodes: Graph, operators: Graph, own: Sequence[int], made: Sequence[int], found: list[set[int]]) -> None:
+def _pair(nodes: Graph, operators: Graph, own: Sequence[int], made: Sequence[int], add: _Add) -> None:
     """Assign each operator its node if the order determines it, or otherwise all nodes."""
     steps = ((graph, step) for graph, row in ((nodes, own), (operators, made)) for step in pairwise(row))
     ordered = len(own) == len(made) and all(_needs(graph, last, first) for graph, (first, last) in steps)
     for at, operator in enumerate(made):
-        found[operator].update(own[at : at + 1] if ordered else own)
+        add(operator, own[at : at + 1] if ordered else own)
 
 
 def _needs(graph: Graph, last: int, first: int) -> bool:
@@ -190,7 +202,7 @@ def _needs(graph: Graph, last: int, first: int) -> bool:
     return False
 
 
-def _share(nodes: Graph, operators: Graph, own: list[int], made: list[int], found: list[set[int]]) -> set[int]:
+def _share(nodes: Graph, operators: Graph, own: list[int], made: list[int], add: _Add) -> set[int]:
     """Assign nodes to the operators between the same matched neighbors; return the remaining nodes."""
     kinds: dict[str, tuple[list[int], list[int]]] = {}
     for node in own:
@@ -200,7 +212,7 @@ def _share(nodes: Graph, operators: Graph, own: list[int], made: list[int], foun
     rest: tuple[list[int], list[int]] = [], []
     for code, (some, of_code) in kinds.items():
         if code and len(some) == len(of_code):
-            _pair(nodes, operators, some, of_code, found)
+            _pair(nodes, operators, some, of_code, add)
         else:
             rest[0].extend(some)
             rest[1].extend(of_code)
@@ -208,7 +220,7 @@ def _share(nodes: Graph, operators: Graph, own: list[int], made: list[int], foun
     for operator in rest[1]:
         layout = operators.kinds[operator] in _LAID_OUT
         taken = {one for one in rest[0] if (nodes.kinds[one] in _LAYOUT) == layout}
-        found[operator] |= taken
+        add(operator, taken)
         left -= taken
     return left
 
