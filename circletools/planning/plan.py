@@ -62,7 +62,7 @@ def summarize(
 ) -> Summary:
     """Return the work of each device; operators without a device (-1) are not counted.
 
-    `refused` holds the refusals of devices with a capability table, by subgraph and operator; `tables` holds these.
+    `refused` holds the refusals of devices, by subgraph and operator; `tables` holds the capability tables.
     """
     devices = partitioning.devices
     operators, launches, made, count, products = (np.zeros(len(devices)) for _ in range(5))
@@ -82,7 +82,9 @@ def summarize(
     groups = [
         one
         for device, found in (refused or {}).items()
-        for one in _groups(graphs, partitioning, device, found, judge_of(tables[device].device))
+        for one in _groups(
+            graphs, partitioning, device, found, judge_of(tables[device].device) if device in tables else ""
+        )
     ]
     return Summary(tuple(DeviceShare(*row) for row in rows), tuple(groups))
 
