@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,18 @@ from circletools.affinity.capability.table import Refusal
 from circletools.affinity.tables import affinity_findings
 from circletools.asking import as_file, operators_of
 from circletools.findings import Finding, Findings, against
-from circletools.fit.unusual import misfit_operators
+from circletools.fit.delegated import failing_operators
+from circletools.fit.unusual import operator_at
 from circletools.graph.build import model_graph
-from circletools.graph.graph import Graph, ModelGraph
+from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.model.verify import breaks_graph, check_model, findings_at, is_dangling, is_index
 from circletools.origin.read import Origins, origin_findings, origins_in
 from circletools.outputs.analysis import output_findings
 from circletools.requires.minimum import minimum_findings
+from circletools.shapes.call import DelegatedError, UndelegatedError
 from circletools.shapes.infer import ATTENTION
-from circletools.soundness.operator_findings import unresolved_findings
+from circletools.soundness.operator_findings import format_findings, unresolved_findings
 from circletools.soundness.refusals import weighed
 from circletools.soundness.shape_findings import shape_findings
 from circletools.soundness.soundness import operation_findings, soundness_findings
@@ -32,13 +34,7 @@ from circletools.wording import ranges
 
 _TABLES = {"litert": ("litert-cpu", "xnnpack"), "onert": ("onert-cpu",)}
 """By program, the table of its own kernels, and those of the delegates that it tries first."""
-_MOST_RANK = 6
-_LARGE = r"(not tested with: )?output 0 has rank ([7-9]|\d\d+)(, not \d to 6)?"
-_RANKED = (
-    "CONV_2D", "DEPTHWISE_CONV_2D", "EXPAND_DIMS", "PAD", "RESHAPE", "RESIZE_BILINEAR", "TRANSPOSE_CONV",
-)  # fmt: skip
-"""The operators whose output rank XNNPACK checks before accepting them."""
-_MISFIT = Refusal("its XNNPACK delegate takes it, but not the rank, scale or zero point of one of its tensors")
+_MISFIT = Refusal("its XNNPACK delegate takes it, but not the rank, type, scale or zero point of one of its tensors")
 _ENDS = {
     "refused": "refuses the model",
     "crash": "crashes on the model",
@@ -71,8 +67,7 @@ def check(
     """
     findings = check_model(model)
     findings += unresolved_findings(model, for_) if for_ and not structure_only else ()
-    if "litert" in for_ and model.format == "circle":
-        findings += [Finding("SCHEMA_VERSION", "warning", "model", "LiteRT does not load Circle files")]
+    findings += format_findings(model) if "litert" in for_ else ()
     if structure_only or any(map(is_index, findings)):
         is_graph = not structure_only and not any(map(breaks_graph, findings))
         return weighed(
@@ -85,10 +80,11 @@ def check(
     findings += [*soundness_findings(model), *shape_findings(model), *output_findings(graph), *origins]
     findings += [] if unreadable else [*affinity_findings(graph), *minimum_findings(graph)]
     asked = weighed(findings, for_)
-    unprepared = _replaced(graph) if "litert" in for_ else set[int]()
+    unprepared = _unprepared(graph) if "litert" in for_ else set[int]()
     replaced = tuple(f"subgraphs[{index}].operators[" for index in unprepared)
     pairs = zip(findings, asked, strict=True)
     findings = Findings(found if found.location.startswith(replaced) else one for found, one in pairs)
+    findings = Findings(_decided(graph, findings)) if "litert" in for_ else findings
     errors = {one.location for one in findings if one.severity == "error"} if for_ else set()
     findings += [
         one for name in for_ for one in _refused(graph, name, errors, unprepared if name == "litert" else set())
@@ -102,15 +98,31 @@ def check(
     return findings
 
 
-def _replaced(model: ModelGraph) -> set[int]:
-    """Return the decompositions of composites that XNNPACK runs itself: LiteRT reads but does not prepare them."""
-    taken, others = set(), set(model.entries)
-    for graph in model.graphs:
-        operators = model.source.subgraphs[graph.index].operators
-        own = {at for at in graph.callees if operators[at].options.get("name") == ATTENTION}
-        taken |= graph.called(own)
-        others |= graph.called(graph.callees.keys() - own)
-    return taken - others
+def _unprepared(model: ModelGraph) -> set[int]:
+    """Return the subgraphs that LiteRT reads but does not prepare.
+
+    It prepares subgraph 0, that of a signature when it runs (`SignatureRunner::AllocateTensors`), and what they call,
+    except for the decompositions of composites that XNNPACK runs itself.
+    """
+    reached, found = set[int](), {*model.entries}
+    while left := found - reached:
+        index = left.pop()
+        reached.add(index)
+        graph, operators = model.graphs[index], model.source.subgraphs[index].operators
+        found |= graph.called(at for at in graph.callees if operators[at].options.get("name") != ATTENTION)
+    return set(range(len(model))) - reached
+
+
+def _decided(model: ModelGraph, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Make findings errors if they depend on whether XNNPACK takes an operator, and its table decides against it."""
+    table = affinity.load_capability("xnnpack")
+    refused = cache(lambda subgraph: affinity.refusals(table, model.source, subgraph))
+    for one in findings:
+        effect = one.message.rpartition("; ")[2]
+        place = operator_at(one.location) if effect in (DelegatedError.effect, UndelegatedError.effect) else None
+        why = refused(place[0])[place[1]] if place else None
+        is_error = place and (why is None if effect == DelegatedError.effect else why is not None and why.measured)
+        yield replace(one, severity="error") if is_error else one
 
 
 def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[int]) -> Iterator[Finding]:
@@ -130,10 +142,12 @@ def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[
     for one in map(model.graphs.__getitem__, sorted({*needed_subgraphs(model, refused, table)} - unprepared)):
         here = enumerate(refused[one.index])
         found = {row: why for row, why in here if why and why.measured and one.place(row) not in errors}
-        for delegate in delegates if found else ():
-            taken = affinity.refusals(affinity.load_capability(delegate), model.source, one.index)
+        for delegate in delegates:
+            by_delegate = affinity.load_capability(delegate)
+            taken = affinity.refusals(by_delegate, model.source, one.index) if found else []
             found = {row: why for row, why in found.items() if taken[row] is not None}
-        found |= {row: _MISFIT for row in _misfits(one, delegates) if one.place(row) not in errors}
+            late = failing_operators(one, by_delegate)
+            found |= {row: _MISFIT for row in late if one.place(row) not in errors}
 
         def message(row: int, codes: Sequence[str] = one.operators.code_names, found: Any = found) -> str:
             why = found[row]
@@ -144,19 +158,6 @@ def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[
         for code in ("REFUSED_OPERATOR", "WRONG_RESULT"):
             rows = np.array([row for row, why in found.items() if why.wrong == (code == "WRONG_RESULT")], np.int64)
             yield from findings_at(code, rows, one.place, message, "error")
-
-
-def _misfits(model: Graph, delegates: Iterable[str]) -> set[int]:
-    """Return the operators that one of these delegates takes, but then cannot set up."""
-    rows = misfit_operators(model)
-    is_large = bool((model.values.shapes.count > _MOST_RANK).any())
-    tables = [affinity.load_capability(name) for name in delegates] if rows or is_large else []
-    found: set[int] = set()
-    for refused in (affinity.refusals(table, model.model, model.index) for table in tables):
-        found |= {row for row in rows if refused[row] is None}
-        large = {row for row, why in enumerate(refused) if why and re.fullmatch(_LARGE, why.reason)}
-        found |= {row for row in large if model.operators.code_names[row] not in _RANKED}
-    return found
 
 
 def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:

@@ -19,12 +19,13 @@ from circletools.fit.programs import ProgramAnswer, ask, compare, judge_of, prog
 from circletools.fit.refused import Refusals, needed_subgraphs, refused_operators, with_shapes
 from circletools.fit.remedies import is_consequence, needed_by, remedy_of, size_remedies
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
-from circletools.fit.unusual import doubted_operators, unusual_operators
+from circletools.fit.unusual import cyclic_operators, doubted_operators, unusual_operators
 from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, LazySequence, Misfit, Misfits, Obstacle, TargetFit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
 from circletools.origin.source import NOTHING
+from circletools.soundness.operator_findings import format_findings
 from circletools.soundness.refusals import judged
 from circletools.soundness.soundness import end_findings
 from circletools.wording import Items, ranges
@@ -44,6 +45,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     facts, naming = whole.graphs, Naming(whole)
     verdicts = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
     unusual = unusual_operators(whole, inputs.tables)
+    cyclic = cyclic_operators(whole)
     shaped = cache(lambda: with_shapes(model))
     size, programs = model.wire.size, {program_of(name) for name in inputs.tables}
     # No program accepts a model that has no subgraphs.
@@ -55,7 +57,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
             _Question(
                 name,
                 table,
-                doubted_operators(judgement[program_of(name)].doubted) | unusual[name],
+                doubted_operators(judgement[program_of(name)].doubted) | unusual[name] | cyclic,
                 known.get(name, Known()),
                 verdicts.get(name, ()),
                 size,
@@ -95,6 +97,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     needed = [facts[index] for index in needed_subgraphs(model, refused, question.table)]
     bodies = refused_bodies(model, refused)
     obstacles = (*(end_findings(model) if reads_signatures(question.name) else ()), *question.unloadable)
+    obstacles += tuple(format_findings(model.source)) if question.name == "litert-cpu" else ()
     is_new, gone = against(obstacles, question.known.obstacles)
     program = "" if any(one.verdict for one in question.verdicts) else judge_of(question.name)
     parts = [
@@ -102,7 +105,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         for one in needed
         if any(refused[one.index])
     ]
-    if [part.subgraph for part in parts] == [0]:
+    if [part.subgraph for part in parts] == [0] and not facts[0].disorder:
         parts[0].kept = _kept(facts[0], parts[0].refusals.keys())
     found = cache(lambda: [pair for part in parts for pair in part.misfits(known)])
     misfits: Sequence[Misfit] = Misfits(
@@ -116,7 +119,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         sum(map(len, needed)),
         tuple(misfits) if known else misfits,
         LazySequence(lambda: _blamed(found(), [part for part in parts if part.subgraph not in bodies])),
-        _cuts([(subgraph, refused[subgraph.index]) for subgraph in needed]),
+        _cuts([(subgraph, refused[subgraph.index]) for subgraph in needed if not subgraph.disorder]),
         known.total() + gone,
         obstacles=tuple(map(Obstacle, obstacles, is_new)),
     )

@@ -92,7 +92,7 @@ def needed_by(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, int]:
     is_index = facts.values.is_type("INT32", "INT64", "BOOL")
     is_index[[one for one in facts.outputs.tolist() if 0 <= one < len(is_index)]] = False
     results = facts.results.lists()
-    if not any(made and is_index[made].all() for made in map(results.__getitem__, refusals)):
+    if facts.disorder or not any(made and is_index[made].all() for made in map(results.__getitem__, refusals)):
         return {}
     readers: dict[int, int] = {}  # -1: several operators, or none
     for operator in reversed(facts.dag.order):

@@ -32,8 +32,6 @@ _REMEDIES = {
 }
 _REFUSED = {FLAT_SCALE: "ethos-u", INFINITE_SCALE: "ethos-u", INNER_LOOP: "openvino"}
 """By reason, the prefix of the names of the devices that refuse such operators."""
-_RANGES = {"INT8": (-128, 127), "UINT8": (0, 255), "INT4": (-8, 7), "INT2": (-2, 1), "INT32": (0, 0)}
-"""The least and greatest zero point that XNNPACK accepts, by type."""
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
@@ -52,11 +50,14 @@ def unusual_operators(model: ModelGraph, devices: Iterable[str]) -> dict[str, di
 
 def doubted_operators(findings: Iterable[Finding]) -> dict[Place, Refusal]:
     """Return the operators that findings are about, as refusals that were not measured."""
-    found: dict[Place, Refusal] = {}
-    for one in findings:
-        if place := re.fullmatch(r"subgraphs\[(\d+)\]\.operators\[(\d+)\]", one.location):
-            found[int(place[1]), int(place[2])] = Refusal(one.message, measured=False)
-    return found
+    places = ((operator_at(one.location), one.message) for one in findings)
+    return {place: Refusal(message, measured=False) for place, message in places if place}
+
+
+def operator_at(location: str) -> Place | None:
+    """Return the subgraph and the index of an operator, given its path, or None for other paths."""
+    found = re.fullmatch(r"subgraphs\[(\d+)\]\.operators\[(\d+)\]", location)
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def _refusals(found: Iterable[tuple[Place, str]], device: str) -> Iterator[tuple[Place, Refusal]]:
@@ -92,25 +93,16 @@ def _with_odd_scales(facts: Graph) -> Iterator[tuple[int, str]]:
         yield from ((row, reason) for one in slots for row in np.unique(one.operators[mask[one.values]]).tolist())
 
 
-def misfit_operators(facts: Graph) -> set[int]:
-    """Return the operators with a tensor whose scale or zero point XNNPACK cannot represent.
-
-    LiteRT refuses such an operator if XNNPACK takes it, which happens before XNNPACK reads these values
-    (`GetXNNPackDatatype` in xnnpack_delegate.cc).
-    """
-    tables, rows = facts.values.quantization
-    scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
-    numbers, moves = scales.flat(), zeros.flat().astype(np.int32)  # LiteRT keeps 32 bits
-    of_tensor = np.zeros(len(facts.values), np.bool_)
-    several = np.repeat(zeros.count > 1, zeros.count)
-    for kind, (least, most) in _RANGES.items():
-        outside = (moves < least) | (moves > most) | (several & (moves != 0) & ((kind != "INT4") | (moves != 8)))
-        wrong = np.zeros(len(rows), np.bool_)
-        wrong[scales.rows_where(~(np.isfinite(numbers) & (numbers >= _LEAST)))] = True
-        wrong[zeros.rows_where(outside)] = True
-        of_tensor[rows[wrong & facts.values.is_type(kind)[rows]]] = True
-    slots = (facts.uses, facts.definitions) if of_tensor.any() else ()
-    return {row for one in slots for row in one.operators[of_tensor[one.values]].tolist()}
+def cyclic_operators(model: ModelGraph) -> dict[Place, Refusal]:
+    """Return an operator of each cycle; it is unknown what programs do with it. Raises ModelFormatError, as `dag`."""
+    found: dict[Place, Refusal] = {}
+    for one in model.graphs:
+        if one.disorder:
+            place = operator_at(str(one.disorder.location))
+            if place is None:
+                raise one.disorder
+            found[place] = Refusal(one.disorder.message, measured=False, remedy="fix the exporter")
+    return found
 
 
 def _inner_loops(model: ModelGraph) -> Iterator[Place]:

@@ -215,12 +215,18 @@ class Graph:
         return replace(dag, constants=self._folded(dag), share=self.share)
 
     @cached_property
+    def disorder(self) -> ModelFormatError | None:
+        """The error that `dag` raises, if any."""
+        try:
+            _ = self.dag
+        except ModelFormatError as error:
+            return error
+        return None
+
+    @property
     def folded(self) -> tuple[int, ...]:
         """The operators that depend only on constants (`Dag.constants`); empty if the graph has no valid order."""
-        try:
-            return self.dag.constants
-        except ModelFormatError:
-            return ()
+        return () if self.disorder else self.dag.constants
 
     def _folded(self, dag: Dag) -> tuple[int, ...]:
         """Return the operators that depend only on constants and have readers, such as DEQUANTIZE of weights.

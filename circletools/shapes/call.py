@@ -20,8 +20,10 @@ Value = NDArray[Any]
 class RefusedError(Exception):
     """The operator refuses these shapes. `slot` is the input whose constant causes this, if there is one.
 
-    The operator may accept an input with `times` times as many elements.
+    The operator may accept an input with `times` times as many elements. `effect` is what LiteRT does.
     """
+
+    effect = "LiteRT's kernel refuses the operator"
 
     def __init__(self, reason: str, slot: int | None = None, times: int = 0) -> None:
         super().__init__(reason)
@@ -30,6 +32,20 @@ class RefusedError(Exception):
 
 class DoubtfulError(RefusedError):
     """LiteRT's kernel accepts these shapes, but computes nothing, only a part, or something different."""
+
+    effect = "a kernel may compute something different"
+
+
+class UndelegatedError(DoubtfulError):
+    """LiteRT's kernel refuses these shapes, but its XNNPACK delegate does not."""
+
+    effect = "LiteRT runs the operator only in its XNNPACK delegate"
+
+
+class DelegatedError(DoubtfulError):
+    """LiteRT's kernel accepts these shapes, but its XNNPACK delegate, if it takes the operator, does not."""
+
+    effect = "LiteRT runs the operator only without its XNNPACK delegate"
 
 
 class WindowError(DoubtfulError):

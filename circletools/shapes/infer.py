@@ -299,8 +299,10 @@ class Inference:
         for graph, results in zip([self._graphs.graphs[index] for index in called], returned, strict=False):
             fits = (len(graph.inputs), len(graph.outputs)) == (count, results)
             refuse_unless(fits, f"{graph.place()} must have {count} inputs and {results} outputs")
-        if self._strict and call.code == "STABLEHLO_COMPOSITE":
+        if self._strict and call.code == "STABLEHLO_COMPOSITE" and call.options.get("name") == ATTENTION:
             raise UnknownError
+        if call.code == "CALL_ONCE":  # call_once.cc
+            refuse_unless(subgraph.index not in called, "it calls its own subgraph")
         try:
             ends = [self.run(index, given, depth + 1) for index in called]
         except RefusedError as error:

@@ -15,6 +15,7 @@ from circletools.shapes.call import (
     RefusedError,
     Rule,
     Shape,
+    UndelegatedError,
     UnknownError,
     broadcast,
     empty,
@@ -34,9 +35,11 @@ def reshape(call: Call) -> Sequence[Shape]:
     try:
         return [resolved(sizes, element_count(call.shape()), 1 if given else None)]
     except RefusedError as error:
-        unused = None if given or len(call) < 2 else call.values[1]
-        if unused is not None and unused.dtype == np.int32:  # XNNPACK accepts a shape of any rank
-            raise DoubtfulError(error.reason, times=error.times) from error
+        stated = call.values[1] if len(call) > 1 else None
+        if stated is not None and stated.dtype == np.int32 and (not given or 0 in sizes):
+            # XNNPACK accepts a shape of any rank, and treats 0 as -1.
+            resolved([int(size) or -1 for size in stated.reshape(-1)], element_count(call.shape()), 1)
+            raise UndelegatedError(error.reason, times=error.times) from error
         raise
 
 
@@ -127,7 +130,9 @@ def slice_(call: Call) -> Sequence[Shape]:
         whole - start if count == -1 else count for whole, start, count in zip(shape, begin, size, strict=True)
     )
     for whole, start, count in zip(shape, begin, found, strict=True):
-        refuse_unless(0 <= start <= start + count <= whole, f"{shown(begin)} + {shown(size)} > {shown(shape)}", 2)
+        if not 0 <= start <= start + count <= whole:
+            kind = RefusedError if min(*begin, *size) < 0 else UndelegatedError  # XNNPACK slices past the end
+            raise kind(f"{shown(begin)} + {shown(size)} > {shown(shape)}", 2)
     return [found]
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from circletools.model.sizes import element_count
 from circletools.shapes.call import (
     Call,
-    DoubtfulError,
+    DelegatedError,
     RefusedError,
     Rule,
     Shape,
+    UndelegatedError,
     WindowError,
     broadcast,
     refuse_unless,
@@ -58,7 +60,7 @@ def _check_bias(call: Call, channels: int) -> None:
 def pool_2d(call: Call) -> Sequence[Shape]:
     """The layout is NHWC; the options describe the window."""
     if len(call.shape()) > 4:
-        raise DoubtfulError("input 0 has more than 4 dimensions")  # XNNPACK accepts such an operator
+        raise UndelegatedError("input 0 has more than 4 dimensions")
     shape, window = call.shape(0, 4), [call.option("filter_height"), call.option("filter_width")]
     return [(shape[0], *_places(call, shape[1:3], window), shape[3])]
 
@@ -75,15 +77,22 @@ def transpose_conv(call: Call) -> Sequence[Shape]:
     wanted, weights, shape = tuple(call.numbers(0, 1)), call.shape(1, 4), call.shape(2, 4)
     words = f"{shown(shape)} does not fit the output shape {shown(wanted)}"
     refuse_unless(len(wanted) == 4 and weights[3] == shape[3], words, 0)
-    if wanted[0] != shape[0] or _places(call, wanted[1:3], weights[1:3]) != [*shape[1:3]]:
-        raise DoubtfulError(words, 0)  # XNNPACK accepts such an operator
+    try:
+        fits = _places(call, wanted[1:3], weights[1:3]) == [*shape[1:3]]
+    except WindowError as error:
+        raise RefusedError(words, 0) from error
+    if not fits or wanted[0] != shape[0]:
+        # XNNPACK compares the sizes only with padding SAME (CalculateTransposeConvPaddings in xnnpack_delegate.cc).
+        is_compared = call.options.get("padding") == "SAME" or wanted[3] != weights[0]
+        raise (RefusedError if is_compared and not fits else UndelegatedError)(words, 0)
     return [(*wanted[:3], weights[0])]
 
 
 def resize(call: Call) -> Sequence[Shape]:
     """The layout is NHWC; the second input contains height and width."""
     shape, size = call.shape(0, 4), call.numbers(1, 1)
-    refuse_unless(len(size) == 2, "the size is not a height and a width", 1)
+    fits = len(size) == 2 and (min(size) > 0 or call.code != "RESIZE_BILINEAR")  # resize_bilinear.cc
+    refuse_unless(fits, "the size is not a height and a width", 1)
     return [(shape[0], *size, shape[3])]
 
 
@@ -97,7 +106,7 @@ def fully_connected(call: Call) -> Sequence[Shape]:
         refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)} does not fit {shown(weights)}", 1)
         return [(*shape[:-1], weights[0])]
     if not weights[1] or element_count(shape) % weights[1]:
-        raise DoubtfulError(f"{element_count(shape)} elements do not fit weights {shown(weights)}", 1)
+        raise DelegatedError(f"{element_count(shape)} elements do not fit weights {shown(weights)}", 1)
     return [(element_count(shape) // weights[1], weights[0])]
 
 
@@ -143,6 +152,9 @@ def recurrent(rank: int, *cells: tuple[int, ...]) -> Rule:
 def full_lstm(call: Call) -> Sequence[Shape]:
     """The full cell: 24 inputs, or 20 without layer normalization (`CheckInputTensorDimensions` in lstm.cc)."""
     refuse_unless(len(call) in (20, 24), f"the number of inputs is {len(call)}, not 20 or 24")
+    if call.code == "LSTM":  # it reads two dimensions, and ignores others
+        refuse_unless(len(call.shape()) > 1, "input 0 has fewer than 2 dimensions")
+        call = replace(call, shapes=(call.shape()[:2], *call.shapes[1:]))
     found = recurrent(2 if call.code == "LSTM" else 3, (2, 8, 18, 19))(call)
     refuse_unless(all(call.options.get(name, 0) >= 0 for name in ("cell_clip", "proj_clip")), "a clip is negative")
     cells, units = call.shape(4, 2)[0], call.shape(8, 2)[1]

@@ -8,7 +8,8 @@ or crashed on it.
 
     options, channels           the options table; the axis of the weights whose size is that of the bias
     same_type, alike            the output has the type of input 0; pairs of inputs with equal types
-    filters, slot_types         the types of the weights, by type of input 0; the types of other slots
+    filters, biases             the types of the weights and of the bias, by type of input 0
+    slot_types                  the types of other slots
     scales, zeros               by type of input 0: slots with a scale, and slots with zero points of 0
     fixed, equal                the output's scale and zero point, by type; types with equal input and output scales
     required, least, optional   the number of inputs; how many must be present; which of them may be absent
@@ -28,23 +29,19 @@ from circletools.graph.algorithms import Indices
 from circletools.model.model import Model
 from circletools.model.sizes import element_counts
 from circletools.model.verify import findings_at
+from circletools.shapes.call import RefusedError, UndelegatedError
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
 _INPUTS = 4
 """The number of inputs that are checked; the column after them holds the output."""
-_BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "INT16": ("INT32", "INT64")}
-_BIASES_OF = {
-    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"), _BIASES),
-    "FULLY_CONNECTED": {"FLOAT32": ("FLOAT32",), **dict.fromkeys(("INT8", "UINT8", "INT16"), ("INT32", "INT64"))},
-}
-"""The bias types by input type (conv.cc, depthwise_conv.cc, transpose_conv.cc, fully_connected.cc)."""
 _PRODUCTS = ("CONV_2D", "FULLY_CONNECTED")
 _JOINING = ("CONCATENATION", "PACK")
 _NARROW, _DELEGATED = ("INT8", "UINT8", "INT16"), ("FLOAT32", "INT8", "UINT8")
-_REFUSED = "LiteRT's kernel refuses the operator"
+_REFUSED, _UNLESS_DELEGATED = RefusedError.effect, UndelegatedError.effect
 _Wrong = tuple[str, NDArray[np.bool_], str]
 """The code of a finding, a mask of the operators that it is about, and its message."""
 _UNCLIPPED = (4, 5)  # TANH and SIGN_BIT; LiteRT reads other numbers as NONE
+_MOST_OFF = 0.02  # the tolerance for the scale of a bias in kernel_util.cc
 _NEAR = 1e-3  # the tolerance for a scale in activations.cc
 _MOST_FIXED = 5  # an operator with more inputs may omit many of them
 
@@ -70,7 +67,7 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         for kind, wrong, message in chain(
             _wrong_types(whole, code.name, computed, needs),
             _wrong_slots(whole, code.name, slots, needs),
-            _wrong_products(whole, code.name, rows, slots) if code.name in _PRODUCTS else (),
+            _wrong_products(whole, code.name, rows, slots, given) if code.name in _PRODUCTS else (),
             _wrong_scales(whole, code.name, computed, given, needs),
         ):
             yield from _at(whole, kind, rows[wrong], message)
@@ -83,13 +80,15 @@ def _at(whole: Whole, code: str, rows: Indices, message: str) -> Iterator[Findin
 class _Quantization(NamedTuple):
     """By tensor: the first scale or NaN; the scale and zero point that kernels use (0 unless there is just one).
 
-    `moved` is 1 if any of the zero points is not 0.
+    `moved` is 1 if any of the zero points is not 0, and `several` if there is more than one scale. LiteRT ignores the
+    scales of a tensor that is quantized in blocks (`ParseQuantization` in interpreter_builder.cc).
     """
 
     first: NDArray[np.float64]
     scale: NDArray[np.float64]
     zero: NDArray[np.float64]
     moved: NDArray[np.float64]
+    several: NDArray[np.float64]
 
     def differ(self, some: Indices, others: Indices) -> NDArray[np.bool_]:
         """Return a mask of the tensors that differ from their counterparts in scale or zero point."""
@@ -99,14 +98,19 @@ class _Quantization(NamedTuple):
 
 def _quantization(model: Model) -> _Quantization:
     tables, rows = model.tensor_columns.tables.child("quantization", model.schema)
-    found = _Quantization(*np.zeros((4, len(model.tensor_columns.tables))))
+    found = _Quantization(*np.zeros((5, len(model.tensor_columns.tables))))
     found.first[:] = np.nan
     if len(tables):
+        codes = tables.union_codes(tables.field("details"))
+        members = model.schema.unions["QuantizationDetails"]
+        plain = np.flatnonzero([members.get(code) != "BlockwiseQuantization" for code in codes.tolist()])
+        tables, rows = tables.take(plain), rows[plain]
         scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
         one = (scales.count == 1) & (zeros.count == 1)
         found.first[rows] = scales.element(0)
         found.scale[rows[one]] = scales.element(0)[one]
         found.zero[rows[one]] = zeros.element(0)[one].astype(np.int64).astype(np.int32)  # LiteRT keeps 32 bits
+        found.several[rows] = scales.count > 1
         found.moved[rows[zeros.rows_where(zeros.flat().astype(np.int32) != 0)]] = 1
     return found
 
@@ -166,7 +170,7 @@ def _wrong_types(whole: Whole, name: str, slots: Indices, needs: Mapping[str, An
     for kind, taken in needs.get("filters", {}).items():
         wrong = kept & (slots[:, 1] >= 0) & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 1], taken)
         yield "OPERATOR_TYPES", wrong, f"LiteRT's kernel for {kind} refuses the type of {name}'s filter"
-    for kind, taken in _BIASES_OF.get(name, {}).items():
+    for kind, taken in needs.get("biases", {}).items():
         wrong = has & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 2], taken)
         yield "OPERATOR_TYPES", wrong, f"LiteRT's kernel for {kind} refuses the type of {name}'s bias"
 
@@ -184,23 +188,44 @@ def _wrong_slots(whole: Whole, name: str, slots: Indices, needs: Mapping[str, An
         length = element_counts(biases, biases.flat())
         wrong = known.all(axis=1) & (length != shapes.element(needs["channels"])[second])
         delegated = _is(whole, slots[:, 0], _DELEGATED) & (length > 0) & (name != "FULLY_CONNECTED")
-        delegated &= biases.count <= 1
-        message = f"the bias of {name} must have one value for each channel; {_REFUSED}"
-        yield "OPERATOR_SLOTS", wrong & ~delegated, message
-        yield "OPERATOR_SLOTS", wrong & delegated, f"{message}, unless its XNNPACK delegate runs it"
+        delegated &= biases.count == 1
+        message = f"the bias of {name} must have one value for each channel"
+        yield "OPERATOR_SLOTS", wrong & ~delegated, f"{message}; {_REFUSED}"
+        yield "OPERATOR_SLOTS", wrong & delegated, f"{message}; {_UNLESS_DELEGATED}"
 
 
-def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices) -> Iterator[_Wrong]:
+def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices, given: _Quantization) -> Iterator[_Wrong]:
     """Find options that quantized convolutions or matrix products refuse (conv.cc, fully_connected.cc)."""
     option, types = whole.graph.operators.option, whole.tensors.types
     stated = option("quantized_bias_type", rows)
     wrong = _is(whole, slots[:, 0], ("INT16",)) & (slots[:, 2] >= 0) & (stated > 0) & (types[slots[:, 2]] != stated)
     yield "OPERATOR_TYPES", wrong, f"the bias of {name} does not have the type quantized_bias_type; {_REFUSED}"
     if name == "FULLY_CONNECTED":
+        yield from _wrong_weights(whole, slots, given)
         refused = np.isin(option("fused_activation_function", rows), _UNCLIPPED)
         wrong = _is(whole, slots[:, 0], _NARROW) & _is(whole, slots[:, 1], _NARROW) & refused
         message = f"a quantized {name} can only clip its output; LiteRT's kernel refuses other activations"
         yield "UNKNOWN_OPTION", wrong, message
+
+
+def _wrong_weights(whole: Whole, slots: Indices, given: _Quantization) -> Iterator[_Wrong]:
+    """Find scales of weights and biases that FULLY_CONNECTED refuses.
+
+    With UINT8, the weights may not have a scale for each channel (fully_connected.cc). A bias must have nearly the
+    scale of the product of the others, if there is one (`GetQuantizedConvolutionMultipler` in kernel_util.cc).
+    """
+    source, weights, bias, made = slots[:, 0], slots[:, 1], slots[:, 2], slots[:, -1]
+    there = (weights >= 0) & _is(whole, weights, _NARROW)
+    several = there & _is(whole, source, ("UINT8",)) & (given.several[weights] > 0)
+    message = f"a UINT8 FULLY_CONNECTED has weights with a scale for each channel; {_REFUSED}"
+    yield "INVALID_QUANTIZATION", several, message
+    with np.errstate(all="ignore"):
+        off = np.abs(given.scale[source] * given.scale[weights] - given.scale[bias]) / given.scale[made]
+    wrong = there & (bias >= 0) & _is(whole, source, _NARROW) & (given.several[weights] == 0) & ~(off <= _MOST_OFF)
+    delegated = _is(whole, source, _DELEGATED) & (given.first[made] > 0)
+    message = "the scale of the bias of FULLY_CONNECTED is not that of input times weights"
+    yield "INVALID_QUANTIZATION", wrong & ~delegated, f"{message}; {_REFUSED}"
+    yield "INVALID_QUANTIZATION", wrong & delegated, f"{message}; {_UNLESS_DELEGATED}"
 
 
 def _wrong_scales(
@@ -221,7 +246,7 @@ def _wrong_scales(
         message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel aborts the process"
         yield "INVALID_QUANTIZATION", wrong, message
     for kind, zeros in needs.get("zeros", {}).items():
-        of_weights = given.moved if name in _BIASES_OF else given.zero
+        of_weights = given.moved if "biases" in needs else given.zero
         by_slot = [(of_weights if slot == 1 else given.zero, slots[:, slot]) for slot in zeros]
         moved = [(tensors >= 0) & (values[tensors] != 0) for values, tensors in by_slot]
         wrong = _is(whole, slots[:, [0, -1][: 1 + (-1 in zeros)]], (kind,)).all(axis=1) & np.logical_or.reduce(moved)

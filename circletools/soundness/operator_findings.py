@@ -101,6 +101,13 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
             yield Finding("OLD_OPERATOR_CODE", "info", place, message)
 
 
+def format_findings(model: Model) -> Iterator[Finding]:
+    """Yield a finding if LiteRT does not load the model: it reads only files with TFL3 (`VerifyModelBuffer`)."""
+    if model.format == "circle":
+        message = "LiteRT does not load Circle files; give it the TFLite model, or run this one with onert"
+        yield Finding("SCHEMA_VERSION", "warning", "model", message)
+
+
 def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Finding]:
     """Yield findings about custom operators and data that `programs` (litert, onert) cannot run or read.
 

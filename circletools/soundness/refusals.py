@@ -32,18 +32,18 @@ _MISFITS = (
 _CALLED = r"INDEX_OUT_OF_RANGE .*(cond|body|then|else)_subgraph_index"
 _REFUSED = {
     "litert": (
-        r"NO_SUBGRAPH|SCHEMA_VERSION model\.version|OPERATOR_VERSION|OPERATOR_TYPES"
+        r"NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_TYPES"
         "|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|INVALID_VARIABLE|OUTPUT_LEFT_OUT"
         "|NEGATIVE_DIMENSION|CONSTANT_TOO_SHORT (?!.*onert)",
         r"EXTERNAL_DATA_OUTSIDE_FILE .*LiteRT refuses",
-        r"OPERATOR_SLOTS (?!.*unless its XNNPACK delegate)",
+        r"OPERATOR_SLOTS (?!.*XNNPACK delegate)",
         r"OPERATOR_SHAPES .*LiteRT's kernel refuses",
         r"(NO_BUFFERS|IN_PLACE_OPERATOR) .*LiteRT refuses",
         r"UNKNOWN_OPERATOR (?!.*: (onert has no kernel|only LiteRT's XNNPACK delegate))",
         rf"INDEX_OUT_OF_RANGE (?!{_ABSENT})subgraphs\[\d+\](\.operators\[\d+\])?{_OPERANDS}",
         r"INDEX_OUT_OF_RANGE .*(LiteRT refuses|subgraph \d+ does not exist; the count is 0)",
         r"INDEX_OUT_OF_RANGE subgraphs\[\d+\]\.(tensors\[\d+\]\.buffer|operators.*(?<!decomposition)_subgraph_index)",
-        r"INVALID_QUANTIZATION (?!.*(a scale is not|in blocks of (?!.*LiteRT refuses)))",
+        r"INVALID_QUANTIZATION (?!.*(a scale is not|XNNPACK delegate|in blocks of (?!.*LiteRT refuses)))",
         r"INVALID_SIGNATURE .*has no key",
         r"UNKNOWN_OPTION .*(is (0|-\d+), which is not a valid stride|quantized_bias_type|LiteRT's kernel refuses)",
         r"UNKNOWN_OPTION (\w*Conv2?D?Options\.padding|MirrorPadOptions\.mode|LSTMOptions\.kernel_type)",
@@ -80,7 +80,7 @@ _IGNORED = {
         "|CONSTANT_OUTPUT|DUPLICATE_INPUT|DUPLICATE_OUTPUT|INPUT_ALIASED_OUTPUT|OUTPUT_TAP"
         "|NO_METADATA|OLD_OPERATOR_CODE|OFFLINE_PLAN",
         r"UNKNOWN_OPTION .*ActivationFunctionType",
-        r"INDEX_OUT_OF_RANGE (metadata\[|.*external_buffer)",
+        r"INDEX_OUT_OF_RANGE (metadata(_buffer)?\[|.*external_buffer)",
         r"INVALID_SIGNATURE .*\.name",
         r"(NO_BUFFERS|PRODUCED_INPUT|TENSOR_TOO_LARGE .*LiteRT computes) (?!.*(LiteRT refuses|was read before))",
         r"EXTERNAL_DATA_OUTSIDE_FILE buffers(?!.*LiteRT refuses)",

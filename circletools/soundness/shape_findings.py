@@ -15,11 +15,10 @@ import numpy as np
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
-from circletools.shapes.call import DoubtfulError, RefusedError, Shape, WindowError, shown
+from circletools.shapes.call import RefusedError, Shape, WindowError, shown
 from circletools.shapes.infer import Inference, Place, ShapesRefusedError
 from circletools.soundness.whole import Whole
 
-_DELEGATED = ("FLOAT32", "INT8", "UINT8")  # XNNPACK slices past the end without an error
 _MOST_OPERATORS = 1 << 14  # each operator takes about 30 us
 _OTHER_SIZE = 256  # a size to try for dynamic dimensions: many models need a multiple of a power of two
 _MOST_SIZES = 4  # the maximum number of sizes tried that give a RESHAPE the number of elements it needs
@@ -41,7 +40,6 @@ def shape_findings(model: Model) -> Iterator[Finding]:
     whole = model_graph(model)
     for (subgraph, operator), error in found.items():
         graph = whole.graphs[subgraph]
-        read = graph.operands.values[slice(*graph.operands.splits[operator : operator + 2].tolist())].tolist()
         made = graph.results.values[slice(*graph.results.splits[operator : operator + 2].tolist())].tolist()
         if isinstance(error, WindowError):
             continue  # reported by a separate finding
@@ -50,10 +48,7 @@ def shape_findings(model: Model) -> Iterator[Finding]:
             for refused, shapes in others
         ):
             name = graph.operators.code_names[operator]
-            is_past = name == "SLICE" and " > " in error.reason and "-" not in error.reason
-            doubt = isinstance(error, DoubtfulError) or (is_past and graph.values.is_type(*_DELEGATED)[read[0]])
-            end = "a kernel may compute something different" if doubt else "LiteRT's kernel refuses the operator"
-            message = f"{name} does not fit its inputs: {error.reason}; {end}"
+            message = f"{name} does not fit its inputs: {error.reason}; {error.effect}"
             yield Finding("OPERATOR_SHAPES", "warning", graph.place(operator), message)
 
 
@@ -64,8 +59,9 @@ def _refused(model: Model, size: int | None) -> tuple[dict[Place, RefusedError],
     for index in dict.fromkeys((0, *named)):
         inputs = []
         for tensor in (model.subgraphs[index].tensors[one] for one in model.subgraphs[index].inputs):
-            other = tensor.open_shape if size and len(tensor.open_shape) == len(tensor.shape) else tensor.shape
-            inputs.append(tuple(size if size and one < 0 else one for one in other))
+            signature = tensor.open_shape if size and len(tensor.open_shape) == len(tensor.shape) else tensor.shape
+            pairs = zip(tensor.shape, signature, strict=True)
+            inputs.append(tuple(size if size and other < 0 else one for one, other in pairs))
         with suppress(RefusedError, ShapesRefusedError):  # called with different shapes, or too many dimensions
             inference.run(index, inputs)
     return inference.refused | _resized(model, inference), inference.found.shapes

@@ -150,7 +150,7 @@ def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
     assert shows_what_is_printed(PAGE, tmp_path) == 2
     (example,) = blocks(PAGE, "python")
     printed = shell(f"python - <<'END'\n{example}\nEND", tmp_path)
-    assert printed.splitlines()[2] == "xnnpack resident []"
+    assert printed.splitlines()[2] == "onert-cpu resident []"
 
 
 def test_the_page_about_the_gpu_shows_what_is_printed_and_what_was_exported(tmp_path: Path) -> None:

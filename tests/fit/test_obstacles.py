@@ -169,3 +169,23 @@ def test_fit_and_check_refuse_the_same_models(program: str, target: str) -> None
         errors = {one.code for one in findings_of(data, program) if one.severity == "error"}
         if errors.isdisjoint({"OUTPUT_TAP", "WRONG_RESULT"}):  # it loads the model
             assert bool(errors) == (fitted(data, target).targets[0].verdict == "not_resident"), path
+
+
+def test_litert_does_not_load_circle_files() -> None:
+    build = Build()
+    graph = build.graph()
+    graph.ends([graph.tensor("x")], [graph.compute("ABS", [0], "y")])
+    litert, onert = fitted(build.to_bytes().replace(b"TFL3", b"CIR0", 1), "litert-cpu", "onert-cpu").targets
+    assert "give it the TFLite model" in litert.cause
+    assert not onert.obstacles
+
+
+def test_a_cycle_is_not_known_to_run() -> None:
+    build = Build()
+    graph = build.graph()
+    x, y, z = (graph.tensor(name) for name in "xyz")
+    graph.operator("ADD", [x, z], [y])
+    graph.operator("ABS", [y], [z])
+    graph.ends([x], [z])
+    (found,) = fitted(build.to_bytes(), "litert-cpu").targets
+    assert (found.verdict, [one.reason for one in found.misfits]) == ("not_known", ["the operators form a cycle"])

@@ -16,41 +16,19 @@ from circletools.affinity.capability.file import load_capability
 from circletools.errors import UsageError
 from circletools.flatbuf.schema import schema_document
 from circletools.soundness.refusals import refusals
-from tests.kit.build import Build, Code, Graph, Table
+from tests.kit.build import Build, Code, Graph, Table, quantization
 from tests.kit.soundness_support import Change
 
 Numbers = tuple[int, ...]
 
 
-def padded(change: Change) -> bytes:
-    build = Build()
-    graph = build.graph()
-    first = graph.tensor("x", (1, 4))
-    pads = graph.constant("pads", np.zeros((2, 2), np.int32))
-    graph.ends([first], [graph.compute("PAD", [first, pads], "y", (1, 4))])
-    change(graph)
-    return build.to_bytes()
-
-
-def sliced(mask: int) -> bytes:
-    build = Build()
-    graph = build.graph()
-    first, part, last = (graph.tensor(name, (1, 4)) for name in "xpy")
-    steps = [graph.constant("", np.array(row, np.int32)) for row in ([0, 0], [1, 4], [1, 1])]
-    graph.operator("STRIDED_SLICE", [first, *steps], [part], new_axis_mask=mask)
-    graph.operator("CONCATENATION", [first, part], [last], axis=1)
-    graph.ends([first], [last])
-    return build.to_bytes()
-
-
-REFUSED: list[Change] = [
-    lambda graph: setattr(graph.build.model.buffers[1], "data", b""),
-    lambda graph: setattr(graph.table.operators[0], "inputs", [0, -1]),
-    lambda graph: setattr(graph.table.tensors[2], "type", 2),
-    lambda graph: setattr(graph.table.tensors[1], "shape", [4]),
-]
-
 IMAGE, FLAT, FOUR = ("FLOAT32", (1, 4, 4, 2)), ("FLOAT32", (1, 4)), ("INT32", (4,))
+SMALL, LARGE, ONES = ("INT8", IMAGE[1], 0.5), ("FLOAT32", (1,) * 8), [1]
+FINER, MOVED = (*SMALL[:2], 0.25), (*SMALL[:2], 0.5, 1)
+PADDED = (("FLOAT32", (2, 2)), ("FLOAT32", (4,)), ("INT32", (2, 2)))
+UP = {"padding": 1, "stride_w": 1, "stride_h": 1, "made": ("FLOAT32", (1, 4, 4, 2))}
+CORNER, ROWS = ("FLOAT32", (2, 2, 2, 2), ONES), ("INT8", (3, 4), 0.5, 0, ONES)
+POOL = {"table": "Pool2DOptions", "padding": 0, "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 2}
 STEPS = {"padding": 1} | dict.fromkeys(("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"), 1)
 SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
     *(("CONCATENATION", [FLAT] * count, 1, {"more": [-1] * (count - 1)}) for count in range(3)),
@@ -68,6 +46,7 @@ SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
         ("DEPTHWISE_CONV_2D", [IMAGE, (kind, (1, 1, 1, 2)), ("FLOAT32", (2,))], 1, STEPS | {"depth_multiplier": 1})
         for kind in ("FLOAT32", "UINT8")
     ),
+    *(("PAD", [FLAT, ("INT32", size, [0])], 1, {"made": (kind, FLAT[1])}) for kind, size in PADDED),
     *(("PAD", [IMAGE, ("INT32", (4, 2)), ("FLOAT32", size)], 1, {}) for size in ((), (1,), (2,))),
     *(("ADD", [FLAT, (kind, FLAT[1])], 1, {}) for kind in ("FLOAT32", "UINT32", "INT32")),
     *(("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, 4)), ("FLOAT32", (3,)), FLAT][:end], 1, {}) for end in (3, 4)),
@@ -85,21 +64,52 @@ SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
     *(("SHAPE", [IMAGE], 1, {"out_type": kind}) for kind in (2, 4, 0, 3)),
     *(("GATHER", [("STRING", size), ("INT32", (1,))], 1, {}) for size in ((4,), (1, 4), ())),
     *(("RANGE", [("INT32", size)] * 3, 1, {}) for size in ((), (1,))),
+    *(("MAX_POOL_2D", [SMALL], 1, POOL | {"made": made}) for made in (SMALL, FINER, MOVED)),
+    *(
+        ("LOGISTIC", [(*SMALL[:2], scale, zero)], 1, {"made": (*SMALL[:2], 1 / 256, -128)})
+        for scale, zero in ((0.5, 0), (1e-40, 0), (0.5, 1000))
+    ),
+    *(("SOFTMAX", [FLAT], 1, {"beta": 1.0, "made": made}) for made in (FLAT, ("FLOAT16", FLAT[1]))),
+    *((code, [LARGE], 1, {"made": LARGE, **more}) for code, more in (("SOFTMAX", {"beta": 1.0}), ("ABS", {}))),
+    *(("SIGN", [FLAT], 1, {"made": made}) for made in (FLAT, ("FLOAT64", FLAT[1]))),
+    *(
+        ("TRANSPOSE_CONV", [(*FOUR, sizes), CORNER, IMAGE], 1, UP)
+        for sizes in ([1, 5, 5, 2], [1, 4, 4, 2], [1, 1, 1, 2])
+    ),
+    *(("RESIZE_BILINEAR", [IMAGE, ("INT32", (2,), [0, size])], 1, {"made": IMAGE}) for size in (0, 4)),
+    *(
+        (
+            "FULLY_CONNECTED",
+            [(kind, FLAT[1], 0.5), ROWS, ("INT32", (3,), scale, 0, ONES)],
+            1,
+            {"made": (kind, FLAT[1], 0.5)},
+        )
+        for kind, scale in (("INT8", 0.25), ("INT16", 0.25), ("INT16", 9.0))
+    ),
+    *(("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, size), ONES)], 1, {"made": ("FLOAT32", (1, 3))}) for size in (4, 3)),
+    *(("MEAN", [IMAGE, (kind, (1,), [1])], 1, {"keep_dims": True, "made": IMAGE}) for kind in ("INT32", "INT8")),
 ]
 
 
 def alone(code: str, inputs: Any, count: int, options: dict[str, Any]) -> bytes:
     build = Build()
     graph = build.graph()
-    first, last = ([graph.tensor(None, shape, kind) for kind, shape in side] for side in (inputs, [FLAT] * count))
+
+    def tensor(kind: str, shape: Numbers, *more: Any) -> int:
+        *scales, data = more if more and isinstance(more[-1], list) else (*more, None)
+        fields: dict[str, Any] = {"quantization": quantization(scales[:1], [*scales[1:], 0][:1])} if scales else {}
+        if data is not None:
+            fields["data"] = np.resize(np.array(data), shape).astype(kind.lower()).tobytes()
+        return graph.tensor(None, shape, kind, **fields)
+
+    options = dict(options)
+    first, last = ([tensor(*one) for one in side] for side in (inputs, [options.pop("made", FLAT)] * count))
     graph.operator(code, first + options.pop("more", []), last, **options)
-    graph.ends(first, last)
+    graph.ends([one for one in first if not graph.table.tensors[one].buffer], last)
     return build.to_bytes()
 
 
-@pytest.mark.parametrize(
-    "data", [*map(padded, [lambda _: None, *REFUSED]), *map(sliced, (0, 1)), *(alone(*one) for one in SINGLE)]
-)
+@pytest.mark.parametrize("data", [alone(*one) for one in SINGLE])
 def test_what_litert_refuses_is_an_error_for_it(
     data: bytes, workers: dict[str, runtimes.Worker], tmp_path: Path
 ) -> None:

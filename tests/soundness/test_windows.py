@@ -48,28 +48,6 @@ def is_large(data: bytes) -> bool:
     return bool(rows.tolist() == [0])
 
 
-@pytest.mark.parametrize("code", [*OPTIONS, *POOLS])
-def test_every_axis_counts_and_a_window_may_just_fit(code: str) -> None:
-    axes = 3 if code == "CONV_3D" else 2
-    for axis in range(axes):
-        for length, large in ((3, True), (4, False)):
-            over = tuple(length if at == axis else 9 for at in range(axes))
-            for padding in ("VALID", "SAME"):
-                build = Build()
-                window(build.graph(), code, over, (4,) * axes, padding)
-                assert is_large(build.to_bytes()) == (large and padding == "VALID")
-
-
-@pytest.mark.parametrize("code", list(OPTIONS))
-@pytest.mark.parametrize("letter", "hw")
-def test_dilation_makes_a_window_larger(code: str, letter: str) -> None:
-    axes = 3 if code == "CONV_3D" else 2
-    for factor, large in ((0, False), (1, False), (2, False), (3, True)):
-        build = Build()
-        window(build.graph(), code, (5,) * axes, (3,) * axes, "VALID", **{f"dilation_{letter}_factor": factor})
-        assert is_large(build.to_bytes()) == large
-
-
 def test_an_operator_without_its_filter_or_a_shape_is_left_alone() -> None:
     build = Build()
     graph = build.graph()

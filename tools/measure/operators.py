@@ -116,7 +116,12 @@ def main() -> None:
         row.update({key: value for key, value in kept["operators"].get(name, {}).items() if key == "needs"})
     table |= {name: row for name, row in kept["operators"].items() if name.startswith("CUSTOM:")}
     release = importlib.metadata.version("ai-edge-litert")
-    found = {"source": f"ai-edge-litert {release}", "operators": table, "custom": kept["custom"]}
+    found = {
+        "source": f"ai-edge-litert {release}",
+        "operators": table,
+        "custom": kept["custom"],
+        "xnnpack": kept["xnnpack"],
+    }
     print(json.dumps(found, indent=1))
 
 
