@@ -16,7 +16,6 @@ BINARY: int = getattr(os, "O_BINARY", 0)
 CAN_TELL_HOLES = hasattr(os, "SEEK_HOLE")
 
 _NOT_BY_KERNEL = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
-_NOT_TO_FILES = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSOCK)  # macOS returns the last one
 _CHUNK_BYTES = 1 << 20
 
 
@@ -47,13 +46,6 @@ def copy_at(source: int, at: int, target: int, to: int, count: int) -> int:
             return os.copy_file_range(source, target, count, at, to)
         except OSError as error:
             if error.errno not in _NOT_BY_KERNEL:
-                raise
-    if hasattr(os, "sendfile"):
-        os.lseek(target, to, os.SEEK_SET)
-        try:
-            return os.sendfile(target, source, at, count)
-        except OSError as error:
-            if error.errno not in _NOT_TO_FILES:
                 raise
     data = read_at(source, min(count, _CHUNK_BYTES), at)
     return write_at(target, data, to) if data else 0

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 from tests.kit.child import become, circletool
 
 CALLS = (
-    *("pwrite", "copy_file_range", "sendfile", "lseek", "ftruncate", "posix_fadvise"),
+    *("pwrite", "copy_file_range", "lseek", "ftruncate", "posix_fadvise"),
     *("open", "mkdir", "fchown", "fchmod", "fsync", "link", "replace"),
 )
 

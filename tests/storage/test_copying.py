@@ -34,14 +34,6 @@ def test_without_copy_file_range(model: Path, expected: bytes, monkeypatch: pyte
     assert model.with_name("out.circle").read_bytes() == expected
 
 
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EINVAL])
-def test_without_sendfile_either(model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    monkeypatch.delattr(os, "copy_file_range", raising=False)
-    monkeypatch.setattr(os, "sendfile", refuse(number), raising=False)
-    save(model, model.with_name("out.circle"))
-    assert model.with_name("out.circle").read_bytes() == expected
-
-
 def test_a_disk_that_is_full_is_not_a_missing_feature(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "copy_file_range", refuse(errno.ENOSPC), raising=False)
     with pytest.raises(EditError, match="No space"):
@@ -68,12 +60,10 @@ def sparse(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("way", ["copy_file_range", "sendfile", "a loop"])
+@pytest.mark.parametrize("way", ["copy_file_range", "a loop"])
 def test_holes_stay_holes(sparse: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     if way != "copy_file_range":
         monkeypatch.delattr(os, "copy_file_range", raising=False)
-    if way == "a loop":
-        monkeypatch.setattr(os, "sendfile", refuse(errno.ENOSYS), raising=False)
     target = sparse.with_name("out.circle")
     with within(2):
         save(sparse, target)
@@ -116,15 +106,13 @@ def test_a_flatbuffer_cannot_pass_two_gigabytes(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-WAYS = ["copy_file_range", "sendfile", "a loop"]
+WAYS = ["copy_file_range", "a loop"]
 
 
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param != "copy_file_range":
         monkeypatch.delattr(os, "copy_file_range", raising=False)
-    if request.param == "a loop":
-        monkeypatch.setattr(os, "sendfile", refuse(errno.EOPNOTSUPP), raising=False)
     monkeypatch.setattr(replacing, "CHUNK_BYTES", 1000)
     return str(request.param)
 
@@ -152,13 +140,8 @@ def test_a_source_that_is_too_short_is_told(tmp_path: Path) -> None:
             list(copy_range(source.fileno(), 3, 4, target.fileno(), 0))
 
 
-@pytest.mark.parametrize("call", ["copy_file_range", "sendfile"])
-def test_an_error_that_is_no_missing_feature_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    if call == "sendfile":
-        monkeypatch.delattr(os, "copy_file_range", raising=False)
-    monkeypatch.setattr(os, call, refuse(errno.EIO), raising=False)
+def test_an_error_that_is_no_missing_feature_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "copy_file_range", refuse(errno.EIO), raising=False)
     (tmp_path / "from").write_bytes(b"abc")
     with (
         (tmp_path / "from").open("rb") as source,

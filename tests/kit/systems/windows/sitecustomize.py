@@ -5,7 +5,7 @@ import signal
 import sys
 
 _OF_SYSTEM = """copy_file_range O_TMPFILE posix_fadvise POSIX_FADV_DONTNEED sched_getaffinity pread pwrite preadv
-pwritev sendfile fchown fchmod chown lchown geteuid SEEK_HOLE SEEK_DATA O_CLOEXEC O_DIRECTORY mkfifo"""
+pwritev fchown fchmod chown lchown geteuid SEEK_HOLE SEEK_DATA O_CLOEXEC O_DIRECTORY mkfifo"""
 
 for module, names in ((os, _OF_SYSTEM), (signal, "SIGHUP SIGPIPE pthread_sigmask")):
     for name in names.split():
