@@ -28,14 +28,13 @@ from circletools.diff.correspondence import (
     neighbors,
     tensor_rows,
 )
-from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
+from circletools.flatbuf.comparison import Comparison, Difference, Pairs
 from circletools.flatbuf.schema import RoleKind, Schema, load_roles
 from circletools.model.indices import model_indices
 from circletools.model.keys import Interning, mixed, row_keys, sample_keys
 from circletools.model.model import Model
 
 _OLD_LIST = ("Model", "metadata_buffer")
-_PASSES = 4
 
 
 class ModelComparison:
@@ -61,12 +60,10 @@ class ModelComparison:
         self.tensors: Matched = self._matched("tensor_columns", self._tensor_levels())
         self.operators: Matched = self._matched("operator_columns", *self._operator_levels(self._instances))
         for by_reader in (False, True):
-            known = -1  # matched operators fix the places of tensors, and matched tensors lead to further operators
-            for _ in range(_PASSES):
-                if self.tensors.removed[0].size and self.tensors.added[0].size and len(self.operators.rows) > known:
-                    known = len(self.operators.rows)
-                    self._match_by_place(by_reader=by_reader)
-        self._engine = Comparison(before.schema, after.schema, Rules(self._field_rules(), self._number_rules()))
+            # Matched operators fix the places of tensors, and matched tensors lead to further operators.
+            if self.tensors.removed[0].size and self.tensors.added[0].size:
+                self._match_by_place(by_reader=by_reader)
+        self._engine = Comparison(before.schema, after.schema, self._field_rules(), self._number_rules())
 
     @property
     def unknown(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Compare two flatbuffers table by table; the schema lists the fields, so none is missed.
 
 Like the reader, this works in columns: matched tables of one type are compared field by field, all rows at once, and
-only rows that differ are examined one by one. The caller's `Rules` match the elements of vectors of tables and
+only rows that differ are examined one by one. The caller's rules match the elements of vectors of tables and
 interpret numbers; without a rule, elements are matched by index and numbers are compared by value.
 
 An absent number equals the schema's default, which is what readers see. An absent vector, string or table differs
@@ -66,27 +66,22 @@ class Pairs:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Rules in addition to the schema, by (table type, field).
-
-    `fields` holds functions that compare a field. `numbers` holds functions that translate a field's numbers before
-    they are compared. These take the pairs, the row of each number, the numbers before, and the numbers after.
-    """
-
-    fields: Mapping[tuple[str, str], Callable[[Pairs], Iterator[Difference]]]
-    numbers: Mapping[
-        tuple[str, str], Callable[[Pairs, Rows, NDArray[Any], NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
-    ]
+Translation = Callable[[Pairs, Rows, NDArray[Any], NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]]
+"""Takes pairs, the row of each number, the numbers before and the numbers after; returns the numbers to compare."""
 
 
 @dataclass(slots=True)
 class Comparison:
-    """Compares tables of two files. `unknown` collects the paths of fields that neither schema has."""
+    """Compares tables of two files, by the schema and by rules for some fields (table type, name).
+
+    `rules` holds functions that compare a field, and `translations` those that translate a field's numbers before
+    they are compared. `unknown` collects the paths of fields that neither schema has.
+    """
 
     before: Schema
     after: Schema
-    rules: Rules
+    rules: Mapping[tuple[str, str], Callable[[Pairs], Iterator[Difference]]]
+    translations: Mapping[tuple[str, str], Translation]
     unknown: list[str] = field(default_factory=list)
 
     def tables(self, pairs: Pairs) -> Iterator[Difference]:
@@ -96,7 +91,7 @@ class Comparison:
         fields = {**pairs.after.type.by_name, **pairs.before.type.by_name}
         codes = {item.type_slot for item in fields.values() if item.kind == "union"}
         for name, item in fields.items():
-            rule = self.rules.fields.get((pairs.before.type.name, name))
+            rule = self.rules.get((pairs.before.type.name, name))
             if rule is not None:
                 yield from rule(pairs)
             elif item.deprecated and item.kind != "scalar":
@@ -120,7 +115,7 @@ class Comparison:
     def _unequal(
         self, pairs: Pairs, item: Field, rows: Rows, before: NDArray[Any], after: NDArray[Any]
     ) -> NDArray[np.bool_]:
-        translate = self.rules.numbers.get((pairs.before.type.name, item.name))
+        translate = self.translations.get((pairs.before.type.name, item.name))
         if translate is not None:
             before, after = translate(pairs, rows, before, after)
         elif before.dtype.kind == "f":  # compared by their bits, so that NaN equals itself
@@ -135,7 +130,7 @@ class Comparison:
         before, after, old, new = _vectors(pairs, item, item.element)
         one_sided = (before == 0) != (after == 0)
         resized = one_sided | (old.count != new.count)
-        translated = (pairs.before.type.name, item.name) in self.rules.numbers
+        translated = (pairs.before.type.name, item.name) in self.translations
         differs = self._translated(pairs, item, old, new, ~resized) if translated else differing_vectors(old, new)
         for row in np.flatnonzero(differs | resized).tolist():
             place = _below(pairs.place(row), item.name)

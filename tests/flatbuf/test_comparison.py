@@ -12,13 +12,14 @@ import pytest
 from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Tables
-from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
+from circletools.flatbuf.comparison import Comparison, Difference, Pairs
 from tests.kit.build import Raw, Table, schema_of
 from tests.kit.every_field import every_field, reader
 from tests.kit.objects import file_of, wire_of
 
 every_field = cache(every_field)
-NO_RULES = Rules({}, {})
+Rules = tuple[dict[tuple[str, str], Any], dict[tuple[str, str], Any]]
+NO_RULES: Rules = {}, {}
 
 
 def root_of(data: bytes) -> Tables:
@@ -28,7 +29,7 @@ def root_of(data: bytes) -> Tables:
 
 def compared(before: bytes, after: bytes, rules: Rules = NO_RULES) -> tuple[list[Difference], list[str]]:
     """Return the differences of the roots, and what could not be compared."""
-    comparison = Comparison(wire_of(before)[1], wire_of(after)[1], rules)
+    comparison = Comparison(wire_of(before)[1], wire_of(after)[1], *rules)
     owners = np.array([5], np.int64), np.array([6], np.int64)
     found = list(comparison.tables(Pairs(root_of(before), root_of(after), lambda _: ("", ""), owners)))
     return found, comparison.unknown
@@ -280,7 +281,7 @@ def test_fields_beyond_the_schema_can_only_be_counted() -> None:
 
 def test_what_cannot_be_compared_is_told_by_its_place_in_the_file_before() -> None:
     data = file_of(Table("Model"), unknown={"Model": (schema_of("tflite").tables["Model"].slots, b"text")})
-    comparison = Comparison(wire_of(data)[1], wire_of(data)[1], NO_RULES)
+    comparison = Comparison(wire_of(data)[1], wire_of(data)[1], *NO_RULES)
     owners = np.array([5], np.int64), np.array([6], np.int64)
     pairs = Pairs(root_of(data), root_of(data), lambda _: ("was here", "is here"), owners)
     assert list(comparison.tables(pairs)) == []
@@ -295,7 +296,7 @@ def test_a_rule_takes_the_place_of_a_field() -> None:
         yield Difference("moved", *pairs.place(0), len(pairs.before), len(pairs.after))
 
     before, after = Table("Model", subgraphs=[Table("SubGraph", name="a")]), Table("Model", description="x")
-    found, _ = compared(file_of(before), file_of(after), Rules({("Model", "subgraphs"): rule}, {}))
+    found, _ = compared(file_of(before), file_of(after), ({("Model", "subgraphs"): rule}, {}))
     assert sorted(found) == [
         Difference("changed", "description", "description", None, "x"), Difference("moved", "", "", 1, 1)
     ]  # fmt: skip
@@ -317,7 +318,7 @@ def test_numbers_are_translated_before_they_are_compared() -> None:
         made = [Table("Operator", opcode_index=opcode, inputs=one) for one in inputs]
         return Table("Model", subgraphs=[Table("SubGraph", operators=made)])
 
-    rules = Rules({}, {("Operator", "inputs"): halved, ("Operator", "opcode_index"): halved})
+    rules: Rules = {}, {("Operator", "inputs"): halved, ("Operator", "opcode_index"): halved}
     before, after = model(2, [2, 4], [], [6], None, [8, 8]), model(3, [3, 4], [], [6, 7], None, [8, 10])
     place = "subgraphs[0].operators"
     assert changes(before, after, rules) == {f"{place}[2].inputs": ([6], [6, 7]), f"{place}[4].inputs[1]": (8, 10)}
