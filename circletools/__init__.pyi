@@ -8,7 +8,6 @@ from circletools import surgery as surgery
 from circletools import types as types
 from circletools.check import check as check
 from circletools.cost.cost import cost as cost
-from circletools.diff.attestation import attest as attest
 from circletools.diff.difference import compare_models
 from circletools.edit.compact import compact as compact
 from circletools.edit.edit import ModelEdit as ModelEdit
@@ -27,11 +26,12 @@ from circletools.html.difference import difference_html as difference_html
 from circletools.html.numbers import numbers_html as numbers_html
 from circletools.html.report import report_html as report_html
 from circletools.inspection import inspect_model
+from circletools.model.digests import attest as attest
 from circletools.model.digests import content_digests
 from circletools.model.model import Model as Model
 from circletools.model.model import open_model as open_model
 from circletools.numerics.compare import compare as compare
-from circletools.numerics.request import CompareRequest as CompareRequest
+from circletools.numerics.running import CompareRequest as CompareRequest
 from circletools.origin import exporters as exporters
 from circletools.origin.tracking.tracker import track
 from circletools.parts.split import split as split

@@ -7,7 +7,7 @@ from weakref import ref
 from circletools.affinity import store
 from circletools.edit.edit import ModelEdit
 from circletools.model.model import Model
-from circletools.origin import remap
+from circletools.origin.embed import follow
 
 
 def edit(model: Model) -> ModelEdit:
@@ -22,6 +22,6 @@ def edit(model: Model) -> ModelEdit:
     """
     started = ModelEdit(model)
     model.editing = ref(started)
-    remap.follow(started)
+    follow(started)
     store.follow(started)
     return started

@@ -1,5 +1,4 @@
 from circletools.cost.cost import Cost as Cost
-from circletools.diff.attestation import Attestation as Attestation
 from circletools.diff.difference import ModelDifference as ModelDifference
 from circletools.edit.results import RewriteResult as RewriteResult
 from circletools.findings import Findings as Findings
@@ -7,6 +6,7 @@ from circletools.findings import Severity as Severity
 from circletools.fit.verdicts import Fit as Fit
 from circletools.html.report import Report as Report
 from circletools.inspection import Inspection as Inspection
+from circletools.model.digests import Attestation as Attestation
 from circletools.model.digests import ContentDigests as ContentDigests
 from circletools.model.rows import Subgraph as Subgraph
 from circletools.model.views import Operator as Operator

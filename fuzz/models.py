@@ -35,21 +35,20 @@ from circletools.model.model import Model, open_model
 from circletools.model.verify import check_model, is_dangling
 from circletools.origin.describe import describe
 from circletools.origin.embed import ORIGIN_ENTRIES, embed
+from circletools.origin.embed import follow as follow_origins
 from circletools.origin.embed import strip as strip_origins
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import check_freshness as check_origins
 from circletools.origin.read import read_origins
-from circletools.origin.remap import follow as follow_origins
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.fixing import fix_outputs
 from circletools.planning.inspection import inspect_affinity
 from circletools.planning.planner import plan
 from circletools.planning.request import PlanRequest
-from circletools.render.affinity import affinity_json, affinity_text
 from circletools.render.fit import fit_json, fit_sarif, fit_text
 from circletools.render.inspection import inspection_json, inspection_text
 from circletools.render.origins import origins_csv, origins_json, origins_text
-from circletools.render.plans import plan_json, plan_text
+from circletools.render.plans import affinity_json, affinity_text, plan_json, plan_text
 from circletools.render.table import document_json, rows_csv
 from circletools.requires.requirements import requires
 from circletools.storage.files import view

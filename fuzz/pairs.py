@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from zlib import crc32
 
-from circletools.diff.attestation import attest
 from circletools.diff.difference import ModelDifference, compare_models
 from circletools.errors import CircleToolsError
+from circletools.model.digests import attest
 from circletools.model.model import Model, open_model
 from circletools.origin.embed import ORIGIN_ENTRIES, embed
 from circletools.origin.tracking.tracker import track

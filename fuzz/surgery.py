@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zlib import crc32
 
-from circletools.edit.bundles import replace_member
+from circletools.edit.archive import replace_member
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.errors import CircleToolsError

@@ -15,8 +15,8 @@ from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.metadata.codec import decode_names, encode_names
 from circletools.metadata.stamp import STAMP, decode_stamp, encode_stamp
-from circletools.model.debug_metadata import DEBUG_METADATA
 from circletools.model.model import open_model
+from circletools.model.verify import DEBUG_METADATA
 from circletools.origin.embed import embed
 from circletools.origin.locations import operator_locations
 from circletools.origin.names import collect_sources

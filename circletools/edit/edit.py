@@ -22,8 +22,7 @@ from circletools.calls import explained
 from circletools.edit import members
 from circletools.edit.archive import has_file, move_archive, with_files
 from circletools.edit.compact import compact, tail_start
-from circletools.edit.entries import Entries
-from circletools.edit.offline import PlannedOffsets
+from circletools.edit.entries import Entries, PlannedOffsets
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Direction, Ends, Signatures
 from circletools.errors import UsageError

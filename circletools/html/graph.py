@@ -326,15 +326,9 @@ def or_none(number: int) -> int | None:
 
 def layout_json(layout: Layout, edges: Edges, parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the layout as columns."""
+    ends = {name: getattr(edges, name).tolist() for name in ("source", "target", "tensor")}
     return {
-        "group": layout.group.tolist(),
-        "level": layout.level.tolist(),
-        "column": layout.column.tolist(),
-        "edges": {
-            "source": edges.source.tolist(),
-            "target": edges.target.tolist(),
-            "tensor": edges.tensor.tolist(),
-            "lane": layout.lane.tolist(),
-        },
+        **{name: getattr(layout, name).tolist() for name in ("group", "level", "column")},
+        "edges": ends | {"lane": layout.lane.tolist()},
         "groups": [part | {"row": row} for part, row in zip(parts, layout.row.tolist(), strict=True)],
     }

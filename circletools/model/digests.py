@@ -1,4 +1,4 @@
-"""Digests of a model's contents: equal contents have equal digests, whatever the layout of the files.
+"""Digests of a model's contents, and attestations: equal contents have equal digests, whatever the files' layout.
 
 A part is a tensor with its data, an operator with its code, a subgraph without its tensors and operators, a
 signature, a metadata entry with its value, a file of the archive after the flatbuffer, or the rest of the model.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.errors import ModelFormatError
+from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, unknown_slots
 from circletools.flatbuf.digest import Digests, digest
 from circletools.flatbuf.schema import Field, Schema
@@ -187,3 +187,43 @@ def _numbered(names: Iterable[str | None]) -> Iterator[str]:
         met[name] += 1
         label = "#absent" if name is None else name.replace("#", "##")
         yield f"{label}#{met[name]}" if met[name] > 1 else label
+
+
+# --- a statement that two models are identical except for parts ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartChange(Attributes):
+    """The path of a part that changed, and its digests; a digest is None if the model lacks the part."""
+
+    part: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attestation(Attributes):
+    """A statement that two models are equal except for `changes`, with digests and the number of equal parts."""
+
+    format: str
+    before: str
+    after: str
+    equal_parts: int
+    changes: tuple[PartChange, ...]
+
+
+def attest(before: Model, after: Model) -> Attestation:
+    """Return a statement that two models are identical except for the parts it names.
+
+    Raises UsageError if the formats differ, and the same errors as `digests`.
+
+    >>> with ct.open("in.circle") as old, ct.open("out.circle") as new:
+    ...     [change.part for change in ct.attest(old, new).changes]
+    ['metadata[ONE_op_table]', 'metadata[ONE_source_table]']
+    """
+    if before.format != after.format:
+        raise UsageError(f"one model is {before.format}, the other {after.format}", hint="`diff` compares them")
+    old, new = content_digests(before), content_digests(after)
+    pairs = [(part, old.parts.get(part), new.parts.get(part)) for part in sorted({*old.parts, *new.parts})]
+    changes = tuple(PartChange(*pair) for pair in pairs if pair[1] != pair[2])
+    return Attestation(old.format, old.digest, new.digest, len(pairs) - len(changes), changes)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
 from circletools.findings import Finding, Findings, Severity
-from circletools.flatbuf.schema import RoleKind
+from circletools.flatbuf.columns import Tables, Wire
+from circletools.flatbuf.schema import RoleKind, load_schema
 from circletools.flatbuf.verify import MAX_TABLES
-from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.external import ExternalData, external_data
 from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
@@ -209,3 +209,29 @@ def _check(indices: Indices, limit: int | NDArray[np.int64]) -> Iterator[Finding
         return f"{what} {values[at]} does not exist; the count is {limits[at]}"
 
     yield from findings_at(_INDEX, np.flatnonzero(bad), indices.place, message)
+
+
+# --- the `debug_metadata` entry: a separate flatbuffer, which TFLite's converter can write ---------------------
+# The `debug_metadata_index` field of subgraphs and operators refers to its tables. Schema:
+# tensorflow/compiler/mlir/lite/schema/debug_metadata.fbs.
+
+
+DEBUG_METADATA = "debug_metadata"
+
+
+class DebugMetadata:
+    """The debug metadata of the first conversion; `subgraphs` holds a table for each subgraph that it describes."""
+
+    def __init__(self, data: memoryview) -> None:
+        """Read the top-level tables. Raises ModelFormatError if there are no tables."""
+        self.wire, self.schema = Wire(data), load_schema("debug_metadata")
+        root = self.table(self.schema.root, self.wire.one(0, np.dtype("<u4")))
+        conversions, _ = root.children("debug_metadata", self.schema)
+        if not len(conversions):
+            raise ModelFormatError("it does not describe a conversion")
+        self.conversion = conversions.take(slice(0, 1))
+        self.subgraphs, _ = self.conversion.children("subgraphs_debug_metadata", self.schema)
+
+    def table(self, name: str, at: int) -> Tables:
+        """Return the table at a position."""
+        return Tables(self.wire, self.schema.tables[name], np.array([at], np.int64))

@@ -5,14 +5,14 @@ from circletools.origin.describe import describe as describe
 from circletools.origin.embed import embed as embed
 from circletools.origin.embed import extract as extract
 from circletools.origin.embed import strip as strip
+from circletools.origin.embed import tag as tag
+from circletools.origin.embed import untag as untag
 from circletools.origin.exchange import parse_origins
 from circletools.origin.names import NameSource as NameSource
 from circletools.origin.names import collect_sources
 from circletools.origin.read import Origins as Origins
 from circletools.origin.read import check_freshness as check_freshness
 from circletools.origin.read import read_origins
-from circletools.origin.tags import tag as tag
-from circletools.origin.tags import untag as untag
 
 collect = collect_sources
 parse = parse_origins

@@ -47,6 +47,16 @@ class OperatorRow(Attributes):
     output: str
     origin: Origin
 
+    def to_row(self) -> dict[str, Any]:
+        """Return the operator as plain values, with the ids of its sources."""
+        return {
+            "subgraph": self.subgraph,
+            "operator_index": self.index,
+            "code": self.code,
+            "output": self.output,
+            "sources": sorted(self.origin),
+        }
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OriginTable(Tabular):
@@ -72,16 +82,8 @@ class OriginTable(Tabular):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row for each operator, with the names of its sources."""
-        return [
-            {
-                "subgraph": row.subgraph,
-                "operator_index": row.index,
-                "code": row.code,
-                "output": row.output,
-                "sources": [self.origins.sources[source] for source in sorted(row.origin)],
-            }
-            for row in self.rows
-        ]
+        names = self.origins.sources
+        return [row.to_row() | {"sources": [names[source] for source in sorted(row.origin)]} for row in self.rows]
 
 
 def describe(model: Model, selection: Selection | None = None) -> OriginTable:
@@ -116,11 +118,9 @@ def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> 
     wanted, ranges = _selected_sources(origins, selection), selection.operators
     rows = []
     for subgraph in shown:
-        codes = model.graphs[subgraph].operators.code_names
+        facts = model.graphs[subgraph].operators
         known = origins.operators[subgraph] if origins.operators else {}
-        for index, (code, output) in enumerate(
-            zip(codes, model.graphs[subgraph].operators.first_result_names, strict=True)
-        ):
+        for index, (code, output) in enumerate(zip(facts.code_names, facts.first_result_names, strict=True)):
             inside = ranges is None or any(first <= index <= last for first, last in ranges)
             origin = known.get(index, UNKNOWN)
             if inside and (selection.source is None or origin & wanted):

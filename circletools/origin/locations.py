@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from circletools.errors import ModelFormatError
 from circletools.graph.graph import ModelGraph
-from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.options import named_fields
+from circletools.model.verify import DEBUG_METADATA, DebugMetadata
 from circletools.origin.source import NOTHING, AnySource, Source, SourceDetails, line_of, relative_file
 
 _LOCATION = 1  # the code of Location in the union Attribute; DictItem is its other member

@@ -21,13 +21,12 @@ from circletools.findings import Finding
 from circletools.graph.algorithms import components
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
-from circletools.model.debug_metadata import DEBUG_METADATA
 from circletools.model.model import Model
+from circletools.model.verify import DEBUG_METADATA
 from circletools.model.views import text
 from circletools.origin.grammar import Exporter, exporter_of, reader_of
 from circletools.origin.locations import operator_locations
-from circletools.origin.numbering import OriginColumns, numbered
-from circletools.origin.read import NO_NAME, Origins
+from circletools.origin.read import NO_NAME, OriginColumns, Origins
 from circletools.origin.source import AnySource
 from circletools.wording import Word, counted
 
@@ -77,13 +76,13 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
         named = {subgraph: own_sources(model.graphs[subgraph], own) for subgraph, own in named.items()}
         by_names += "; modules with equal names count as one unless you record the conversion (docs/origins.md)"
     if not located:
-        return numbered(named), (_source_names_note(by_names),)
+        return OriginColumns.numbered(named), (_source_names_note(by_names),)
     missing = sum(len(found) for subgraph, found in named.items() if subgraph not in located)
     for subgraph, locations in located.items():
         named[subgraph] = [one or other for one, other in zip(locations, named[subgraph], strict=True)]
         missing += locations.count([])
     rest = f", {counted(missing, 'operator')} after {by_names}" if missing and names is NameSource.AUTO else ""
-    return numbered(named), (_source_names_note(f"the locations of {DEBUG_METADATA}{rest}"),)
+    return OriginColumns.numbered(named), (_source_names_note(f"the locations of {DEBUG_METADATA}{rest}"),)
 
 
 def origins_by_output(model: ModelGraph, subgraphs: Iterable[int]) -> Origins:

@@ -1,6 +1,3 @@
-from circletools.render.affinity import affinity_json as affinity_json
-from circletools.render.affinity import affinity_text as affinity_text
-from circletools.render.affinity import export_text as export_text
 from circletools.render.attribution import attribution_csv as attribution_csv
 from circletools.render.attribution import attribution_json as attribution_json
 from circletools.render.attribution import attribution_text as attribution_text
@@ -53,6 +50,9 @@ from circletools.render.parts import measurement_json as measurement_json
 from circletools.render.parts import measurement_text as measurement_text
 from circletools.render.parts import split_json as split_json
 from circletools.render.parts import split_verification_json as split_verification_json
+from circletools.render.plans import affinity_json as affinity_json
+from circletools.render.plans import affinity_text as affinity_text
+from circletools.render.plans import export_text as export_text
 from circletools.render.plans import plan_json as plan_json
 from circletools.render.plans import plan_text as plan_text
 from circletools.render.profiles import collapsed_text as collapsed_text

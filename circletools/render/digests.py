@@ -7,8 +7,7 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
-from circletools.diff.attestation import Attestation
-from circletools.model.digests import ContentDigests
+from circletools.model.digests import Attestation, ContentDigests
 from circletools.model.model import Model
 from circletools.render.table import document_json
 from circletools.wording import counted

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from circletools.metadata.stamp import Freshness
-from circletools.origin.describe import OperatorRow, OriginTable
+from circletools.origin.describe import OriginTable
 from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
 from circletools.origin.modules import ROOT, module_tree
 from circletools.origin.source import NOTHING, UNKNOWN, SourceDetails
@@ -33,18 +33,7 @@ def origins_json(table: OriginTable) -> dict[str, Any]:
             | {"operators": [shown[place] for place in table.by_source.get(source, [])]}
             for source in sorted(sources)
         ],
-        "operators": [operator_json(row) for row in table.rows],
-    }
-
-
-def operator_json(row: OperatorRow) -> dict[str, Any]:
-    """Return an operator and its sources as JSON."""
-    return {
-        "subgraph": row.subgraph,
-        "operator_index": row.index,
-        "code": row.code,
-        "output": row.output,
-        "sources": sorted(row.origin),
+        "operators": [row.to_row() for row in table.rows],
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from circletools.origin.describe import OperatorRow
 from circletools.origin.tracking.tracker import Tracking
-from circletools.render.origins import operator_json, operator_label
+from circletools.render.origins import operator_label
 from circletools.render.table import places_json, table_text
 from circletools.wording import SCHEMA_VERSION
 
@@ -20,7 +20,7 @@ def tracking_json(tracking: Tracking) -> dict[str, Any]:
         "sources": [{"id": source, "name": name} for source, name in sorted(tracking.origins.sources.items())],
         "operators": [
             {
-                **operator_json(row),
+                **row.to_row(),
                 "grounds": [
                     {"source": source, "evidence": grounds.evidence.value, "confidence": round(grounds.confidence, 4)}
                     for source, grounds in tracking.grounds[row.subgraph].get(row.index, {}).items()

@@ -1,5 +1,5 @@
-from circletools.edit.bundles import extract_member as extract_member
-from circletools.edit.bundles import replace_member as replace_member
+from circletools.edit.archive import extract_member as extract_member
+from circletools.edit.archive import replace_member as replace_member
 from circletools.parts.extract import ExtractRequest as ExtractRequest
 from circletools.parts.extract import extract as extract
 from circletools.parts.extract import prune as prune

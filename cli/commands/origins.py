@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from functools import partial
 from pathlib import Path
@@ -33,7 +32,6 @@ def embed_origins(
     replace: bool = option("Replace existing origin tables."),
     erase: Erase = False,
     stamp: Stamp = True,
-    absolute_paths: bool = option("Write absolute paths instead of paths relative to the working directory."),
     in_place: InPlace = False,
 ) -> None:
     """Write the source of each operator to the metadata.
@@ -46,9 +44,7 @@ def embed_origins(
     if len(used) > 1:
         raise ct.UsageError(f"{' and '.join(used)} cannot be combined: each determines the sources")
     given = None if origins is None else ct.origins.parse(read_text(origins), str(origins))
-    if absolute_paths and given is not None and not any(os.path.isabs(one.file) for one in given.details.values()):
-        raise ct.UsageError(f"{origins} has no absolute paths", hint="record them with `record(absolute_paths=True)`")
-    write = partial(ct.origins.embed, replace=replace, stamp=stamp, absolute_paths=absolute_paths)
+    write = partial(ct.origins.embed, replace=replace, stamp=stamp)
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
         if exported_program is not None:

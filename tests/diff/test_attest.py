@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from flatbuffers import flexbuffers
 
-from circletools.diff.attestation import Attestation, attest
 from circletools.errors import ModelFormatError, UsageError
-from circletools.model.digests import content_digests
+from circletools.model.digests import Attestation, attest, content_digests
 from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.render.digests import attestation_text

@@ -17,7 +17,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
-from circletools.origin.remap import follow
+from circletools.origin.embed import follow
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build, Graph

@@ -20,9 +20,8 @@ from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.inspection import inspect_model
 from circletools.model.model import open_model
-from circletools.origin.embed import embed
+from circletools.origin.embed import embed, follow
 from circletools.origin.names import collect_sources
-from circletools.origin.remap import follow
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.fixing import fix_outputs
 from circletools.render.traces import trace_json

@@ -8,7 +8,7 @@ from typing import Any
 
 import circletools as ct
 from circletools.graph.build import graph_of
-from circletools.origin.exporters.tagging import nodes_of_operators
+from circletools.origin.exporters.litert_torch import nodes_of_operators
 from tests.kit.build import Build
 
 

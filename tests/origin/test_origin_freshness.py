@@ -16,9 +16,8 @@ from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import TableFormatError
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import open_model
-from circletools.origin.embed import strip
+from circletools.origin.embed import follow, remap, strip
 from circletools.origin.read import merge, read_origins
-from circletools.origin.remap import follow, remap
 from circletools.origin.source import Origin
 from circletools.origin.tables import decode_op_table, encode_op_table, encode_source_table
 from tests.kit.origin_support import (

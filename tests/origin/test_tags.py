@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import circletools as ct
-from circletools.origin import tags
+from circletools.origin.embed import only_tags
 from circletools.origin.tracking.ends import Evidence
 from tests.kit.build import Build
 from tests.kit.program import run
@@ -83,11 +83,11 @@ def test_a_tensor_that_had_no_name_keeps_its_tag() -> None:
 
 def test_only_known_tags_are_read() -> None:
     known = frozenset({b"circletools:0:1:0", b"circletools:0:2:0"})
-    assert tags.only_tags(b"circletools:0:1:0_dequant", known) == b"circletools:0:1:0"
-    assert tags.only_tags(b"p/circletools:0:1:0;circletools:0:2:0", known) == b"circletools:0:1:0;circletools:0:2:0"
-    assert tags.only_tags(b"circletools:0:3:0;circletools:0:2:0", known) == b"circletools:0:2:0"
-    assert tags.only_tags(b"circletools:0:3:0", known) == b"circletools:0:3:0"
-    assert tags.only_tags(b"", known) == b""
+    assert only_tags(b"circletools:0:1:0_dequant", known) == b"circletools:0:1:0"
+    assert only_tags(b"p/circletools:0:1:0;circletools:0:2:0", known) == b"circletools:0:1:0;circletools:0:2:0"
+    assert only_tags(b"circletools:0:3:0;circletools:0:2:0", known) == b"circletools:0:2:0"
+    assert only_tags(b"circletools:0:3:0", known) == b"circletools:0:3:0"
+    assert only_tags(b"", known) == b""
 
 
 @pytest.mark.parametrize("suffix", ["", "_dequant"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
-from circletools.origin.remap import follow
+from circletools.origin.embed import follow
 from circletools.origin.tracking.ends import Evidence
 from circletools.origin.tracking.tracker import track
 from circletools.outputs.analysis import choose_subgraphs

@@ -24,11 +24,10 @@ from circletools.graph import graph as graphs
 from circletools.graph.build import model_graph
 from circletools.graph.columns import Values
 from circletools.model.model import Model
+from circletools.origin.exporters.litert_torch import LAYOUT_CODES
 from circletools.origin.exporters.nodes import Root, frames_of, name_roots
 from circletools.origin.exporters.patching import imported
-from circletools.origin.exporters.tagging import LAYOUT_CODES
-from circletools.origin.numbering import numbered
-from circletools.origin.read import Origins
+from circletools.origin.read import OriginColumns, Origins
 from circletools.origin.source import Source, SourceDetails, line_of
 
 _LAYOUT = {"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast", "Expand", "Pad"}
@@ -77,7 +76,7 @@ def from_onnx(model: Model, path: str | os.PathLike[str]) -> Origins:
     found = matched_nodes(nodes, steps, charge)
     charge(_ENTRY_BYTES * sum(len(sources[node]) for step in step_of for node in found[step]))
     named = [list(dict.fromkeys(one for node in sorted(found[step]) for one in sources[node])) for step in step_of]
-    return numbered({0: named}).origins(len(whole))
+    return OriginColumns.numbered({0: named}).origins(len(whole))
 
 
 def _charge_external(graph: Any, folder: str) -> None:

@@ -16,11 +16,10 @@ from typing import Any
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import Graph
 from circletools.model.model import Model, open_model
+from circletools.origin.exporters.litert_torch import LAYOUT_CODES
 from circletools.origin.exporters.nodes import Root, inner_nodes, is_layout, name_roots, root_of, uncalled_modules
 from circletools.origin.exporters.patching import Guard
-from circletools.origin.exporters.tagging import LAYOUT_CODES
-from circletools.origin.numbering import numbered
-from circletools.origin.read import NOTHING_KNOWN, Origins
+from circletools.origin.read import NOTHING_KNOWN, OriginColumns, Origins
 from circletools.origin.source import UNKNOWN, Source
 from circletools.origin.tracking.tracker import track_from
 
@@ -140,7 +139,7 @@ class _Log:
             found = [
                 [source for name in own for source in sources.get(name, ())] for own in _names(graph_of(model, 0))
             ]
-            origins = numbered({0: found}).origins(1)
+            origins = OriginColumns.numbered({0: found}).origins(1)
             if before == binary:
                 return origins
             with open_model(binary) as after:

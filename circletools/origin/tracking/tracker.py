@@ -29,13 +29,14 @@ from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.columns import Mask
 from circletools.graph.graph import Graph, ModelGraph
+from circletools.model.keys import Interning
 from circletools.model.model import Model
 from circletools.origin.describe import OperatorRow, Selection, operator_rows
+from circletools.origin.embed import TAG, only_tags, tags_of
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_in
 from circletools.origin.source import UNKNOWN, Origin
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
-from circletools.origin.tags import TAG, only_tags, tags_of
 from circletools.origin.tracking.constants import classify
 from circletools.origin.tracking.cover import cover
 from circletools.origin.tracking.ends import (
@@ -132,11 +133,10 @@ def track_models(before: ModelGraph, after: ModelGraph, tags: Tags) -> dict[Coup
         taken[0].add(old)
         taken[1].add(new)
         graphs = before.graphs[old], after.graphs[new]
-        codes: dict[str, int] = {}
-        numbers = [[codes.setdefault(code, len(codes)) for code in graph.operators.code_names] for graph in graphs]
+        number = Interning().keys
         sides = [
-            Side(graph, names[side][graph.index], np.array(own, np.int64), classes[side][graph.index], constants)
-            for side, (graph, own) in enumerate(zip(graphs, numbers, strict=True))
+            Side(graph, own[graph.index], number(graph.operators.code_names), held[graph.index], constants)
+            for graph, own, held in zip(graphs, names, classes, strict=True)
         ]
         signatures = [_signature_names(model, graph) for model, graph in zip((before, after), graphs, strict=True)]
         ends = (signatures[0][0], signatures[1][0]), (signatures[0][1], signatures[1][1])

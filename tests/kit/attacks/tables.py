@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, DEVICE_TABLE
 from circletools.edit.edit import ModelEdit
 from circletools.metadata.stamp import STAMP
-from circletools.model.debug_metadata import DEBUG_METADATA
 from circletools.model.model import open_model
+from circletools.model.verify import DEBUG_METADATA
 from circletools.origin.read import EXACT_TABLE
 from circletools.origin.tables import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE
 from fuzz.tables import annotated
