@@ -76,7 +76,7 @@ def transpose_conv(call: Call) -> Sequence[Shape]:
     """The shape that the first input contains, if a convolution maps it to the shape of the data (input 2)."""
     wanted, weights, shape = tuple(call.numbers(0, 1)), call.shape(1, 4), call.shape(2, 4)
     words = f"{shown(shape)} does not fit the output shape {shown(wanted)}"
-    refuse_unless(len(wanted) == 4 and weights[3] == shape[3], words, 0)
+    refuse_unless(len(wanted) == 4 and min(wanted) > 0 and weights[3] == shape[3], words, 0)
     try:
         fits = _places(call, wanted[1:3], weights[1:3]) == [*shape[1:3]]
     except WindowError as error:
