@@ -32,7 +32,12 @@ from circletools.soundness.shape_findings import shape_findings
 from circletools.soundness.soundness import operation_findings, soundness_findings
 from circletools.wording import ranges
 
-_TABLES = {"litert": ("litert-cpu", "xnnpack"), "onert": ("onert-cpu",)}
+_TABLES = {
+    "litert": ("litert-cpu", "xnnpack"),
+    "onert": ("onert-cpu",),
+    "openvino": ("openvino-cpu",),
+    "tflm": ("tflm",),
+}
 """By program, the table of its own kernels, and those of the delegates that it tries first."""
 _MISFIT = Refusal("its XNNPACK delegate takes it, but not the rank, type, scale or zero point of one of its tensors")
 _ENDS = {

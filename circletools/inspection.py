@@ -38,12 +38,16 @@ class ExternalSummary(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class TensorSummary(Attributes):
-    """An input or output, or only its index if it does not exist. In `shape`, -1 means a dynamic dimension."""
+    """An input or output, or only its index if it does not exist. In `shape`, -1 means a dynamic dimension.
+
+    `quantization` is the same as in `Tensor.to_row`, or None.
+    """
 
     tensor: int
     name: str
     type: str
     shape: tuple[int, ...]
+    quantization: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +193,10 @@ def _tensor(subgraph: Subgraph, index: int) -> TensorSummary:
         return TensorSummary(index, "(does not exist)", "", ())
     tensor = subgraph.tensors[index]
     shape = tensor.shape if tensor.shape_signature is None else tensor.shape_signature
-    return TensorSummary(index, tensor.name, tensor.type, tuple(shape))
+    quantization = tensor.quantization
+    return TensorSummary(
+        index, tensor.name, tensor.type, tuple(shape), quantization.to_row() if quantization else None
+    )
 
 
 def metadata_summaries(model: Model) -> tuple[MetadataSummary, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from circletools.soundness.soundness import end_findings
 from circletools.wording import Items, ranges
 
 __all__ = ["fit"]
+_OLD_TYPE = re.compile(r"\bUINT8 per_tensor \w+, not [^;]*\bINT8 per_tensor")
 
 
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
@@ -108,7 +110,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     if [part.subgraph for part in parts] == [0] and not facts[0].disorder:
         parts[0].kept = _kept(facts[0], parts[0].refusals.keys())
     found = cache(lambda: [pair for part in parts for pair in part.misfits(known)])
-    misfits: Sequence[Misfit] = Misfits(
+    misfits = Misfits(
         lambda: (misfit for misfit, _ in found()),
         [group for part in parts for group in part.alike()],
         any(part.names.described for part in parts),
@@ -123,7 +125,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         known.total() + gone,
         obstacles=tuple(map(Obstacle, obstacles, is_new)),
     )
-    target = replace(target, cause=_cause(target, question.table, needed))
+    target = replace(target, cause=_cause(target, question.table, needed, misfits.alike))
     places = [subgraph.index for subgraph in needed]
     asked = tuple(compare(target, places, verdict) for verdict in question.verdicts)
     memory = micro_memory(model, question.file_bytes) if question.name == "tflm" and not target.refused else None
@@ -133,7 +135,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     return replace(target, asked=asked, memory=memory)
 
 
-def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str:
+def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph], alike: Iterable[Alike]) -> str:
     """Return the cause if a single one explains the verdict on the whole model, otherwise an empty string."""
     if target.obstacles:
         finding = target.obstacles[0].finding
@@ -144,6 +146,9 @@ def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str
         floats = sum(_floats(graph) for graph in needed)
         if 2 * floats > target.operators:
             return f"float model ({floats:,} of {target.operators:,} operators): {table.float_model}"
+    old = sum(len(some.places) for some in alike if _OLD_TYPE.search(some.first(1)[0].reason))
+    if 2 * old > target.operators:
+        return f"UINT8 model ({old:,} of {target.operators:,} operators): quantize the model to INT8 instead"
     return ""
 
 

@@ -36,6 +36,7 @@ from circletools.numerics.running import (
     tasks,
 )
 from circletools.numerics.subject import Subject, subject_of
+from circletools.numerics.weights import unrelated_weights
 from circletools.origin.modules import modules_of
 from circletools.origin.source import NOTHING
 from circletools.runtimes.operators import located
@@ -234,6 +235,8 @@ class _Comparing(Judge):
         self, rows: Iterable[tuple[Task, Sequence[Cell]]], runs: int, groups: Sequence[Group] = ()
     ) -> Comparison:
         graph, naming = self.second.named.graphs[self.second.subgraph], Naming(self.second.named)
+        plan = [] if self.first is self.second else tasks(self.first, self.second, self.pairs[0])
+        unrelated = unrelated_weights(self.first, self.second, plan)
         names, found = naming.of(graph), []
         for task, cells in rows:
             sources = names.sources(task.operator)
@@ -262,7 +265,7 @@ class _Comparing(Judge):
             tuple(map(_column, self.runners)),
             tuple(found),
             tuple(groups),
-            naming.notes,
+            naming.notes + tuple(unrelated),
         )
 
 

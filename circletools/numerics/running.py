@@ -330,6 +330,10 @@ def file_inputs(request: CompareRequest, graph: Graph, signature: Signature | No
             if key is None:
                 raise InvalidInputError(f"no array for input {place}", location=file, hint=f"name it {keys[1]!r}")
             is_number = like and arrays[key].dtype.kind in "iufb"
+            if is_number and (arrays[key].dtype.kind == "f") != (like[place].dtype.kind == "f"):
+                message = f"array {key!r} has the type {arrays[key].dtype}, but the input {like[place].dtype}"
+                hint = "convert it: a quantized number q stands for (q - zero_point) * scale"
+                raise InvalidInputError(message, location=file, hint=hint)
             run.append(arrays[key].astype(like[place].dtype) if is_number else arrays[key])
         runs.append(run)
     return runs

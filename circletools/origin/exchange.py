@@ -45,7 +45,7 @@ def details_json(details: SourceDetails) -> dict[str, str | int]:
 
 
 def parse_origins(text: str, name: str) -> Origins:
-    """Parse a document as CSV or JSON, depending on its file name. Raises InvalidInputError, with the location."""
+    """Parse a document: CSV if `name` ends in .csv, otherwise JSON. Raises InvalidInputError, which gives `name`."""
     return parse_csv(text, name) if name.lower().endswith(".csv") else parse_json(text, name)
 
 

@@ -33,6 +33,7 @@ from circletools.render.findings import summary_text as summary_text
 from circletools.render.findings import tally as tally
 from circletools.render.findings import verdict as verdict
 from circletools.render.fit import fit_json as fit_json
+from circletools.render.fit import fit_judgement as fit_judgement
 from circletools.render.fit import fit_sarif as fit_sarif
 from circletools.render.fit import fit_text as fit_text
 from circletools.render.inspection import inspection_json as inspection_json

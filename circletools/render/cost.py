@@ -20,7 +20,7 @@ def cost_text(found: Cost) -> Iterator[str]:
         of = f" (subgraph {index})" if len(found.activations) > 1 else ""
         yield f"activations    {memory.peak_bytes:,} bytes at operator {memory.peak_operator}{of}"
         if memory.planned_bytes is not None:
-            yield f"arena          {memory.planned_bytes:,} bytes, planned greedily by size{of}"
+            yield f"arena          {memory.planned_bytes:,} bytes, planned greedily by size (TFLM: fit --on tflm){of}"
         if memory.variable_bytes:
             yield f"variables      {memory.variable_bytes:,} bytes{of}"
         if memory.unproduced_bytes:

@@ -12,6 +12,7 @@ from circletools.cost.micro import MicroMemory
 from circletools.findings import Finding, fingerprint
 from circletools.fit import verdicts
 from circletools.fit.request import key_of
+from circletools.judging import Judgement
 from circletools.origin.exchange import details_json
 from circletools.render.findings import sarif_result, sarif_run
 from circletools.render.origins import operator_label, with_line
@@ -21,6 +22,7 @@ from circletools.wording import SCHEMA_VERSION, counted
 _Refused = TypeVar("_Refused", verdicts.Misfit, verdicts.RefusedOperators)
 _MOST_ROWS, _MOST_REASONS, _FEW_ROWS = 30, 5, 4
 _NUMBERED = re.compile(r"operator \d+")
+_STATES = {True: "new", False: "unchanged"}
 _RULES = ("REFUSED_OPERATOR", "REFUSED_MODEL", "TABLE_DISAGREES", "NOT_MEASURED")
 
 
@@ -98,7 +100,11 @@ def memory_json(memory: MicroMemory) -> dict[str, Any]:
 
 def memory_text(target: str, memory: MicroMemory) -> str:
     """Return the memory that TFLM needs, as a line of text."""
-    origin = "measured by its allocator" if memory.is_measured else "predicted, 64-bit build"
+    origin = (
+        "measured by its allocator"
+        if memory.is_measured
+        else "predicted for 64 bits; 32 bits need less, CMSIS-NN more"
+    )
     origin += ", dynamic dimensions as in the file" if memory.is_open else ""
     least = "at least " if memory.unknown else ""
     unknown = f"; not counted: {', '.join(memory.unknown)}" if memory.unknown else ""
@@ -220,35 +226,46 @@ def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: S
 
 def fit_sarif(found: verdicts.Fit) -> dict[str, Any]:
     """Return the run of a SARIF log; with a baseline, it states which results are new."""
-    results = [_refusal(found, target.name, misfit) for target in found.targets for misfit in target.misfits]
+    results = []
+    for finding, is_new, *key in _findings(found):
+        state = {} if not found.has_baseline or is_new is None else {"baselineState": _STATES[is_new]}
+        results.append(sarif_result(found.file, finding, *key) | state)
+    return sarif_run("fit", found.file, _RULES, results)
+
+
+def fit_judgement(found: verdicts.Fit, *, strict: bool = False) -> Judgement:
+    """Return the findings like those of `check`, for the formats of `check`; with `strict`, unknown ones fail too."""
+    every = list(_findings(found))
+    fails = frozenset({"error", "warning", *(["info"] if strict else ())})
+    fixed = sum(target.fixed for target in found.targets) if found.has_baseline else None
+    return Judgement(tuple(one for one, *_ in every), tuple(new is not False for _, new, *_ in every), fixed, fails)
+
+
+def _findings(found: verdicts.Fit) -> Iterator[tuple[Any, ...]]:
+    """Yield each finding, whether it is new (None: baselines hold no such findings), and words that identify it."""
+    for target in found.targets:
+        for misfit in target.misfits:
+            yield _refusal(target.name, misfit)
     for target in found.targets:
         for obstacle in target.obstacles:
             words = f"{target.name} does not load the model: {obstacle.finding.message}."
             finding = Finding("REFUSED_MODEL", "error", obstacle.finding.location, words)
-            result = sarif_result(found.file, finding, target.name, fingerprint(obstacle.finding))
-            results.append(result | _state(found, obstacle))
+            yield finding, obstacle.is_new, target.name, fingerprint(obstacle.finding)
     for target in found.targets:
         for asked in target.asked:
-            results += [_disagreement(found, target.name, asked, one) for one in asked.disagreements]
-    return sarif_run("fit", found.file, _RULES, results)
+            yield from (_disagreement(target.name, asked, one) for one in asked.disagreements)
 
 
-def _state(found: verdicts.Fit, one: verdicts.Misfit | verdicts.Obstacle) -> dict[str, str]:
-    return {"baselineState": "new" if one.is_new else "unchanged"} if found.has_baseline else {}
-
-
-def _disagreement(
-    found: verdicts.Fit, target: str, asked: verdicts.Asked, one: verdicts.Disagreement
-) -> dict[str, Any]:
+def _disagreement(target: str, asked: verdicts.Asked, one: verdicts.Disagreement) -> tuple[Any, ...]:
     path = f"subgraphs[{one.subgraph}].operators[{one.operator_index}]"
     place, subject = ("model", "model") if one.operator_index is None else (path, "operator")
     table, program = ("accepts", "refuses") if one.table_takes else ("refuses", "accepts")
     words = f": {one.words}" if one.words else ""
     text = f"the table of {target} {table} the {subject}, but the program {asked.program} {program} it{words}."
-    return sarif_result(found.file, Finding("TABLE_DISAGREES", "warning", place, text), target, place)
+    return Finding("TABLE_DISAGREES", "warning", place, text), None, target, place
 
 
-def _refusal(found: verdicts.Fit, target: str, misfit: verdicts.Misfit) -> dict[str, Any]:
+def _refusal(target: str, misfit: verdicts.Misfit) -> tuple[Any, ...]:
     verb = "does not support" if misfit.measured else "was not tested with"
     code, reason, names = key_of(misfit.code, misfit.reason, misfit.origin)
     finding = Finding(
@@ -257,4 +274,4 @@ def _refusal(found: verdicts.Fit, target: str, misfit: verdicts.Misfit) -> dict[
         f"subgraphs[{misfit.subgraph}].operators[{misfit.operator}]",
         f"{target} {verb} {misfit.code} from {_origin(misfit)}: {misfit.reason}. To do: {misfit.remedy}.",
     )
-    return sarif_result(found.file, finding, target, code, reason, *names) | _state(found, misfit)
+    return finding, misfit.is_new, target, code, reason, *names

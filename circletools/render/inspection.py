@@ -70,7 +70,12 @@ def _subgraph_text(subgraph: SubgraphSummary) -> Iterator[str]:
     counts = f"{counted(subgraph.operator_count, 'operator')}, {counted(subgraph.tensors, 'tensor')}"
     yield f"subgraph {subgraph.index}{name}: {counts}"
     rows = [
-        (f"{direction:6} {slot}", tensor.name, f"{tensor.type}[{_listed(tensor.shape)}]", f"(tensor {tensor.tensor})")
+        (
+            f"{direction:6} {slot}",
+            tensor.name,
+            f"{tensor.type}[{_listed(tensor.shape)}]",
+            f"(tensor {tensor.tensor})  {_quantization(tensor.quantization)}".rstrip(),
+        )
         for direction, tensors in (("input", subgraph.inputs), ("output", subgraph.outputs))
         for slot, tensor in enumerate(tensors)
     ]

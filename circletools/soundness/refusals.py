@@ -87,7 +87,7 @@ _IGNORED = {
     )
 }
 """The same for findings about properties that the program never reads, so the model runs anyway."""
-JUDGED = tuple(_REFUSED)
+JUDGED = (*_REFUSED, *_PARTLY)
 
 
 def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
@@ -129,18 +129,19 @@ def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
     unknown program.
     """
     for program in programs:
-        if program not in _REFUSED:
+        if program not in JUDGED:
             hint = f"{suggestion(program, JUDGED)}; for others, use `fit --on`, `check --with` or `requires`"
             raise UnknownNameError(f"the refusals of {program!r} are unknown", hint=hint)
     return Findings(_weigh(finding, programs) for finding in findings) if programs else findings
 
 
 def _weigh(finding: Finding, programs: Sequence[str]) -> Finding:
-    if any(_matches(_REFUSED[program], finding) for program in programs):
+    if any(_matches(_REFUSED.get(program, _PARTLY.get(program, ())), finding) for program in programs):
         return replace(finding, severity="error")
     if all(_matches(_IGNORED.get(program, ()), finding) for program in programs):
         return replace(finding, severity="info")
-    return replace(finding, severity="warning") if finding.severity == "error" else finding
+    is_known = finding.severity != "error" or any(program in _PARTLY for program in programs)
+    return finding if is_known else replace(finding, severity="warning")
 
 
 def _matches(rules: Iterable[str], finding: Finding) -> bool:

@@ -46,7 +46,9 @@ def _show(form: str, source: str, judged: ct.checks.Judgement, broken: str | Non
 def check(
     source: Input,
     structure_only: bool = option("Check only that the file is well formed and every index is in range."),
-    for_: tuple[str, ...] = option("Rate findings by their effect on litert or onert.", "PROGRAM,..."),
+    for_: tuple[str, ...] = option(
+        "Rate findings by their effect on litert, onert, openvino or tflm.", "PROGRAM,..."
+    ),
     with_: With = (),
     seconds: Timeout = 600.0,
     form: Literal["text", "json", "sarif", "github", "gitlab", "junit"] = option("Output format.", default="text"),
@@ -66,8 +68,8 @@ def check(
 
     Checks the file's structure, every index, the graph, tensors, signatures and outputs, and whether origins and
     devices are valid and up to date. --with also loads the model in litert, litert-gpu, onert, openvino, vela or
-    tflm. With --for, problems that keep litert or onert from running the model are errors (`fit` shows what to
-    change). Exits with status 3 if a model's structure is broken, or 1 if there is a new error or warning.
+    tflm. With --for, problems that keep a program from running the model are errors (`fit` shows what to change).
+    Exits with status 3 if a model's structure is broken, or 1 if there is a new error or warning.
     """
     if statistics and form != "text":
         raise ct.UsageError("--statistics requires --format text", hint="count the findings in the document")

@@ -22,7 +22,7 @@ _TARGETS = f"Targets, separated by commas: capability files, or any of {', '.joi
 def fit(
     source: Input,
     on: tuple[str, ...] = option(_TARGETS, "TARGETS", default=REQUIRED),
-    form: Literal["text", "json", "sarif"] = option("Output format.", default="text"),
+    form: Literal["text", "json", "sarif", "github", "gitlab", "junit"] = option("Output format.", default="text"),
     baseline: Baseline = None,
     with_: With = (),
     full: bool = option("Show all reasons and operators."),
@@ -34,19 +34,23 @@ def fit(
     For each operator that a target refuses, shows the reason, the remedy and the operator's source; then lists the
     sources to change, worst first. Exits with status 1 if a target refuses an operator or the model, or 5 if the
     answer is unknown. With --baseline, only new ones count; with --with, the status is also 1 if a program
-    disagrees with the table, and 5 if it gives no verdict. See docs/fit.md.
+    disagrees with the table, and 5 if it gives no verdict. See docs/fit.md; docs/gpu.md has replacements in PyTorch.
     """
     if source in ct.affinity.shipped() and not Path(source).exists():
         raise ct.UsageError(f"{source} is a target, not a model", hint="separate targets by commas, without spaces")
     request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds).read()
     with reading(source) as model:
         found = ct.fit(model, request)
+    judged = partial(ct.render.fit_judgement, found, strict=strict)
     show_as(
         form,
         found,
         text=partial(ct.render.fit_text, full=full),
         json=ct.render.fit_json,
         sarif=ct.render.fit_sarif,
+        github=lambda _: ct.render.judgement_github(source, judged()),
+        gitlab=lambda _: ct.render.judgement_gitlab(source, judged()),
+        junit=lambda _: ct.render.junit_suite(source, judged()),
         file=source,
     )
     print_notes(found.notes)

@@ -120,6 +120,8 @@ class Command(AsGiven, TyperCommand):
             rest = super().parse_args(ctx, args)
         except _UsageError as error:
             error.message = error.message.removeprefix("Value error, ")
+            if "unexpected extra argument" in error.message and "--name" in names:
+                error.message += "; write --name NAME"
             if hasattr(error, "possibilities"):
                 self._suggest(error, names, ctx)
             raise

@@ -53,6 +53,12 @@ def test_forms() -> None:
     assert run("fit", CNN, "--on", "tflm", "--on", "xnnpack").stdout == run("fit", CNN, "--on", "tflm,xnnpack").stdout
     log = json.loads(run("fit", CNN, "--on", "onert-ruy", "--format", "sarif").stdout)
     assert log == ct.render.sarif_log([ct.render.fit_sarif(found)])
+    suite = ct.render.junit_suite(str(CNN), ct.render.fit_judgement(found))
+    assert suite in run("fit", CNN, "--on", "onert-ruy", "--format", "junit").stdout
+    assert suite.count("<failure") == found.targets[0].refused
+    assert len(json.loads(run("fit", CNN, "--on", "onert-ruy", "--format", "gitlab").stdout)) == suite.count(
+        "<testcase"
+    )
 
 
 def test_usage() -> None:
@@ -111,21 +117,6 @@ def test_directories(models: Path) -> None:
     assert re.findall(r"^onert-ruy .* (\d+) +(\d+)$", ran.stdout, re.M) == [("0", "0")] * 4
     (models / "b/net.circle").write_bytes((models / "a/net.circle").read_bytes())
     assert run("fit", models, "--on", "onert-ruy", "--baseline", old).returncode == 1
-
-
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_one_log_of_sarif(models: Path, jobs: str) -> None:
-    ran = run("fit", models, "--on", "onert-ruy", "--format", "sarif", "--jobs", jobs)
-    log = json.loads(ran.stdout)
-    (whole,) = log["runs"]
-    assert ran.returncode == 3
-    (notification,) = whole["invocations"][0]["toolExecutionNotifications"]
-    assert notification["message"]["text"].startswith(f"{models / 'a/broken.tflite'}: neither a TFLite nor a Circle")
-    alone = json.loads(run("fit", models / "a/deep/net.circle", "--on", "onert-ruy", "--format", "sarif").stdout)
-    assert whole["results"][0]["ruleId"] == "UNREADABLE_MODEL"
-    assert whole["results"][1 : 1 + len(alone["runs"][0]["results"])] == alone["runs"][0]["results"]
-    assert whole["tool"]["driver"]["rules"][1:] == alone["runs"][0]["tool"]["driver"]["rules"]
-    assert len(whole["artifacts"]) == 5
 
 
 def test_a_wrong_command_line_is_told_once(models: Path) -> None:

@@ -71,6 +71,7 @@ def test_inspect_agrees_with_the_object_api(own_model: Path) -> None:
             "tflite/two_signatures",
             ["subgraph 1 scores: 2 operators, 4 tensors", "signature     scores (subgraph 1): x -> scores"],
         ),
+        ("tflite/cnn_int8", ["  input  0  serving_default_image:0  INT8[1,16,16,3]  (tensor 0)  0.0258446 * q"]),
         ("circle/dynamic_batch", ["  input  0  tico::x                 FLOAT32[-1,16]  (tensor 4)"]),
     ],
 )

@@ -16,7 +16,7 @@ from circletools.fit.remedies import GENERAL, MEASURE
 from circletools.fit.unusual import INNER_LOOP
 from circletools.fit.verdicts import Blamed, Cuts, Misfit, TargetFit
 from circletools.origin.source import NOTHING, SourceDetails
-from tests.kit.build import Build, row
+from tests.kit.build import Build, Table, row
 from tests.kit.origin_support import embedded, entries, origins
 from tests.kit.support import bytes_of, edited, path_of
 
@@ -331,6 +331,20 @@ def test_a_verdict_agrees_with_the_table(device: str, own_model: Path) -> None:
         assert here.keys() == refused.keys()
     assert (found.verdict == "resident") == (not found.misfits and not found.obstacles)
     assert all(one.remedy and GENERAL not in one.remedy for one in found.misfits)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "causes"), [(("UINT8", "UINT8", "INT8"), True), (("UINT8", "INT8", "INT8"), False)]
+)
+def test_the_cause_of_a_model_of_an_old_type(fitted: Any, kinds: tuple[str, ...], causes: bool) -> None:
+    build = Build()
+    graph = build.graph()
+    for kind in kinds:
+        scale: dict[str, Any] = {"quantization": Table("QuantizationParameters", scale=[1.0], zero_point=[0])}
+        graph.operator("TANH", [graph.tensor("x", (2,), kind, **scale)], [graph.tensor("y", (2,), kind, **scale)])
+    found = fitted(build.to_bytes(), {"TANH": [{"types": ["INT8 per_tensor"]}]})
+    words = "UINT8 model (2 of 3 operators): quantize the model to INT8 instead"
+    assert found.cause == words * causes
 
 
 POOL = {"table": "Pool2DOptions", "filter_width": 1, "filter_height": 1, "stride_w": 1, "stride_h": 1}

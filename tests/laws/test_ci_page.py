@@ -106,6 +106,12 @@ def test_pre_commit(project: Path) -> None:
     assert step(f"{hook['entry']} models/net.tflite", project) == 0
 
 
+def test_the_gate_in_python(tmp_path: Path) -> None:
+    (tmp_path / "testdata").symlink_to(TESTDATA)
+    (example,) = blocks(TEXT, "python")
+    assert shell(f"python - <<'END'\n{example}\nEND", tmp_path) == "testdata/tflite/cnn.tflite\nresident\n"
+
+
 def test_the_transcripts_and_options(tmp_path: Path) -> None:
     check_transcripts(TEXT, tmp_path, 1)
     offered = run("check", "--help").out.decode()

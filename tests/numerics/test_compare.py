@@ -118,6 +118,12 @@ def test_a_quantizer_is_not_blamed_for_rounding(name: str) -> None:
     found = compared(TRACKING / f"{name}.before.tflite", other, on=("litert:reference", "litert:xnnpack"))
     assert [found.first_own(at) for at in (0, 1)] == [None, None]
     assert sum(cell.verdict == "ok" for row in found.operators for cell in row.cells) >= len(found.operators)
+    assert "OTHER_WEIGHTS" not in {note.code for note in found.notes}
+
+
+def test_weights_of_another_model_are_noted() -> None:
+    (note,) = compared(path_of("tflite/cnn"), bytes_of("tflite/cnn_int8"), on=("litert:reference",)).notes
+    assert (note.code, note.severity) == ("OTHER_WEIGHTS", "warning")
 
 
 def chain(codes: str, ends: dict[str, float]) -> bytes:
@@ -207,10 +213,11 @@ def test_inputs_come_from_files(tmp_path: Path) -> None:
     assert rows[0] == rows[1] == rows[2] != compared(path_of("tflite/cnn_int8")).to_rows()
     (tmp_path / "image.bin").write_bytes(b"short")
     np.savez(tmp_path / "other.npz", other=values)
+    np.savez(tmp_path / "floats.npz", values.astype(np.float32))
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 but no archive")
     np.save(tmp_path / "one.npy", values)
     (tmp_path / "one.npy").rename(tmp_path / "one.npz")
-    for name in ("image.bin", "/dev/zero", "other.npz", "none.npz", "broken.npz", "one.npz"):
+    for name in ("image.bin", "/dev/zero", "other.npz", "none.npz", "broken.npz", "one.npz", "floats.npz"):
         with pytest.raises(ct.InvalidInputError):
             compared(path_of("tflite/cnn_int8"), inputs=(str(tmp_path / name),))
 

@@ -26,7 +26,7 @@ from circletools.errors import InvalidInputError, UsageError, shortened
 from circletools.flatbuf.schema import load_schema
 from circletools.model.options import enum_of, text_number
 from circletools.storage.documents import read_bytes, read_json
-from circletools.wording import did_you_mean
+from circletools.wording import did_you_mean, suggestion
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ def load_capability(name: str) -> Capability:
         resource = resources.files(__package__) / "tables" / f"{name}.json"
         return parse_capability(resource.read_bytes(), f"{name}.json")
     if not name.endswith(".json"):
-        hint = did_you_mean(name, shipped) or f"available: {', '.join(shipped)}; a file name must end in .json"
+        hint = f"{suggestion(name, shipped)}; the name of a file must end in .json"
         raise UsageError(f"there is no capability table {name!r}", hint=hint)
     return parse_capability(read_bytes(name), name)
 
