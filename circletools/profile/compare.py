@@ -150,14 +150,13 @@ class _Estimate:
     def visible(self, rows: int, limit: float, tick: float) -> float:
         """Return the ratio that another sample detects with a probability of 90% if `rows` rows are compared.
 
-        The statistic must exceed its quantile, and the ratio must exceed the limit and a tick; a margin allows for
-        estimates below the true ratio.
+        The statistic must exceed its quantile, and the ratio the limit and a tick, also if that sample's error is
+        larger; a margin allows for a ratio below the true one.
         """
         level, least = LEVEL / 2 / (rows * len(self.errors)), math.log1p(max(limit, tick))
-        return min(
-            math.exp(min(max(quantile(1 - level, freedom) * later, least) + quantile(_POWER, freedom) * later, 700.0))
-            for _, freedom, later in self.errors
-        )
+        margin = quantile(_POWER, math.inf)
+        each = (max(quantile(1 - level, free) * later, least) + margin * error for error, free, later in self.errors)
+        return math.exp(min(700.0, *each))
 
 
 def location(times: Samples) -> float:
@@ -209,7 +208,9 @@ def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[
     number of rows (Holm) and of estimators, so that at most 5% of comparisons of equal models have a row that is
     slower or faster. An added row is slower if it takes more than the fraction `limit` of the total time before.
     """
-    found = [_estimate(row, tick_ns) for row in rows]
+    between = [_between(row) for row in rows]
+    usual = float(np.median([variance for _, variance, _ in between])) if rows else 0.0
+    found = [_estimate(row, known, tick_ns, usual) for row, known in zip(rows, between, strict=True)]
     slower, faster = (_holm([one.chance(sign) for one in found]) for sign in (1, -1))
     return [
         _judged(one, row.total_ns, limit, tick_ns, len(rows), sure=(up <= LEVEL / 2, down <= LEVEL / 2))
@@ -243,17 +244,29 @@ def _exceeds(less: float, more: float, limit: float, total_ns: float) -> bool:
     return more > limit * total_ns if not less else more > less * (1 + limit)
 
 
-def _estimate(row: Row, tick_ns: float) -> _Estimate:
+_Between = tuple[list[tuple[float, int, float]], float, int]
+
+
+def _between(row: Row) -> _Between:
+    """Return what `_fastest` does for each side and the history, the variance between recordings, and its freedom."""
     sides = [np.array([location(times) for times in side]) for side in (row.before, row.after, row.history)]
-    (before, *_), (after, *_), _ = found = [_fastest(side) for side in sides]
-    rounding = sum((tick_ns / mean) ** 2 / 12 for mean in (before, after) if mean)
+    found = [_fastest(side) for side in sides]
     freedom = sum(count - 1 for mean, count, _ in found if mean)
-    variance = sum(squares for *_, squares in found) / max(1, freedom)
+    return found, sum(squares for *_, squares in found) / max(1, freedom), freedom
+
+
+def _estimate(row: Row, between: _Between, tick_ns: float, usual: float) -> _Estimate:
+    """Return the estimate for a row; `usual` is the median of all rows' variances between recordings."""
+    sides = [np.array([location(times) for times in side]) for side in (row.before, row.after)]
+    found, variance, freedom = between
+    (before, *_), (after, *_), _ = found
+    rounding = sum((tick_ns / mean) ** 2 / 12 for mean in (before, after) if mean)
     inverse = sum(1 / count for mean, count, _ in found[:2] if mean)
     least = max(rounding / 2, 1e-12, 0 if freedom else ASSUMED_SPREAD**2)
     error, larger = math.sqrt(max(variance, least) * max(inverse, 1e-12)), _larger(freedom or math.inf)
     errors = [(error, freedom or math.inf, error * larger)]
-    within = _within(row, sides[:2], rounding, (variance, max(variance, rounding / 2) * larger**2))
+    # Of few recordings, some rows vary little by chance.
+    within = _within(row, sides, rounding, (max(variance, usual), max(variance, usual, rounding / 2) * larger**2))
     if within and not freedom:
         errors = []
     if row.paired and len(row.before) > 1 and all(side.all() for side in sides):
@@ -278,13 +291,13 @@ def _fastest(side: Samples) -> tuple[float, int, float]:
 
 
 def _larger(freedom: float) -> float:
-    """Return the factor by which the standard deviation of another sample may exceed that of this sample.
+    """Return the factor within which the standard deviation of nine of ten other samples exceeds that of this one.
 
-    With 90% confidence in the true deviation, nine of ten other samples stay within this factor: the ratio of two
-    quantiles of chi-square (E. B. Wilson and M. M. Hilferty, Proc. Natl. Acad. Sci. 17, 1931).
+    Its square is a quantile of the F distribution, that is, of the ratio of two variables with a chi-square
+    distribution (approximation by E. B. Wilson and M. M. Hilferty, Proc. Natl. Acad. Sci. 17, 1931).
     """
     part = 2 / (9 * freedom)
-    margin = quantile(_POWER, math.inf) * math.sqrt(part)
+    margin = quantile(_POWER, math.inf) * math.sqrt(part / 2)
     return float(((1 - part + margin) / (1 - part - margin)) ** 1.5)
 
 

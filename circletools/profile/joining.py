@@ -33,7 +33,6 @@ _Key = tuple[int, int, str, bool]
 
 _MOST_KINDS = 64
 _MOST_ROWS = 10_000  # placing them takes three seconds
-_TRIMMED = 10  # one in this many executions is dropped at each end, at least one if there are three
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +55,8 @@ class Spread(Attributes):
 class Time(Attributes):
     """A measured time. `median_ns` is the median over executions, or None if only averages are known.
 
-    The same holds for `spread`, the distribution over executions, and for `typical_ns`, the mean without the shortest
-    and longest tenth; if the clock counts whole microseconds, this mean resolves short operators more finely than a
-    median. `delegated_ns` is the part from a delegate's rows, and `ambiguous_ns` the part from equal shares of rows
-    that match several operators.
+    The same holds for `spread`, the distribution over executions. `delegated_ns` is the part from a delegate's rows,
+    and `ambiguous_ns` the part from equal shares of rows that match several operators.
     """
 
     runs: int
@@ -68,7 +65,6 @@ class Time(Attributes):
     spread: Spread | None = None
     delegated_ns: int = 0
     ambiguous_ns: int = 0
-    typical_ns: int | None = None
 
 
 @dataclass(slots=True)
@@ -339,10 +335,7 @@ def time_in(runs: int, total_ns: int, executions: Mapping[int, int], trace: Oper
 
     low, high = median_bounds(count)
     spread = Spread(at(0), rank(90), rank(99), rank(75) - rank(25), at(low), at(high))
-    cut = max(count // _TRIMMED, min(1, (count - 1) // 2))
-    kept = sum(times[max(0, cut - absent) : max(0, count - cut - absent)])
-    median_ns = (at((count - 1) // 2) + at(count // 2)) // 2
-    return Time(runs, total_ns, median_ns, spread, typical_ns=round(kept / (count - 2 * cut)))
+    return Time(runs, total_ns, (at((count - 1) // 2) + at(count // 2)) // 2, spread)
 
 
 @lru_cache(maxsize=64)

@@ -23,7 +23,7 @@ from circletools.render.executions import (
     without_model,
 )
 from circletools.render.origins import operator_label, with_line
-from circletools.render.table import places_json, places_text, shorter, table_csv, table_text
+from circletools.render.table import filled, places_json, places_text, shorter, table_csv, table_text
 from circletools.trace.operators.names import KERNEL_NUMBERS
 from circletools.wording import SCHEMA_VERSION, counted, microseconds
 
@@ -34,7 +34,7 @@ TOP = 10
 """The default number of rows of each table in the text."""
 
 _SPREAD = ("min_ns", "p90_ns", "p99_ns", "spread_ns", "median_low_ns", "median_high_ns")
-_TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "typical_ns", "share_percent", "median_share_percent", *_SPREAD)
+_TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "share_percent", "median_share_percent", *_SPREAD)
 _ADDED_TITLES = {
     "inserted": "inserted by the runtime",
     "delegate": "run by delegates",
@@ -139,7 +139,7 @@ def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
     mean_ns = time.total_ns / attribution.executions
     spread = [None] * len(_SPREAD) if time.spread is None else [getattr(time.spread, name) for name in _SPREAD]
     shares = attribution.share_percent(time), None if time.median_ns is None else _share(time, attribution)
-    values = (time.runs, time.total_ns, mean_ns, time.median_ns, time.typical_ns, *shares, *spread)
+    values = (time.runs, time.total_ns, mean_ns, time.median_ns, *shares, *spread)
     return dict(zip(_TIMES, values, strict=True))
 
 
@@ -178,7 +178,7 @@ def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = 
 
 def _rate(count: int | None, time: Time, attribution: Attribution) -> str:
     """Return GFLOP/s, counting two operations for each multiply-accumulate."""
-    each_ns = time.typical_ns or time.total_ns / attribution.executions
+    each_ns = time.median_ns or time.total_ns / attribution.executions
     return f"{2 * count / each_ns:.2f}" if count and each_ns and attribution.unit == "ns" else "-"
 
 
@@ -250,8 +250,8 @@ def _coverage(attribution: Attribution) -> str:
     parts = [(time, time.delegated_ns / max(time.total_ns, 1)) for row in attribution.operators if (time := row.time)]
     parts += [(row.time, 1.0) for row in attribution.groups]
     parts += [(row.time, float(row.kind == "delegate")) for row in attribution.added if row.kind != "inside"]
-    usual = [(time.total_ns if time.typical_ns is None else time.typical_ns, part) for time, part in parts]
-    within = sum(time * part for time, part in usual) / max(sum(time for time, _ in usual), 1)
+    usual = [_share(time, attribution) for time, _ in parts]
+    within = sum(share * part for share, (_, part) in zip(usual, parts, strict=True)) / (sum(usual) or 1)
     return f"{timed}, {100 * within:.3g}% of their time in delegates"
 
 
@@ -377,7 +377,8 @@ def _table(
         for (_, shared), (time, values, label) in ordered[: top or None]
     ]
     header = header if attribution.unit == "ns" else tuple(name.replace("_us", "_ticks") for name in header)
-    yield from table_text([(*header, *columns), *cells], right=range(len(header)))
+    table = filled([(*header, *columns), *cells])
+    yield from table_text(table, right=range(sum(name in header for name in table[0])))
 
 
 def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:

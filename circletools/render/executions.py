@@ -5,26 +5,28 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from statistics import median
 from textwrap import wrap
 from typing import Any, NamedTuple
 
 from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Time
-from circletools.render.table import number_columns, table_text
-from circletools.trace.operators.profile import Whole
+from circletools.render.table import filled, number_columns, table_text
 from circletools.wording import counted, microseconds, milliseconds
 
 _ADDED = (" peak", " more than at the start")
 _FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs", "warm_up_ns", "clock")
 _OF_SESSION = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes", "failure")
-_SESSION: tuple[str, ...] = ("run", "init", "first", "median", "average", "operators", "threads", "line", "program")
-_SESSION += ("model", "delegates or options")
+_SESSION: tuple[str, ...] = ("run", "init", "first", "median", "average", "deviation", "operators", "MiB")
+_SESSION += ("threads", "line", "program", "model", "delegates or options")
 _USE = re.compile(r"use (?!caching).*")  # the options of delegates; Ruy's cache is not one
 _WHOLLY = ("parts: ", " piece", "completely", "not be exec", "not applied", "none (")  # texts of parts
 _PIECES = re.compile(r"((\d+)( of \d+)? operators in (?:TfLite)?(\w+?)(?: ?Delegate)?(?:V2)?), pieces: (\d+)")
-_WIDTH, _SCREEN = 78, 100  # the width of a figure's text, and that of the longest line
-_FINER = 3  # a mean resolves differences smaller than a step of the clock
+_TYPED = re.compile(r"\(.*\b[PQ]?[FQ][SUDCP]?\d+")  # the types in an XNNPACK row, such as (NC, PF32)
+_SETTINGS = attrgetter("model", "model_bytes", "threads", "delegates", "options")
+_OF_RECORDINGS = ("threads", "initialization", "first run", "steady state", "memory")  # microcontrollers: only memory
+_WIDTH, _SCREEN = 78, 118  # the width of a figure's text, and that of the longest line
 _SHORT = 10  # a run that takes less than this fraction of the average is not a whole run
 _NEAR = 0.1  # times that differ by less than this share may change order between recordings of a model
 
@@ -40,14 +42,16 @@ def whole_json(attribution: Attribution) -> dict[str, Any]:
         **{name: getattr(whole, name) for name in ("memory_bytes", "threads", "range_ns", "warm_up_runs")},
         "initialization_parts": [{"name": name, "total_ns": total_ns} for name, total_ns in whole.parts],
         **{name: getattr(whole, name) for name in _FIELDS},
-        "others": [{"name": name, "mean_ns": mean_ns, "calls": calls} for name, mean_ns, calls in whole.others],
+        "others": [row._asdict() for row in whole.others],
         "options": dict(whole.options),
         "sessions": [{name: getattr(one, name) for name in _OF_SESSION} for one in whole.sessions],
     }
 
 
 def time_text(time_ns: int, attribution: Attribution) -> str:
-    """Return a time in microseconds or, if its unit is unknown, in ticks."""
+    """Return a time in microseconds or, if its unit is unknown, in ticks; ticks of TFLite Micro are known to 1%."""
+    if attribution.runtime == "tflm" and attribution.unit == "ns":
+        return f"{float(f'{time_ns / 1000:.3g}'):,.12g}"
     return microseconds(time_ns) if attribution.unit == "ns" else str(time_ns)
 
 
@@ -89,25 +93,37 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         *_run_cells(attribution, steady),
         ("memory", megabytes + ("" if initial is None else f", {initial / (1 << 20):.1f} after initialization")),
     ]
+    missing = [name for name, text in figures if not text]
     if attribution.runtime == "benchmark_model":
         known = ("options", "clock", "first run" if whole.first_operators_ns else "")
-        lacking = ["times of operators"] * bool(whole.types)
-        lacking += [name for name, text in figures if not text and name not in known]
-        lacking = ["memory of the process" if name == "memory" else name for name in lacking]
-        lacking += [*absent, *(["model's name"] if size and not whole.model else [])]
-        lacking += ["model's size"] * (not size and bool(whole.model))
-        lacking += ["initialization's parts"] * (bool(total) and not parts)
-        lacking += ["precision"] * (not any("fp16" in name or "precision" in name for name, _ in whole.options))
-        lacking += ["spread"] * (not whole.range_ns) + ["percentiles"] * (len(whole.range_ns) in (2, 3))
-        others = (one for at, one in enumerate(whole.sessions) if at != whole.session and one.mean_ns is not None)
-        plain = (one for one in others if _settings(one) == _settings(whole) and not one.first_operators_ns)
-        profiled = attribution.total_ns and not any(plain)
-        lacking += ["times without the profiler"] * bool(profiled)
-        lacking += ["number of runs"] * (whole.known(attribution.executions, True) is None)
-        lacking += ["times of single runs"] * (whole.runs != 1) + ["device", "energy"]
-        figures.append(("not in the log", ", ".join(lacking)))
+        missing = ["times of operators"] * bool(whole.types) + [name for name in missing if name not in known]
+        missing = ["memory of the process" if name == "memory" else name for name in missing]
+        figures.append(("not in the log", ", ".join([*missing, *absent, *_missing_in_log(attribution)])))
+    else:
+        told = _OF_RECORDINGS[-1:] if attribution.runtime == "tflm" else _OF_RECORDINGS
+        figures.append(("not recorded", ", ".join(name for name in missing if name in told)))
     for name, text in figures:
         yield from zip((name, *[""] * len(text)), wrap(text, _WIDTH, break_on_hyphens=False), strict=False)
+
+
+def _missing_in_log(attribution: Attribution) -> list[str]:
+    """Return what a log of benchmark_model lacks, apart from whole figures."""
+    whole, kernels = attribution.whole, any(_TYPED.search(row.code) for row in attribution.operators)
+    precise = kernels or any("fp16" in name or "precision" in name for name, _ in whole.options)
+    others = (one for at, one in enumerate(whole.sessions) if at != whole.session and one.mean_ns is not None)
+    plain = (one for one in others if _SETTINGS(one) == _SETTINGS(whole) and not one.first_operators_ns)
+    lacking = {
+        "model's name": whole.model_bytes and not whole.model,
+        "model's size": whole.model and not whole.model_bytes,
+        "initialization's parts": whole.initialization_ns is not None and not whole.parts,
+        "precision": not precise,
+        "spread": not whole.range_ns,
+        "percentiles": len(whole.range_ns) in (2, 3),
+        "times without the profiler": attribution.total_ns and not any(plain),
+        "number of runs": whole.known(attribution.executions, True) is None,
+        "times of single runs": whole.runs != 1,
+    }
+    return [*(name for name, is_absent in lacking.items() if is_absent), "device", "energy"]
 
 
 def of_first(attribution: Attribution) -> bool:
@@ -115,10 +131,6 @@ def of_first(attribution: Attribution) -> bool:
     whole = attribution.whole
     known = whole.operators_ns not in (None, whole.first_operators_ns)
     return known and attribution.executions == 1 < (whole.runs or 0)
-
-
-def _settings(whole: Whole) -> tuple[Any, ...]:
-    return whole.model, whole.model_bytes, whole.threads, whole.delegates, whole.options
 
 
 def without_model(attribution: Attribution) -> bool:
@@ -188,15 +200,15 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
     several = [len({getattr(one, name) for one in whole.sessions}) > 1 for name in ("program", "model")]
     less = not all(one.failure or (one.model and one.mean_ns is not None) for one in whole.sessions)
     for at, one in enumerate(whole.sessions[some]):
-        middle = one.range_ns[4] if len(one.range_ns) > 3 else None
-        times = one.initialization_ns, one.first_ns, middle, one.mean_ns, one.operators_ns if less else None
-        of = *("" if time is None else milliseconds(time) for time in times), str(one.threads or "")
+        _, _, deviation, _, middle = (*one.range_ns, None, None, None, None, None)[:5]
+        times = one.initialization_ns, one.first_ns, middle, one.mean_ns, deviation
+        of = ["" if time is None else milliseconds(time) for time in (*times, one.operators_ns if less else None)]
+        of += ["" if one.memory_bytes is None else f"{one.memory_bytes / (1 << 20):.1f}", str(one.threads or "")]
         stated = sorted(one.delegates, key=lambda text: " operators" in text)  # the most informative
         how = "".join([*_delegate_texts(stated, short=True)][-1:]) or _options(one.options)
         rows.append((str(at), *of, str(one.line) if less else ""))
         rows[-1] += (one.program or attribution.runtime) * several[0], one.model * several[1], how
-    known = [any(values) for _, *values in zip(*rows, strict=True)]
-    cells = [[text or "-" for text, any_ in zip(row, known, strict=True) if any_] for row in rows]
+    cells = [[text or "-" for text in row] for row in filled(rows)]
     lines = table_text(cells, right=number_columns(cells))
     yield from (line if len(line) <= _SCREEN or not top else f"{line[: _SCREEN - 3]}..." for line in lines)
     without = [f"  run {at} {one.failure}" for at, one in enumerate(whole.sessions) if one.failure]
@@ -213,7 +225,7 @@ def _warm_up(attribution: Attribution) -> str:
 def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[str, str]]:
     """Yield the time of a run, the time of its operators, and their rate."""
     if attribution.unit == "ticks":
-        apart = ", ".join(f"{name} {ticks:,}" for name, ticks, _ in attribution.whole.others)
+        apart = ", ".join(f"{row.name} {row.mean_ns:,}" for row in attribution.whole.others)
         yield "other rows", f"{apart} ticks" if apart else ""
         return
     each, outside, spread = attribution.medians_ns or attribution.total_ns / attribution.executions, "", ""
@@ -249,13 +261,12 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
             spread = f", {milliseconds(ahead)} in the first{rest * (count > 1 and ahead * _SHORT < each)}{spread}"
         yield "operators", f"{milliseconds(round(each))} ms a run{spread}{outside}" if each else ""
     if others := attribution.whole.others:
-        short = (
-            (name.removeprefix("LiteRT::Run").strip("[]"), milliseconds(time), calls) for name, time, calls in others
+        texts = (
+            f"{row.name.removeprefix('LiteRT::Run').strip('[]')} {milliseconds(row.mean_ns)} ms"
+            f"{f' and {row.memory_bytes / 1000:g} kB' * bool(row.memory_bytes)}{' (some runs)' * (not row.calls)}"
+            for row in others
         )
-        yield (
-            "other rows",
-            ", ".join(f"{name} {time}{' (some runs)' * (not calls)}" for name, time, calls in short) + " ms",
-        )
+        yield "other rows", ", ".join(texts)
     counts = [row.macs for row in attribution.operators if row.time or attribution.groups]
     if (macs := sum(count or 0 for count in counts)) and (steady or each):
         yield "rate", f"{2 * macs / (steady or each):.2f} GFLOP/s, {macs:,} MACs a run"
@@ -271,9 +282,9 @@ class Rank(NamedTuple):
 def ranks(times: Sequence[Time], tick_ns: int, work: Sequence[int] | None = None) -> list[Rank]:
     """Return the rank of each time; the longest time comes first.
 
-    Times are compared by `typical_ns`. Times that share a rank differ from the longest of them by less than a third
-    of a clock step, or by less than a tenth; the one with the most `work` comes first, because work is the same in
-    every trace. Averages, and operators that do not run in most executions, are ranked by their totals.
+    Medians are compared. Those that share a rank differ from the longest of them by at most a step of the clock, or
+    by less than a tenth; the one with the most `work` comes first, because work is the same in every trace. Averages,
+    and operators that do not run in most executions, are ranked by their totals.
     """
     groups: list[list[int]] = []
     for at in sorted(range(len(times)), key=lambda at: _key(times[at])):
@@ -290,11 +301,11 @@ def ranks(times: Sequence[Time], tick_ns: int, work: Sequence[int] | None = None
 
 
 def _key(time: Time) -> tuple[int, int]:
-    return -(time.typical_ns or 0), 0 if time.typical_ns else -time.total_ns
+    return -(time.median_ns or 0), 0 if time.median_ns else -time.total_ns
 
 
 def _near(greater: Time, time: Time, tick_ns: int) -> bool:
-    if not greater.typical_ns or not time.typical_ns:
+    if not greater.median_ns or not time.median_ns:
         return _key(greater) == _key(time)
-    less = greater.typical_ns - time.typical_ns
-    return _FINER * less < tick_ns or less < _NEAR * greater.typical_ns
+    less = greater.median_ns - time.median_ns
+    return less <= tick_ns or less < _NEAR * greater.median_ns

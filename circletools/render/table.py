@@ -89,6 +89,12 @@ def fitted(line: str, width: int) -> str:
     return line.fitted(width) if isinstance(line, TableLine) else line
 
 
+def filled(rows: Rows) -> list[list[str]]:
+    """Return the rows without the columns that have no value below the header."""
+    known = [any(cell not in ("", "-") for cell in column[1:]) for column in zip(*rows, strict=True)]
+    return [[cell for cell, is_known in zip(row, known, strict=True) if is_known] for row in rows]
+
+
 def number_columns(rows: Rows) -> frozenset[int]:
     """Return the columns in which every cell below the header is a number or empty."""
     return frozenset(at for at, column in enumerate(zip(*rows[1:], strict=True)) if _are_numbers(column))

@@ -48,20 +48,8 @@ def test_what_is_measured_of_an_operator() -> None:
 def test_how_the_times_of_executions_differ() -> None:
     times = {number: 10 * number for number in range(1, 21)}
     found = time_in(20, 2100, times, OperatorTrace("onert", (), 20))
-    assert found == Time(20, 2100, 105, Spread(10, 180, 200, 100, 60, 150), typical_ns=105)
+    assert found == Time(20, 2100, 105, Spread(10, 180, 200, 100, 60, 150))
     assert time_in(1, 7, {0: 7}, OperatorTrace("onert", (), 4)).spread == Spread(0, 7, 7, 0, 0, 7)
-    for count, last in ((1, 1), (2, 2), (3, 3), (19, 19), (20, 20), (29, 29), (30, 30)):
-        whole = time_in(0, 0, {at: at**2 for at in range(1, last + 1)}, OperatorTrace("onert", (), count))
-        cut = max(count // 10, 1 if count > 2 else 0)
-        kept = [at**2 for at in range(1 + cut, count + 1 - cut)]
-        assert whole.typical_ns == round(sum(kept) / len(kept))
-    rare = OperatorTrace("onert", (), 20)
-    assert [time_in(0, 0, dict.fromkeys(range(some), 160), rare).typical_ns for some in (2, 3, 18, 19)] == [
-        0,
-        10,
-        160,
-        160,
-    ]
     many = time_in(0, 0, {number: number + 1 for number in range(1000)}, OperatorTrace("onert", (), 1000))
     assert many.spread is not None
     assert (many.spread.p90_ns, many.spread.p99_ns, many.spread.spread_ns) == (900, 990, 750 - 250)

@@ -150,7 +150,7 @@ def test_exact_statistics_win_over_rounded_ones() -> None:
     assert (whole.runs, whole.range_ns, whole.memory_added) == (3, (1000, 9000, 2000), True)
     alone = read_profile(b"Loading model from: a/b.tflite\n" + exact)
     assert alone.whole == replace(whole, others=(), model="b.tflite", first_operators_ns=None, operators_ns=None)
-    assert whole.others[1] == ("AllocateTensors", 52_000, 0)
+    assert whole.others[1][:3] == ("AllocateTensors", 52_000, 0)
 
 
 TYPES = (("CONV_2D", 3, 7.25, 72.5), ("MY OP, v2", 1, 2.5, 25), ("Misc Runtime Ops", 1, 0.25, 2.5), ("PAD", 2, 0, 0))
@@ -258,10 +258,10 @@ def test_runs_of_the_program_without_results() -> None:
     log = LOADED % b"a" + WARM + REGULAR + FAILED + LOADED % b"b" + WARM
     text = [*attribution_text(attribute(None, read_profile(log)))]
     at = text.index("runs of the program in the file, in ms: 3, 1 failed, 1 cut; above: run 0")
-    assert [line.split(maxsplit=6)[1:] for line in text[at + 2 : at + 5]] == [
-        ["2.500", "0.090", "0.009", "0.009", "a.tflite", "XNNPACK 4/6, 3 pieces"],
-        ["-", "-", "-", "-", "bad.tflite", "XNNPACK 4/6, 3 pieces"],
-        ["2.500", "0.090", "-", "-", "b.tflite", "XNNPACK 4/6, 3 pieces"],
+    assert [line.split(maxsplit=7)[1:] for line in text[at + 2 : at + 5]] == [
+        ["2.500", "0.090", "0.009", "0.009", "0.001", "a.tflite", "XNNPACK 4/6, 3 pieces"],
+        ["-", "-", "-", "-", "-", "bad.tflite", "XNNPACK 4/6, 3 pieces"],
+        ["2.500", "0.090", "-", "-", "-", "b.tflite", "XNNPACK 4/6, 3 pieces"],
     ]
     assert text[at + 5 :] == ["  run 1 failed: Node number 3 (ADD) failed to prepare", "  run 2 cut"]
     alone = read_profile(LOADED % b"b" + WARM)
@@ -320,27 +320,24 @@ def test_programs_and_summaries_of_runs() -> None:
     log = IMAGE % (b"a", LOADED.split(b"\n")[2], b" 31.5") + IMAGE % (b"a", b"Applied GPU delegate.invoked", b" 247")
     text = [*attribution_text(attribute(None, read_profile(log + LOADED % b"a" + RESULTS)))]
     rows = [line.split() for line in text[-4:]]
-    assert rows[0] == ["run", "init", "first", "median", "average", "program", "delegates", "or", "options"]
-    assert rows[1] == ["0", "-", "-", "-", "31.500", "label_image", "XNNPACK"]
-    assert rows[2] == ["1", "-", "-", "-", "247.000", "label_image", "GPU:", "applied"]
+    assert rows[0] == [
+        "run",
+        "init",
+        "first",
+        "median",
+        "average",
+        "deviation",
+        "program",
+        "delegates",
+        "or",
+        "options",
+    ]
+    assert rows[1] == ["0", "-", "-", "-", "31.500", "-", "label_image", "XNNPACK"]
+    assert rows[2] == ["1", "-", "-", "-", "247.000", "-", "label_image", "GPU:", "applied"]
     found = [(one.options[0][1], one.threads, one.runs) for one in read_profile(MANY).whole.sessions]
     assert found == [("cpu w/ 4 threads (xnnpack)", 4, 7), ("gpu", None, 7)]
     epochs = read_profile(ONERT + b"Epoch 1/1 - time: 0.25ms/step - loss: [0] 1\n").whole
     assert (epochs.program[:11], epochs.mean_ns) == ("onert_train", 250_000)
-
-
-def test_what_label_image_prints_of_operators() -> None:
-    old = ["0.500, Node   0, OpCode   3, CONV_2D", "0.250, Node  11, OpCode  25,   SOFTMAX, [ 1  2], uint8"]
-    new = [
-        "0.755, Subgraph   0, Node   0, OpCode   3, CONV_2D",
-        *(one.replace("N", "Subgraph   0, N", 1) for one in old),
-    ]
-    for rows in (old, new):
-        found = read_profile(IMAGE % (b"a", b"", b" 0.75") + "\n".join(rows * 3).encode())
-        assert [(*run[1:3], run.duration_ns, run.calls) for run in found.runs] == [
-            (0, "CONV_2D", 1_500_000, 3), (11, "SOFTMAX", 750_000, 3)
-        ]  # fmt: skip
-        assert (found.executions, found.whole.runs, found.whole.mean_ns) == (3, 3, 750_000)
 
 
 def test_times_without_the_profiler_may_be_of_another_run() -> None:

@@ -41,6 +41,15 @@ class OperatorRun(NamedTuple):
     label: str = ""
 
 
+class OtherRow(NamedTuple):
+    """A row that is not an operator: its mean time, calls per run (0 if not in every run), and memory."""
+
+    name: str
+    mean_ns: int
+    calls: int = 1
+    memory_bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Whole(Attributes):
     """Figures of executions as a whole, apart from their operators; None or empty if the file lacks them.
@@ -50,8 +59,7 @@ class Whole(Attributes):
     known, 5th percentile, median and 95th percentile (of all operators if `range_of_operators`). `memory_bytes` is
     the peak memory of the process or, if `memory_added`, the memory that the run added; `initial_memory_bytes` is the
     same figure after initialization. `parts` holds names and times of parts of initialization, `model_bytes` the size
-    of the file `model`, and `delegates` what a log states about delegates. `others` holds rows that are not
-    operators: name, mean time, and calls per run (0 if not in every run). `warm_up_ns` holds the mean of the warm-up
+    of the file `model`, and `delegates` what a log states about delegates. `warm_up_ns` holds the mean of the warm-up
     and, if known, its minimum and maximum; `operators_ns` is the mean time of all operators in a run, and
     `first_operators_ns` that in the first; `options` are those that a log shows; `program` wrote the log, if not
     benchmark_model. If it ran several times, `sessions` has the figures of each run, which begins at `line` or just
@@ -75,7 +83,7 @@ class Whole(Attributes):
     model: str = ""
     delegates: tuple[str, ...] = ()
     runs: int | None = None
-    others: tuple[tuple[str, int, int], ...] = ()
+    others: tuple[OtherRow, ...] = ()
     warm_up_ns: tuple[int, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     operators_ns: int | None = None

@@ -32,7 +32,7 @@ from circletools.trace.sources.open import unpacked
 
 _EXPECTED = (
     "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, a log of benchmark_model, "
-    "label_image, onert_run or TFLite Micro's profiler, OpenVINO's detailed counters, or an ETDump"
+    "label_image, onert_run or TFLite Micro's profiler, benchmark_app -report_type detailed_counters, or an ETDump"
 )
 _REPORT = re.compile(rb"= Run Order =|[Nn]ode type[],]|nference (?:timings in us: |\(avg\): )")
 _LOG = re.compile(rb"Graph: \[|king failed\.|\bcount=\d+ (?:first|curr)=|EXECUTE +takes |average time:")

@@ -21,7 +21,7 @@ from typing import Literal
 from circletools.errors import InvalidInputError
 from circletools.storage.documents import check_lines
 from circletools.trace.operators.names import CUSTOM
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, OtherRow, Whole, nothing_found
 
 _TOOK = re.compile(r"([\w:.()/-]{1,99}) took (\d{1,10}) ticks \((\d{1,10}) ms\)")
 _ROW = re.compile(r"\b\d{1,4} *, *([A-Za-z][\w:./-]{0,99}) *, *(-?\d{1,10})\b")
@@ -65,7 +65,7 @@ def parse(data: bytes) -> OperatorTrace:
         OperatorRun(0, place if same else at, tag, "", 0, round(ticks * ns), lane * same, lane)
         for at, (lane, place, tag, ticks) in enumerate(events)
     )
-    others = tuple((tag, round(ticks * ns), 1) for tag, ticks in apart)
+    others = tuple(OtherRow(tag, round(ticks * ns)) for tag, ticks in apart)
     types = tuple((run.name, 0) for run in runs) if kind is _TOTAL else ()
     whole = Whole(others=others, types=types, clock=clock + "; times are in ticks" * (not exact))
     unit: Literal["ns", "ticks"] = "ns" if exact else "ticks"
@@ -111,7 +111,7 @@ def in_order(trace: OperatorTrace, codes: Sequence[str], builtin: Collection[str
         message = f"operator {place} is {traced or 'missing'} in the log, and {name or 'missing'} in the model"
         raise InvalidInputError(f"the trace is not of this model: {message}", hint="use the model that was run")
     runs = (run._replace(operator=at % len(names), execution=at // len(names)) for at, run in enumerate(of_model))
-    others = tuple((run.name, run.duration_ns, 1) for run in trace.runs if run.name not in known)
+    others = tuple(OtherRow(run.name, run.duration_ns) for run in trace.runs if run.name not in known)
     whole = replace(trace.whole, others=trace.whole.others + others)
     count, left = len(of_model) // len(names), len(events) - len(of_model)
     return replace(trace, runs=tuple(runs), executions=count, incomplete=trace.incomplete + left, whole=whole)
