@@ -9,6 +9,10 @@ min      as few connected partitions as merging can form, by the following steps
    operators that it feeds, is merged with them wherever no cycle results. The same is done in execution order, with
    edges within a level first (all operators of a level have the same number of device changes before them). The
    result with the fewest partitions is kept.
+3. Ruin and recreate (G. Schrimpf et al., Record breaking optimization results using the ruin and recreate principle,
+   2000): a random share of the partitions (a tenth in large graphs) is broken up, edges are contracted in another
+   order, and results that are no worse are kept. This ends when a path proves that the number of partitions is
+   minimal, or when the effort allowed for the model is spent.
 
 Operators that may share a partition without being connected (`beside`) are merged after operators that feed each
 other. docs/decisions/014 gives the measured gain of each step.
@@ -16,9 +20,10 @@ other. docs/decisions/014 gives the measured gain of each step.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import groupby
+from itertools import combinations, groupby
 from typing import Literal
 
 from circletools.affinity.solvers.contraction import Contraction, Detours
@@ -39,6 +44,10 @@ from circletools.errors import EditError
 from circletools.graph.algorithms import Dag, strong_components
 
 OperatorSets = list[tuple[int, ...]]
+_ORDERS, _EDGES = 128, 96_000
+"""The number of orders tried per cycle, and the number of edge contractions allowed for a whole model."""
+_RUINED = 0.1
+"""The share of partitions to break up if only a few orders can be tried; it gives most of the improvement."""
 _NEAR = 8
 """A sibling is merged with one of at most this many preceding siblings, or with none."""
 
@@ -50,6 +59,7 @@ def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
     rank = {operator: number for number, operator in enumerate(graph.order)}
     beside = sets_beside(graph, devices)
     partitions: OperatorSets = []
+    effort = int(_EDGES * graph.share)
     for component in strong_components(group_successors(graph, group, len(members))):
         if len(component) == 1:
             partitions.append(tuple(members[component[0]]))
@@ -62,6 +72,12 @@ def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
         visits = [number for number, _ in groupby(group[operators[at]] for at in detours.path)]
         least = len(component) + max(1, len(visits) - len(set(visits)))  # one more for each return to a set
         home = _contracted(whole, detours, rows, least)
+        if max(home) >= least:
+            pairs = [pair for row in rows for pair in combinations(row[:_NEAR], 2)]
+            count = sum(map(len, whole.successors)) + len(pairs)
+            orders = min(_ORDERS, effort // count)
+            effort -= orders * count
+            home = _ruin_and_recreate(whole, detours, home, pairs, orders, least)
         partitions += [tuple(operators[at] for at in some) for some in members_of(home)]
     return partitions
 
@@ -97,6 +113,33 @@ def _orders(graph: GroupGraph, level: Sequence[int]) -> Iterator[list[tuple[int,
     forward = [(source, target) for target, row in enumerate(graph.predecessors) for source in row]
     yield sorted(forward, key=lambda edge: -1 if level[edge[0]] == level[edge[1]] else level[edge[1]])
     yield [(source, target) for source in reversed(range(len(graph))) for target in graph.successors[source]]
+
+
+def _ruin_and_recreate(
+    graph: GroupGraph, detours: Detours, home: list[int], pairs: Sequence[tuple[int, int]], orders: int, least: int
+) -> list[int]:
+    """Return the partition of each operator after at most `orders` trials, or once there are only `least` partitions.
+
+    Each trial breaks up some partitions and contracts the edges in a random order.
+    """
+    if not orders:
+        return home
+    edges = [*((source, target) for source, row in enumerate(graph.successors) for target in row), *pairs]
+    generator = random.Random(0)  # noqa: S311 - the same at every run, no secret
+    for _ in range(orders):
+        count = max(home) + 1
+        if count <= least:
+            break
+        share = generator.random() if orders == _ORDERS else _RUINED
+        is_ruined = [generator.random() < share for _ in range(count)]
+        generator.shuffle(edges)
+        edges.sort(key=lambda edge: home[edge[0]] != home[edge[1]] or is_ruined[home[edge[0]]])
+        contraction = Contraction(graph, detours)
+        contraction.merge_edges(edges)
+        found = contraction.homes()
+        if max(found) < count:
+            home = found
+    return home
 
 
 # --- taking turns: one device runs all operators it can, then another does. The groups need not be connected --
