@@ -132,7 +132,7 @@ def _recordings(path: str) -> list[str]:
 
 
 def _sides(traces: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the traces before and after. Raises UsageError if the two sides are not separated."""
+    """Return the traces of the two sides. Raises UsageError if the two sides are not separated."""
     if BETWEEN in traces:
         at = traces.index(BETWEEN)
         before, after = traces[:at], traces[at + 1 :]
