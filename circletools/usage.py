@@ -29,6 +29,8 @@ def usage(
         return f"write {maker_of(owner)}" if given else f"{maker_of(owner)} makes one"
     signature, hints = declared(call)
     name, given = title.rpartition(".")[2], given["self" in signature.parameters :]
+    saved = [one for one in given[1:] if _is_model(one)] if "edit" in hints else []  # fix("in.tflite", "out.tflite")
+    given = tuple(one for one in given if one not in saved) if saved else given
     held, rest, unknown = _assigned(call, given, named)
     codes, by_name = list[str](), name[:1].isupper()
     for one in (signature.parameters[parameter] for parameter in taken(call)):
@@ -44,8 +46,11 @@ def usage(
         codes += [f"{one.name}={code}" if by_name or one.kind is one.KEYWORD_ONLY else code] if code else []
         by_name = by_name or not code
     form = f"{f'{variable_of(owner)}.{name}' if owner else title}({', '.join(codes)})"
-    if owner is None and "edit" in hints and type(held.get("edit")).__name__ != "ModelEdit":
-        form = kept(form, shown(held["edit"], "path") if isinstance(held.get("edit"), str | os.PathLike) else "")
+    if owner is not None or "edit" not in hints or type(held.get("edit")).__name__ == "ModelEdit":
+        form += f"; edit.save({saved[0]!r})" if saved else ""
+    else:
+        opened = shown(held["edit"], "path") if isinstance(held.get("edit"), str | os.PathLike) else ""
+        form = kept(form, opened, shown(saved[0], "target") if saved else "target")
     note = foreign()["notes"].get(title, "") if rest or unknown else ""
     takes = f"it takes {', '.join(taken(call)) or 'nothing'}" if unknown else ""
     return importing("; ".join(filter(None, (f"write {form}", note, takes))))
@@ -95,6 +100,9 @@ def _made(value: Any, hint: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Yield code that makes an object of the wanted class, from a path or from another object."""
     made, is_path, variable = maker_of(hint), isinstance(value, str | os.PathLike), variable_of(type(value))
     code = shown(value, place.rpartition(".")[2])
+    if rules := _rules(value) if place == "PlanRequest.rules" or "ct.plan(" in made else []:
+        plan = f"ct.PlanRequest(rules={rules!r}, default={rules[-1].rpartition('=')[2]!r})"
+        yield made.replace(foreign()["made"]["PlanRequest"], plan) if made else repr(rules), _SURE
     if is_path and "path" in made:
         yield made.replace("path", code), _SURE
     if _is_model(value) and "model" in made:
@@ -131,6 +139,14 @@ def _plain_values(value: Any, place: str) -> Iterator[Any]:
     yield from ([getattr(one, key, None) for one in items] for key in ("index", "name"))
     if all(isinstance(one, int | float) for one in items):
         yield ",".join(map(str, items))
+
+
+def _rules(value: Any) -> list[str]:
+    """Return placement rules for a dict of devices by operator code, name or index, or a list of such pairs."""
+    pairs = value.items() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    pairs = [one for one in pairs if isinstance(one, tuple) and len(one) == 2 and isinstance(one[1], str)]
+    kinds = ("index:" if isinstance(one, int) else "" if ":" in str(one) else "op:" for one, _ in pairs)
+    return [f"{kind}{one}={device}" for kind, (one, device) in zip(kinds, pairs, strict=True)]
 
 
 def _known(value: object, words: Any) -> str:

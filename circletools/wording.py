@@ -224,10 +224,24 @@ class Attributes:
             refuse_index(self, index)
             raise fault
 
+        def __lt__(self, other: Any) -> Any:
+            if (less := super().__lt__(other)) is not NotImplemented:
+                return less
+            key = next((one for one in ("index", "name", "code") if hasattr(self, one)), "_")
+            raise TypeError(f"{type(self).__name__} has no order (write sorted(items, key=lambda one: one.{key}))")
+
+        def __radd__(self, other: object) -> Any:
+            if not isinstance(other, str):
+                return NotImplemented
+            raise TypeError(f"{type(self).__name__} is not a str (write str(value))")
+
         def __setitem__(self, index: object, value: object) -> None:
             if inner := getattr(super(), "__setitem__", None):
                 return inner(index, value)
             raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'setitem', value)})")
+
+        def __delitem__(self, index: object) -> None:
+            raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'delitem', index)})")
 
         def __setattr__(self, name: str, value: object) -> None:
             params = getattr(self, "__dataclass_params__", None)
@@ -281,10 +295,26 @@ class Named(dict[str, Any]):
         raise AttributeError(f"there is no attribute {name!r} ({hint})")
 
 
+def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a search method that raises TypeError for a string, unless items are strings."""
+
+    def run(self: Sequence[object], value: object, *bounds: int) -> Any:
+        if isinstance(value, str) and self and not isinstance(self[0], str):
+            find = _answers().by_name(self, value)
+            raise TypeError(f"items are of type {type(self[0]).__name__}, not str" + f" ({find})" * bool(find))
+        return search(self, value, *bounds)
+
+    return run
+
+
 class Items(Attributes, tuple[_Item, ...]):
     """A tuple whose errors show how to get an item."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:
+        __contains__ = refuse_words(tuple.__contains__)
+        index, count = refuse_words(tuple.index), refuse_words(tuple.count)
 
 
 class Index(int):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from html import escape
 from itertools import islice
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from circletools.wording import (
     counted,
     html_table,
     refuse_index,
+    refuse_words,
 )
 
 
@@ -64,6 +65,10 @@ class Rows(Attributes, Sequence[_Row]):
         refuse_index(self, index, self._negative)
         picked = range(len(self))[index]
         return self._make(picked) if isinstance(picked, int) else Items(map(self._make, picked))
+
+    if not TYPE_CHECKING:  # a type checker reports these errors before the program runs
+        __contains__ = refuse_words(Sequence.__contains__)
+        index, count = refuse_words(Sequence.index), refuse_words(Sequence.count)
 
     def __repr__(self) -> str:
         shown = [*map(repr, islice(self, _SHOWN)), *(["…"] if len(self) > _SHOWN else [])]

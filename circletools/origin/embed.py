@@ -51,14 +51,15 @@ def embed(
     names: NameSource = NameSource.AUTO,
     replace: bool = False,
     stamp: bool = True,
+    absolute_paths: bool = False,
 ) -> RewriteResult:
     """Write origins as metadata entries; without `origins`, derive them from the model's names, selected by `names`.
 
     A note states which names were used. The `stamp` makes it possible to detect later that the operators have
-    changed. File names are relative to the working directory, or begin with their package. Raises EditError if the
-    model has tables and `replace` is not set, or if it lacks the selected names; and InvalidInputError if `origins`
-    refers to an operator, subgraph or source that does not exist, or comes from a document that gives most operators
-    other codes. If it gives only some other codes or outputs, a note warns.
+    changed. File names are relative to the working directory, or begin with their package, unless `absolute_paths` is
+    set. Raises EditError if the model has tables and `replace` is not set, or if it lacks the selected names; and
+    InvalidInputError if `origins` refers to an operator, subgraph or source that does not exist, or comes from a
+    document that gives most operators other codes. If it gives only some other codes or outputs, a note warns.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     ct.origins.embed(edit)
@@ -80,8 +81,9 @@ def embed(
     described = {subgraph: keys for subgraph, keys in columns.keys.items() if len(keys)}
     tables = {subgraph: encode_operator_keys(keys) for subgraph, keys in described.items()}
     details = {source: one for source, one in columns.details.items() if one != NOTHING}
-    root = os.getcwd()
-    details = {source: one.relative(root) for source, one in details.items()}
+    if not absolute_paths:
+        root = os.getcwd()
+        details = {source: one.relative(root) for source, one in details.items()}
     name_of = dict(zip(columns.numbers, columns.names, strict=True)) if details else {}
     united = [np.empty(0, np.uint64), *described.values()]  # the ONE compiler merges entries with equal indices
     entries = {

@@ -22,6 +22,7 @@ def inspect(
     digest: bool = option("Show digests of the model and its parts, independent of file layout."),
     operators: bool = option("Show a table of the operators."),
     tensors: bool = option("Show a table of the tensors."),
+    cost: bool = option("Also show MACs, parameters and memory (docs/requires.md)."),
     subgraph: int | None = option("Show only this subgraph's tables.", "N", min=0),
     form: Form = "text",
 ) -> None:
@@ -32,8 +33,8 @@ def inspect(
     With --digest, shows digests instead; models with the same content have equal digests, whatever the layout of
     their files (docs/digest.md).
     """
-    if digest and (operators or tensors):
-        raise ct.UsageError("--digest cannot be combined with --operators or --tensors")
+    if digest and (operators or tensors or cost):
+        raise ct.UsageError("--digest cannot be combined with --operators, --tensors or --cost")
     if subgraph is not None and not (operators or tensors):
         raise ct.UsageError("--subgraph requires --operators or --tensors")
     with reading(source) as model:
@@ -41,7 +42,14 @@ def inspect(
             show_as(form, ct.digests(model), text=ct.render.digests_text, json=ct.render.digests_json, file=source)
             return
         found = ct.inspect(model, operators=operators, tensors=tensors, subgraph=subgraph)
-    show_as(form, found, text=ct.render.inspection_text, json=ct.render.inspection_json, file=source)
+        costs = ct.cost(model) if cost else None
+    show_as(
+        form,
+        found,
+        text=lambda one: (*ct.render.inspection_text(one), *(ct.render.cost_text(costs) if costs else ())),
+        json=lambda one: ct.render.inspection_json(one) | ({"cost": ct.render.cost_json(costs)} if costs else {}),
+        file=source,
+    )
 
 
 def requires(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ def embed_origins(
     replace: bool = option("Replace existing origin tables."),
     erase: Erase = False,
     stamp: Stamp = True,
+    absolute_paths: bool = option("Write absolute paths instead of paths relative to the working directory."),
     in_place: InPlace = False,
 ) -> None:
     """Write the source of each operator to the metadata.
@@ -44,7 +46,9 @@ def embed_origins(
     if len(used) > 1:
         raise ct.UsageError(f"{' and '.join(used)} cannot be combined: each determines the sources")
     given = None if origins is None else ct.origins.parse(read_text(origins), str(origins))
-    write = partial(ct.origins.embed, replace=replace, stamp=stamp)
+    if absolute_paths and given is not None and not any(os.path.isabs(one.file) for one in given.details.values()):
+        raise ct.UsageError(f"{origins} has no absolute paths", hint="record them with `record(absolute_paths=True)`")
+    write = partial(ct.origins.embed, replace=replace, stamp=stamp, absolute_paths=absolute_paths)
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
         if exported_program is not None:

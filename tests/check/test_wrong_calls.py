@@ -39,6 +39,11 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.fit(m, on="xnnpack"), "no parameter 'on' (write ct.fit(model, ct.FitRequest(on=['xnnpack'])))"),
     (lambda m, e: ct.metadata.set(m, "n", b"t"), "with ct.edit(model) as edit: ct.metadata.set(edit, 'n', b't'); "),
     (lambda m, e: ct.metadata.set(e, a=b"b"), "write ct.metadata.set(edit, 'a', b'b')"),
+    (
+        lambda m, e: ct.affinity.annotate(e, {0: "npu"}),
+        "ct.PlanRequest(rules=['index:0=npu'], default='npu')).to_aff",
+    ),
+    (lambda m, e: ct.outputs.fix(F, "o.tflite"), "ct.outputs.fix(edit); edit.save('o.tflite')"),
     (lambda m, e: ct.origins.embed(e, "o.json"), "parse(open('o.json').read(), 'o.json')"),
     (lambda m, e: ct.plan(m, rules=["op:X=a"], default="b"), "PlanRequest(rules=['op:X=a'], default='b')"),
     (lambda m, e: ct.PlanRequest(rules={"op:x": "a"}), "write ct.PlanRequest(rules=['op:x=a'])"),
@@ -70,7 +75,9 @@ ARGUMENTS: list[tuple[Call, str]] = [
 ]
 OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.open("none.tflite"), ct.InvalidInputError, "none.tflite: cannot read it: No such file"),
+    (lambda m, e: "x" in ct.cost(m).rows, TypeError, "of type CostRow, not str (no item is named 'x': write next("),
     (lambda m, e: ct.metadata.get(m, "nope"), ct.UsageError, "available: CONVERSION_METADATA, min_runtime_version"),
+    (lambda m, e: m.subgraphs[0].tensors.index("x"), TypeError, "named 'x': write next(one for one in model.subgr"),
     (lambda m, e: ct.FitRequest(on=["tflm"]).targets, AttributeError, "has no attribute 'targets' (it has "),
     (lambda m, e: [*ct.cost(m)], TypeError, ".total.macs and .total.parameters"),
     (lambda m, e: m.save("x"), AttributeError, "has no attribute 'save' (write edit.save(target))"),

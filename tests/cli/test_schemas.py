@@ -23,7 +23,7 @@ ONERT = TESTDATA / "trace/onert_if_cond.chrome.json"
 PLAN = "--devices npu,cpu --capabilities npu=litert-gpu"
 SEVERAL = {
     # What a command takes beside the files, by the name of its schema.
-    "inspect": ["", "--operators --tensors"],
+    "inspect": ["", "--operators --tensors", "--cost"],
     "inspect --digest": [""],
     "check": ["", "--structure-only"],
     "fit": ["--on litert-gpu,ethos-u55"],

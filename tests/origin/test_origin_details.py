@@ -159,11 +159,14 @@ def test_cells_are_called_as_their_notebook_calls_them(monkeypatch: pytest.Monke
     assert shown == ["<cell In[3]>", "<cell 903>"]
 
 
-def test_models_hold_no_absolute_paths() -> None:
+def test_models_hold_no_absolute_paths_unless_asked() -> None:
     details = SourceDetails(file="/venv/lib/python3/site-packages/timm/a.py", line=3, caller="/home/secret/net.py:4")
     data = embedded(MLP, Origins({0: "a"}, entries({0: {0}}), details={0: details}))
     assert origins_of(data).details == {0: SourceDetails(file="timm/a.py", line=3, caller="net.py:4")}
     assert b"secret" not in data
+    asked = edited(data, lambda edit: embed(edit, Origins({0: "a"}, entries({0: {0}}), details={0: details}),
+                                            replace=True, absolute_paths=True))  # fmt: skip
+    assert origins_of(asked).details == {0: details}
 
 
 def test_where_a_source_was_called() -> None:

@@ -71,12 +71,12 @@ class Recording(Attributes):
 
 
 @contextmanager
-def record() -> Iterator[Recording]:
+def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
     """Record the sources of all models that TICO or litert-torch convert in this block.
 
     Recording does not change the models; a failure causes a warning and leaves the record empty. File names are
-    relative to the working directory, or begin with their package. Raises UsageError if neither package has been
-    imported.
+    relative to the working directory, or begin with their package, unless `absolute_paths` is set. Raises UsageError
+    if neither package has been imported.
 
     >>> with ct.exporters.record() as log:
     ...     model = tico.convert(module, inputs)
@@ -90,8 +90,10 @@ def record() -> Iterator[Recording]:
     log, root = Recording(), os.getcwd()
 
     def note(model: bytes, origins: Origins) -> None:
-        shown = {source: details.relative(root) for source, details in origins.details.items()}
-        log.conversions.append(Conversion(model, replace(origins, details=shown)))
+        if not absolute_paths:
+            shown = {source: details.relative(root) for source, details in origins.details.items()}
+            origins = replace(origins, details=shown)
+        log.conversions.append(Conversion(model, origins))
 
     with ExitStack() as stack:
         for exporter in present:
