@@ -340,6 +340,20 @@ def test_programs_and_summaries_of_runs() -> None:
     assert (epochs.program[:11], epochs.mean_ns) == ("onert_train", 250_000)
 
 
+def test_what_label_image_prints_of_operators() -> None:
+    old = ["0.500, Node   0, OpCode   3, CONV_2D", "0.250, Node  11, OpCode  25,   SOFTMAX, [ 1  2], uint8"]
+    new = [
+        "0.755, Subgraph   0, Node   0, OpCode   3, CONV_2D",
+        *(one.replace("N", "Subgraph   0, N", 1) for one in old),
+    ]
+    for rows in (old, new):
+        found = read_profile(IMAGE % (b"a", b"", b" 0.75") + "\n".join(rows * 3).encode())
+        assert [(*run[1:3], run.duration_ns, run.calls) for run in found.runs] == [
+            (0, "CONV_2D", 1_500_000, 3), (11, "SOFTMAX", 750_000, 3)
+        ]  # fmt: skip
+        assert (found.executions, found.whole.runs, found.whole.mean_ns) == (3, 3, 750_000)
+
+
 def test_times_without_the_profiler_may_be_of_another_run() -> None:
     profiled = LOADED % b"a" + RESULTS + REPORT
     for before, lacking in ((b"", True), (LOADED % b"a" + RESULTS, False), (LOADED % b"b" + RESULTS, True)):

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from circletools.errors import InvalidInputError
 from circletools.storage.documents import lines_of
+from circletools.trace.operators.litert import printed
 from circletools.trace.operators.names import NAMES
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, OtherRow, Whole, nothing_found
 
@@ -93,6 +94,9 @@ def parse(data: bytes) -> OperatorTrace:
     begin, end, _ = sessions[shown]
     whole = replace(each[shown], session=shown, sessions=tuple(each) if len(each) > 1 else ())
     marks = [at for at in marks if begin <= at < end]
+    runs, executions = printed(lines[at] for at in marks)
+    if runs:
+        return OperatorTrace("benchmark_model", runs, executions, True, whole=replace(whole, runs=executions))
     return _trace(*_sections(lines, marks), whole)
 
 

@@ -1,4 +1,4 @@
-"""Read LiteRT's events, as atrace marks or as JSON.
+"""Read LiteRT's events, as atrace marks, as JSON, or as label_image prints them.
 
 An atrace mark is a begin event `TAG@<number>/<subgraph index>` and an end event, for every event of the interpreter.
 For an operator, the tag is the name of its code (a custom operator's custom code, a delegate node's delegate name)
@@ -24,10 +24,11 @@ from collections.abc import Iterable, Sequence
 
 from circletools.errors import InvalidInputError
 from circletools.storage.documents import read_json
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nanoseconds, nothing_found
 from circletools.trace.sources import BEGIN, Event
 
 _MARK = re.compile(rb"(.+)@(\d{1,9})/(\d{1,9})", re.DOTALL)
+_PRINTED = re.compile(r"(\d{1,9}\.\d{3}), (?:Subgraph +(\d{1,9}), )?Node +(\d{1,9}), OpCode +\d{1,9}, +(\w+)")
 _INVOKE, _DEFAULT, _OPERATOR, _OF_DELEGATE = "Invoke", 1, 2, 8
 _NUMBERS = ("event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
 _LARGEST = 1 << 50
@@ -114,6 +115,19 @@ def parse(data: bytes) -> OperatorTrace:
         raise nothing_found("the events contain no operator within `Invoke`")
     whole = Whole(elapsed_ns=tuple(invoked), memory_bytes=memory or None)
     return OperatorTrace("litert", tuple(runs), executions, whole=whole)
+
+
+def printed(lines: Iterable[str]) -> tuple[tuple[OperatorRun, ...], int]:
+    """Return all runs of each operator together, as `label_image -p 1` prints them, and the number of executions."""
+    times: dict[tuple[int, int, str], list[int]] = {}
+    for match in filter(None, map(_PRINTED.search, lines)):
+        key = int(match[2] or 0), int(match[3]), match[4]
+        times.setdefault(key, []).append(nanoseconds(match[1], "milliseconds"))
+    first, *others = times.values() if times else ([],)
+    count = max(map(len, others), default=len(first))
+    if len(first) == 2 * count:  # newer versions print each execution, too, as if it were the first operator
+        del first[::2]
+    return tuple(OperatorRun(*key, "", 0, sum(some), 0, 0, len(some)) for key, some in times.items()), count
 
 
 def _numbers(event: object, at: int) -> Sequence[int]:
