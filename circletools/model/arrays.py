@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, SupportsIndex, overload
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,44 @@ from circletools.model.views import Tensor
 from circletools.wording import TensorIndex, refuse_index
 
 _MOST_DENSE = 1 << 31  # the maximum number of elements; a small file can describe a sparse tensor of any size
-_NUMPY = "BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 FLOAT16 FLOAT32 FLOAT64 COMPLEX64 COMPLEX128"
-DTYPES = {kind: np.dtype(kind.lower()).newbyteorder("<").str for kind in _NUMPY.split()}
+DTYPES = {
+    "BOOL": "?",
+    "INT8": "i1",
+    "INT16": "<i2",
+    "INT32": "<i4",
+    "INT64": "<i8",
+    "UINT8": "u1",
+    "UINT16": "<u2",
+    "UINT32": "<u4",
+    "UINT64": "<u8",
+    "FLOAT16": "<f2",
+    "FLOAT32": "<f4",
+    "FLOAT64": "<f8",
+    "COMPLEX64": "<c8",
+    "COMPLEX128": "<c16",
+}
 """The tensor types that a file and NumPy store in the same way."""
+_WRITE = (
+    "write values = values.copy() to change a copy, "
+    "then with ct.edit(model) as edit: edit.set_constant(tensor.subgraph, tensor.index, values); edit.save(target)"
+)
 _PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4}
 _FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # numpy lacks these types
 
 
-class Ends(np.ndarray[Any, np.dtype[Any]]):
+class ReadOnly(np.ndarray[Any, np.dtype[Any]]):
+    """Numbers in a file. Errors show how to change the numbers; results of computations are plain arrays."""
+
+    if not TYPE_CHECKING:
+
+        def __array_wrap__(self, array, *_context):
+            return np.asarray(array)[()]
+
+        def __repr__(self):
+            return repr(np.asarray(self))
+
+
+class Ends(ReadOnly):
     """The tensor indices of inputs or outputs."""
 
     @overload  # type: ignore[override]  # numpy's Any would hide the type of graph.tensors[graph.inputs[0]]
@@ -38,6 +68,24 @@ class Ends(np.ndarray[Any, np.dtype[Any]]):
 
     def __iter__(self) -> Iterator[TensorIndex]:  # type: ignore[override]
         return map(TensorIndex, self.tolist())
+
+
+def _changing(name: str) -> Callable[..., Any]:
+    """Return an array method that explains how to change read-only arrays."""
+    plain = getattr(np.ndarray, name)
+
+    def run(self: Any, *given: Any, **named: Any) -> Any:
+        if not self.flags.writeable:
+            raise ValueError(f"the array is read-only ({_WRITE})")
+        return plain(self, *given, **named)
+
+    return run
+
+
+for _name in ("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor"):
+    setattr(ReadOnly, f"__{_name}__", _changing(f"__{_name}__"))
+for _name in ("fill", "sort", "put"):
+    setattr(ReadOnly, _name, _changing(_name))
 
 
 def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -> NDArray[Any]:
@@ -64,7 +112,7 @@ def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -
         raise ModelFormatError(message, location=place)
     if sparse:
         values = _dense(values, tensor.shape, sparse_coordinates(tables, schema), place)
-    values = values.reshape(tensor.shape)
+    values = values.reshape(tensor.shape).view(ReadOnly)
     values.flags.writeable = False
     return values
 

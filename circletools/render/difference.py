@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import cached_property
 from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from circletools.diff.difference import ModelDifference
+from circletools.diff.difference import Change, ModelDifference
 from circletools.diff.summary import summarize
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import Difference
@@ -26,7 +25,8 @@ from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
-_ALIKE = 3  # how many differences of a kind are shown; others are only counted
+_MOST_LINES = 40
+_ALIKE = 4  # how many differences of a kind are shown; others are only counted
 _WIDEST_PATH = 48
 _VALUE_CHARACTERS = 100
 _OBJECT = re.compile(r"subgraphs\[(\d+)\]\.(operators|tensors)\[(\d+)\]")
@@ -60,36 +60,59 @@ def difference_text(found: ModelDifference, before: Model, after: Model, *, full
     if not found.changes:
         yield "no differences" + ("" if found.identical else ", but the files are laid out differently")
         return
+    labels = Labels(before), Labels(after)
     head = list(summary_lines(summarize(found, before, after)))
     yield from (*head, "") if head else ()
-    for section, groups in groupby(alike(found, before, after, None if full else _ALIKE), itemgetter(0)):
-        rows: list[tuple[str, str]] = []
-        for _, group, lines in groups:
-            rows += lines
-            if len(lines) < len(group):
-                rows.append(("", f"and {len(group) - len(lines):,} more of this kind (--full shows all)"))
+    sections = [(name, _groups(changes)) for name, changes in groupby(found.changes, lambda change: change.section)]
+    room = _MOST_LINES - len(head) - bool(head) - 2 * len(sections) - 1
+    sizes = [len(group) for _, groups in sections for group in groups]
+    alike = next((most for most in range(_ALIKE, 0, -1) if sum(min(size, most) for size in sizes) <= room), 1)
+    for section, groups in sections:
+        left = len(groups) if full else max(1, room - sum(len(other) > 0 for _, other in sections) + 1)
+        shown = groups if len(groups) <= left else groups[: left - 1]
+        room -= len(shown)
         yield section
-        yield from table_text(rows, widest=_WIDEST_PATH)
+        yield from _section(shown, labels, alike, full)
+        if len(shown) < len(groups):
+            yield f"  and {counted(len(groups) - len(shown), 'more kind')} of difference (--full shows all)"
         yield ""
     counts = Counter(change.difference.kind for change in found.changes)
     kinds = ", ".join(f"{counts[kind]} {kind}" for kind in _SIGNS if counts[kind])  # type: ignore[index]
     yield f"{counted(len(found.changes), 'difference')}: {kinds}"
 
 
-def alike(
-    found: ModelDifference, before: Model, after: Model, most: int | None
-) -> Iterator[tuple[str, list[Difference], list[tuple[str, str]]]]:
-    """Yield the section and differences of each kind, with the paths and descriptions of the first `most`.
+_Groups = list[list[Difference]]
 
-    With None, all are described, with values of any length.
-    """
+
+def alike(
+    found: ModelDifference, before: Model, after: Model, most: int
+) -> Iterator[tuple[str, list[Difference], list[tuple[str, str]]]]:
+    """Yield the section and differences of each kind, with the paths and descriptions of the first `most`."""
     labels = Labels(before), Labels(after)
     for section, changes in groupby(found.changes, lambda change: change.section):
-        groups: dict[tuple[str, str], list[Difference]] = {}
-        for _, one in changes:
-            groups.setdefault((one.kind, re.sub(r"\[\d+\]", "[]", one.path)), []).append(one)
-        for group in groups.values():
-            yield section, group, [_line(one, labels, most is None) for one in group[:most]]
+        for group in _groups(changes):
+            yield section, group, [_line(one, labels, False) for one in group[:most]]
+
+
+def _groups(changes: Iterable[Change]) -> _Groups:
+    """Return the differences grouped by kind."""
+    groups: dict[tuple[str, str], list[Difference]] = {}
+    for _, one in changes:
+        groups.setdefault((one.kind, re.sub(r"\[\d+\]", "[]", one.path)), []).append(one)
+    return list(groups.values())
+
+
+def _section(groups: _Groups, labels: tuple[Labels, Labels], alike: int, full: bool) -> Iterator[str]:
+    lines: list[tuple[str, str]] = []
+    for group in groups:
+        shown = group if full or len(group) <= alike else group[: max(1, alike - 1)]
+        lines += [_line(one, labels, full) for one in shown]
+        more = len(group) - len(shown)
+        if more and alike == 1:
+            lines[-1] = (lines[-1][0], f"{lines[-1][1]}  (and {more} more of this kind)")
+        elif more:
+            lines.append(("", f"and {more} more of this kind (--full shows all)"))
+    yield from table_text(lines, widest=_WIDEST_PATH)
 
 
 def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[str, str]:

@@ -68,7 +68,7 @@ def test_long_values_in_full() -> None:
 
 def test_those_that_are_alike_are_counted() -> None:
     alike = [changed(f"a[{index}].b", index, None) for index in range(5)]
-    assert text_of(*alike[:3]) == [f"~ a[{index}].b  {index} -> (absent)" for index in range(3)]
+    assert text_of(*alike[:4]) == [f"~ a[{index}].b  {index} -> (absent)" for index in range(4)]
     assert text_of(*alike) == [
         *(f"~ a[{index}].b  {index} -> (absent)" for index in range(3)),
         "and 2 more of this kind (--full shows all)",
