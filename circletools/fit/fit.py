@@ -225,9 +225,9 @@ class _Part:
 def _kept(facts: Graph, refused: Set[int]) -> str:
     """Return the other operators as ranges if they are most and no refused one is between them, or else nothing."""
     dag = facts.dag
-    if 2 * len(refused) > len(facts) or not refused.isdisjoint(facts.effects.tolist()):
-        return ""
-    before, after = set(dag.constants) - refused, set[int]()
+    if 2 * len(refused) > len(facts) or not refused.isdisjoint([*facts.effects.tolist(), *dag.constants]):
+        return ""  # `extract` keeps operators that depend only on constants
+    before, after = set(dag.constants), set[int]()
     ordered = [operator for operator in dag.order if operator in refused]
     for operator in ordered:
         before.update([operator] if before.issuperset(dag.predecessors[operator]) else ())
