@@ -181,7 +181,7 @@ def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteR
     ]
     for one in written:
         key = text(one.key) if isinstance(one, NewSignature) else signatures[one].key
-        changes.append(f"signature {quoted(key)}: {'written' if isinstance(one, NewSignature) else 'kept'}")
+        changes.append(f"signature {quoted(key)}: {'new, of the cut' if isinstance(one, NewSignature) else 'kept'}")
     notes = [*_notes(graph, request, cut), *whole.notes(kept)]
     for signature in signatures:
         if signature.index not in known:

@@ -119,7 +119,7 @@ def test_a_part_gets_a_signature_with_the_names_that_are_known() -> None:
         "operators: 7 (1 of 9 in subgraph 0)",
         "inputs: 'f', 'z'",
         "outputs: 'g'",
-        "signature 'run': written",
+        "signature 'run': new, of the cut",
     )
 
 
