@@ -54,7 +54,7 @@ def size_remedies(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, st
     fixed = fixed_shapes(facts, ends) if wanted or "SHAPE" in codes else None
     others = needed_by(facts, refusals)
     found = {
-        at: f"first change operator {other} ({codes[other]}), the only one that needs it"
+        at: f"first change operator {other} ({codes[other]}), the only one that uses its result"
         for at, other in others.items()
     }
     if fixed is None:

@@ -170,6 +170,8 @@ def refused_text(count: int, alike: Sequence[verdicts.Misfit | verdicts.RefusedO
     reason, remedy = first.reason, first.remedy
     if any(one.reason != reason for one in alike):
         reason, remedy = _NUMBERED.sub("an operator", reason), _NUMBERED.sub("that operator", remedy)
+    elif any(one.remedy != remedy for one in alike):
+        remedy = _NUMBERED.sub("another operator", remedy)
     yield f"  {counted(count, first.code, first.code)}: {'' if first.measured else 'not measured: '}{reason}"
     yield f"    {remedy}"
 

@@ -278,7 +278,7 @@ def test_what_only_another_refused_operator_needs(kind: str, returned: list[int]
         assert needed_by(facts, {0: Refusal("a"), 2: Refusal("b")}) == needed
         assert needed_by(facts, {0: Refusal("a")}) == {}
         remedies = size_remedies(facts, {0: Refusal("a"), 2: Refusal("b")})
-    assert remedies == dict.fromkeys(needed, "first change operator 2 (GATHER_ND), the only one that needs it")
+    assert remedies == dict.fromkeys(needed, "first change operator 2 (GATHER_ND), the only one that uses its result")
 
 
 def test_operators_at_the_ends_can_run_outside_the_model() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import subprocess
 import sys
@@ -91,24 +90,6 @@ def test_reading_and_writing_at_an_offset(tmp_path: Path, monkeypatch: pytest.Mo
             assert platform.copy_at(number, 1, number, 10, 2) == 2
             assert platform.read_at(number, 99, 8) == b"\0\0Ya"
             assert platform.copy_at(number, 12, number, 20, 2) == 0
-
-
-def test_a_file_is_copied_where_sendfile_wants_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(number: int) -> None:
-        def sendfile(*_: int) -> int:
-            raise OSError(number, os.strerror(number))
-
-        monkeypatch.setattr(os, "sendfile", sendfile, raising=False)
-
-    monkeypatch.delattr(os, "copy_file_range", raising=False)
-    with (tmp_path / "file").open("w+b") as file:
-        platform.write_at(file.fileno(), b"abc", 0)
-        refuse(errno.ENOTSOCK)
-        assert platform.copy_at(file.fileno(), 0, file.fileno(), 3, 3) == 3
-        assert platform.read_at(file.fileno(), 9, 0) == b"abcabc"
-        refuse(errno.EIO)
-        with pytest.raises(OSError, match="Input/output error"):
-            platform.copy_at(file.fileno(), 0, file.fileno(), 3, 3)
 
 
 def test_mode_bits_without_fchmod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,8 @@ def load_capability(name: str) -> Capability:
         resource = resources.files(__package__) / "tables" / f"{name}.json"
         return parse_capability(resource.read_bytes(), f"{name}.json")
     if not name.endswith(".json"):
-        hint = f"{suggestion(name, shipped)}; the name of a file must end in .json"
+        hint = suggestion(name, shipped)
+        hint += "; a file name must end in .json" * hint.startswith("available")
         raise UsageError(f"there is no capability table {name!r}", hint=hint)
     return parse_capability(read_bytes(name), name)
 
