@@ -26,7 +26,7 @@ from typer import BadParameter, Exit
 
 import circletools as ct
 
-from ..console.terminal import bytes_shown, print_diagnostic, show_json
+from ..console.terminal import print_diagnostic
 from ..signature import Command, Declared, option, parameters_of, with_parameters
 from .task import Heading, Task
 
@@ -98,7 +98,7 @@ def _extended(command: Command, tasks: _Tasks, *, several: bool, directories: bo
     def run(*, jobs: int, **given: Any) -> None:
         sources: list[str] = list(given.pop(first.name)) if several else [given.pop(first.name)]
         if len(sources) == 1 and not os.path.isdir(sources[0]):
-            _alone(command, sources[0], given)
+            command(sources[0], **given)
             return
         if "-" in sources and jobs != 1:
             raise ct.UsageError("standard input cannot be used with --jobs", hint="name a file, or leave out --jobs")
@@ -109,17 +109,6 @@ def _extended(command: Command, tasks: _Tasks, *, several: bool, directories: bo
     widened = first.replace(annotation=_argument(first.annotation, several, directories))
     jobs = inspect.Parameter("jobs", inspect.Parameter.KEYWORD_ONLY, default=1, annotation=Annotated[int, _JOBS])
     return with_parameters(run, command, [widened, *others, jobs])
-
-
-def _alone(command: Command, source: str, given: dict[str, Any]) -> None:
-    """Run a command on one file. With JSON output, an error also becomes a JSON document, as for several files."""
-    shown = bytes_shown()
-    try:
-        command(source, **given)
-    except ct.CircleToolsError as error:
-        if given.get("form") == "json" and not isinstance(error, ct.UsageError) and bytes_shown() == shown:
-            show_json(ct.render.error_json(error.exit_code, str(error)), source)
-        raise
 
 
 def _argument(annotation: Any, several: bool, directories: bool) -> Any:

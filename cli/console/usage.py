@@ -22,6 +22,7 @@ from ..signature import Command as Function
 from ..signature import Declared, parameters_of, with_parameters
 from .process import keep_freed
 from .progress import working
+from .terminal import bytes_shown, show_json
 
 HELP = {"help_option_names": ["--help", "-h"]}
 _TEXTS = (str, str | None, list[str])
@@ -141,10 +142,18 @@ class Command(AsGiven, TyperCommand):
             error.message, error.possibilities = f"{error.message}; write OUT after IN, without an option", ()
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command with a progress line."""
+        """Run the command with a progress line. With JSON output, an error also becomes a JSON document."""
         keep_freed()
-        with working(str(ctx.info_name)):
-            return super().invoke(ctx)
+        (first, *_) = [ctx.params[one.name] for one in self._only("argument", ctx)]
+        try:
+            with working(str(ctx.info_name)):
+                return super().invoke(ctx)
+        except ct.CircleToolsError as error:
+            is_json = ctx.params.get("form") == "json" and not isinstance(error, ct.UsageError)
+            if is_json and not bytes_shown():
+                file = str(first[0] if isinstance(first, list | tuple) else first)
+                show_json(ct.render.error_json(error.exit_code, str(error)), file)
+            raise
 
 
 def command_of(name: str, function: Function, epilog: str) -> Any:

@@ -60,3 +60,32 @@ def test_onert_inserts_no_permute(name: str, tmp_path: Path) -> None:
     before, after = permutes(ODD[name], tmp_path / "before"), permutes(fixed(ODD[name]), tmp_path / "after")
     assert before >= 1
     assert after == 0
+
+
+COMPILED = """
+import sys
+import numpy as np
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.interpreter import Interpreter
+
+interpreter, model = Interpreter(sys.argv[1]), CompiledModel.from_file(sys.argv[1])
+interpreter.allocate_tensors()
+inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+for buffer, one in zip(inputs, interpreter.get_input_details()):
+    values = np.linspace(-1, 1, one["shape"].prod(), dtype=np.float32).reshape(one["shape"])
+    interpreter.set_tensor(one["index"], values)
+    buffer.write(values)
+interpreter.invoke()
+model.run_by_index(0, inputs, outputs)
+wanted = [interpreter.get_tensor(one["index"]).ravel() for one in interpreter.get_output_details()]
+sys.exit(not all(np.array_equal(buffer.read(one.size, one.dtype), one) for buffer, one in zip(outputs, wanted)))
+"""
+
+
+@pytest.mark.parametrize("name", ["output_twice", "input_as_output"])
+def test_a_compiled_model_of_litert_returns_the_values_of_the_interpreter(name: str, tmp_path: Path) -> None:
+    need("ai_edge_litert")
+    path = tmp_path / "model.tflite"
+    for data, status in ((bytes_of(f"tflite/{name}"), 1), (fixed(bytes_of(f"tflite/{name}")), 0)):
+        path.write_bytes(data)
+        assert subprocess.run([sys.executable, "-c", COMPILED, str(path)], check=False, timeout=60).returncode == status
