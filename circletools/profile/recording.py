@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from circletools.asking import as_file
 from circletools.errors import InvalidInputError, UsageError
+from circletools.findings import Finding
 from circletools.model.model import Model
 from circletools.profile.attribution import Attribution, attribute
 from circletools.runtimes.inputs import read_inputs
@@ -74,4 +75,9 @@ def profile(
     whole = replace(trace.whole, initialization_ns=round(found.initialization_us * 1000), threads=threads)
     trace = replace(trace, name=name, whole=whole, own=True)
     settled = trace if trace.averaged else without_first(trace, "auto")
-    return Profile(name, version, found.data, trace, attribute(model, settled, depth=depth))
+    attribution = attribute(model, settled, depth=depth)
+    if name == "litert:reference" and version.startswith("2.3."):  # the only version in which this was measured
+        message = "LiteRT's profiler ran the optimized kernels, as with litert:builtin"
+        note = Finding("OPTIMIZED_KERNELS", "warning", name, message)
+        attribution = replace(attribution, notes=(*attribution.notes, note))
+    return Profile(name, version, found.data, trace, attribution)

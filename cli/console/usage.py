@@ -144,13 +144,13 @@ class Command(AsGiven, TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command with a progress line. With JSON output, an error also becomes a JSON document."""
         keep_freed()
-        (first, *_) = [ctx.params[one.name] for one in self._only("argument", ctx)]
+        shown, (first, *_) = bytes_shown(), [ctx.params[one.name] for one in self._only("argument", ctx)]
         try:
             with working(str(ctx.info_name)):
                 return super().invoke(ctx)
         except ct.CircleToolsError as error:
             is_json = ctx.params.get("form") == "json" and not isinstance(error, ct.UsageError)
-            if is_json and not bytes_shown():
+            if is_json and bytes_shown() == shown:
                 file = str(first[0] if isinstance(first, list | tuple) else first)
                 show_json(ct.render.error_json(error.exit_code, str(error)), file)
             raise

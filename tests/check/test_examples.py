@@ -51,6 +51,7 @@ NEEDS_A_PROGRAM = {
     "VALUES_DIFFER",
     "VALUES_NOT_REPEATED",
     "LAYOUT_CHANGES_VALUES",
+    "OPTIMIZED_KERNELS",
     "OTHER_WEIGHTS",
 }
 """These take a broken file, a runtime that fails, or hundreds of operators; the tests of their rooms have them."""

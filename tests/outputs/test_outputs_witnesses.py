@@ -88,4 +88,5 @@ def test_a_compiled_model_of_litert_returns_the_values_of_the_interpreter(name: 
     path = tmp_path / "model.tflite"
     for data, status in ((bytes_of(f"tflite/{name}"), 1), (fixed(bytes_of(f"tflite/{name}")), 0)):
         path.write_bytes(data)
-        assert subprocess.run([sys.executable, "-c", COMPILED, str(path)], check=False, timeout=60).returncode == status
+        ran = subprocess.run([sys.executable, "-c", COMPILED, str(path)], check=False, timeout=60)
+        assert ran.returncode == status
