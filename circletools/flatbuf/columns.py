@@ -35,9 +35,9 @@ class Budget:
     Each reader may read as many bytes as the file has; anything beyond that is repeated reading of shared objects.
     """
 
-    def __init__(self, size: int) -> None:
-        """Start with an unused budget for a file of `size` bytes."""
-        self.size: int = size
+    def __init__(self, size: int, name: str = "") -> None:
+        """Start with an unused budget for a file of `size` bytes; errors begin with `name`, if given."""
+        self.size, self.name = size, name
         self.most: int = REPEATS * size + REPEATED_BYTES
         self._repeated: dict[str, int] = {}
 
@@ -50,10 +50,11 @@ class Budget:
             return
         repeated = self._repeated | {what: count - self.size}
         if sum(repeated.values()) > self.most:
-            raise ModelFormatError(
-                f"{what} total {count} bytes in a file of {self.size}",
-                hint="the file describes far more data than it contains, so it is not read",
-            )
+            hint = "the file describes far more data than it contains, so it is not read"
+            error = ModelFormatError(f"{what} total {count} bytes in a file of {self.size}", hint=hint)
+            if self.name:
+                error.name_file(self.name)
+            raise error
         self._repeated = repeated
 
     def tally(self, what: str) -> Callable[[int], None]:
@@ -123,14 +124,14 @@ class Wire:
 
     __slots__ = ("address", "budget", "data", "limit", "memory", "size")
 
-    def __init__(self, data: Any) -> None:
-        """Wrap `data`, any object with the buffer protocol, without a copy."""
+    def __init__(self, data: Any, name: str = "") -> None:
+        """Wrap `data`, any object with the buffer protocol, without a copy; `name` is for errors of the budget."""
         self.memory: memoryview = memoryview(data).cast("B")
         self.data: NDArray[np.uint8] = np.frombuffer(self.memory, np.uint8)
         self.address: int = int(self.data.__array_interface__["data"][0])
         self.size: int = len(self.memory)
         self.limit: int = min(self.size, MAX_FLATBUFFER_BYTES)
-        self.budget: Budget = Budget(self.size)
+        self.budget: Budget = Budget(self.size, name)
 
     def gather(self, positions: Positions, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Read one value of `dtype` at each position, aligned or not. Raises ModelFormatError past the file's end."""

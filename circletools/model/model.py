@@ -87,7 +87,7 @@ class Model(ModelColumns):
         """Check the header. Raises ModelFormatError if the file is in neither format."""
         self.source = source
         self.editing: Callable[[], Any] = lambda: None  # returns the last edit, if it still exists
-        wire = Wire(source.octets)
+        wire = Wire(source.octets, "" if source.file is None else source.name)
         schema = self._schema(bytes(wire.memory[:8]))
         start = np.array([check_header(wire, schema)], np.int64)
         super().__init__(wire, schema, Tables(wire, schema.tables[schema.root], start))

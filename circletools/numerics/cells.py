@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -10,7 +10,7 @@ from math import sqrt
 
 import numpy as np
 
-from circletools.numerics.results import Cell, Difference, Verdict, changes_kind, difference, joined
+from circletools.numerics.results import Cell, Difference, Reals, Verdict, changes_kind, difference
 from circletools.numerics.running import CompareRequest, Known, NotRunError, Runner, Task
 from circletools.numerics.subject import Region, Subject, real_constants
 from circletools.runtimes.protocol import Array, same
@@ -53,22 +53,30 @@ class Allowance:
         return not found.non_finite and found.max_abs <= self.max_abs and found.rms <= self.rms
 
 
-def allowance(expected: Array, kind: str, step: float, sensitivity: Difference | None = None) -> Allowance:
+def allowance(expected: Iterable[Array], kind: str, step: float, sensitivity: Difference | None = None) -> Allowance:
     """Return the difference that rounding explains for values of a type with this quantization step (0: none).
 
-    `sensitivity` is how much the reference changes when inputs and constants change slightly. Integers that are not
-    quantized, booleans and strings are exact.
+    `expected` are pieces of the values, read once. `sensitivity` is how much the reference changes when inputs and
+    constants change slightly. Integers that are not quantized, booleans and strings are exact.
     """
-    finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else np.zeros(0)
-    digits = _HALF_OF_DIGITS.get(kind, _SINGLE) * float(finite.max(initial=0.0)) if kind.startswith(_FLOATS) else 0.0
+    size, numbers, most = 0, 0, 0.0
+    values, counts = np.zeros(0), np.zeros(0, np.int64)
+    for piece in expected:
+        finite = np.abs(piece[np.isfinite(piece)]) if piece.dtype.kind in "fc" else np.zeros(0)
+        size, numbers, most = size + piece.size, numbers + finite.size, max(most, float(finite.max(initial=0.0)))
+        if step and sensitivity is not None:
+            more, new = np.unique(finite, return_counts=True)
+            values, places = np.unique(np.concatenate((values, more)), return_inverse=True)
+            counts = np.bincount(places, np.concatenate((counts, new))).astype(np.int64)
+    digits = _HALF_OF_DIGITS.get(kind, _SINGLE) * most if kind.startswith(_FLOATS) else 0.0
     largest, mean = (sensitivity.max_abs, sensitivity.rms) if sensitivity is not None else (0.0, 0.0)
-    number = float(max(1, finite.size))
-    if step and sensitivity is not None:  # equal values are rounded equally: Kish's effective sample size
-        number /= max(1, float(np.square(np.unique(finite, return_counts=True)[1]).sum())) / number
+    number = float(max(1, numbers))
+    if counts.size:  # equal values are rounded equally: Kish's effective sample size
+        number /= max(1, float(np.square(counts).sum())) / number
     # The number of values midway between two steps has a binomial distribution.
     ties = step**2 * (0.5 + _SIGMAS * sqrt(0.25 / number))
     # This allows twice the expectation; the mean square of few values varies more (chi-squared distribution).
-    mean *= sqrt(max(1.0, (1 + _SIGMAS * sqrt(2 / max(1, expected.size))) / 4))
+    mean *= sqrt(max(1.0, (1 + _SIGMAS * sqrt(2 / max(1, size))) / 4))
     return Allowance((step + digits + largest) * (1 + 1e-9), sqrt(ties + digits**2 + mean**2) * (1 + 1e-9))
 
 
@@ -150,12 +158,12 @@ class Judge:
 
     def _difference(
         self, task: Task, tensor: int, partner: int, expected: Known, found: Known
-    ) -> tuple[Difference, Array, Array, float]:
+    ) -> tuple[Difference, Reals, Reals, float]:
         """Return the difference in an output, the expected and actual values, and the quantization step."""
         form, theirs = self.second.form(tensor), self.first.form(partner)
-        wanted = theirs.real(joined(expected[tensor]))
+        wanted = Reals(theirs, expected[tensor])
         step = _step(self.second, task.own, tensor) or _step(self.first, task.theirs, partner)
-        got = form.real(joined(found[tensor]))
+        got = Reals(form, found[tensor])
         return difference(wanted, got, step), wanted, got, step
 
     def _own(
@@ -176,17 +184,17 @@ class Judge:
             kind = self.first.form(partner).type
             kind = "FLOAT16" if kind == "FLOAT32" and runner.worker.runtime in HALF_PRECISION else kind
             allowed = allowance(wanted, kind, 0.0 if exactly else step)
-            is_enough = allowed.covers(one) or wanted.dtype.kind in "OS"
+            is_enough = allowed.covers(one) or wanted.is_text
             calls = self.first.graph.called(task.theirs.operators)  # subgraphs stay quantized
             if not (is_enough or exactly or calls) and step and self._is_exact(task, given, partner, got):
                 allowed, is_enough = Allowance(one.max_abs, one.rms), True
             if not is_enough and (near := self._sensitivity(task, given, partner, is_one=exactly)):
-                one = difference(wanted[~near[1]], got[~near[1]], step)
+                one = difference(_without(near[1], wanted), _without(near[1], got), step)
                 allowed = allowance(wanted, kind, 0.0 if exactly else step, near[0])
             worst.append((not allowed.covers(one), values is expected, one.max_abs, one, allowed))
         return max(worst, key=lambda each: each[:3])[3:]
 
-    def _is_exact(self, task: Task, given: Known, output: int, got: Array) -> bool:
+    def _is_exact(self, task: Task, given: Known, output: int, got: Reals) -> bool:
         """Return whether values equal the reference's results in floating point, except for rounding.
 
         Some integer kernels compute with few digits: LiteRT's RESIZE_BILINEAR has 10 bits for fractions of
@@ -195,10 +203,11 @@ class Judge:
         real, form = self.first.real, self.first.form
         fed = {at: [real.form(at).stored(form(at).real(one)) for one in given[at]] for at in task.theirs.inputs}
         with suppress(NotRunError):
-            found = joined(self.reference.part(real, task.theirs, fed)[output])
-            exact = form(output).real(form(output).stored(found))
+            found = self.reference.part(real, task.theirs, fed)[output]
+            exact = Reals(form(output), list(map(form(output).stored, found)))
             allowed = allowance(exact, form(output).type, form(output).scale)
-            return exact.shape == got.shape and allowed.covers(difference(exact, got))
+            is_alike = [one.size for one in exact.arrays] == [one.size for one in got.arrays]
+            return is_alike and allowed.covers(difference(exact, got))
         return False
 
     def _is_one_kernel(self, task: Task) -> bool:
@@ -220,7 +229,6 @@ class Judge:
         steps = {} if is_one else self._input_steps(task, dynamic=bool(quantized))
         try:
             before = self.reference.part(self.first, task.theirs, given)
-            size = joined(before[output]).size
             after = [
                 self.reference.part(
                     self.first,
@@ -228,20 +236,21 @@ class Judge:
                     self._near(task, given, steps, seed),
                     self._rounded(task, quantized, seed),
                 )[output]
-                for seed in range(min(_MOST_DRAWS, -(-_DRAWN // max(1, size))))
+                for seed in range(min(_MOST_DRAWS, -(-_DRAWN // max(1, sum(one.size for one in before[output])))))
             ]
         except NotRunError:
             return None
-        form, was = self.first.form(output), joined(given[output])
-        again = difference(form.real(was), form.real(joined(before[output])))
-        if not allowance(form.real(was), form.type, form.scale).covers(again):
+        form, was = self.first.form(output), Reals(self.first.form(output), given[output])
+        again = difference(was, Reals(form, before[output]))
+        if not allowance(was, form.type, form.scale).covers(again):
             raise NotRunError("the operator computes different values when run alone")
         expected = before[output] * len(after)
         found = [array for arrays in after for array in arrays]
         if other_shape({output: expected}, {output: found}):
             return None
-        one, two = (form.real(joined(arrays)) for arrays in (expected, found))
-        is_pole = np.asarray(changes_kind(one, two).reshape(len(after), -1).any(axis=0))
+        one, two = Reals(form, expected), Reals(form, found)
+        changed = [changes_kind(*pieces) for pieces in zip(one, two, strict=True)]
+        is_pole = np.asarray(np.concatenate([[], *changed]).astype(bool).reshape(len(after), -1).any(axis=0))
         return difference(one, two), is_pole
 
     def _near(self, task: Task, given: Known, steps: dict[int, float], seed: int) -> Known:
@@ -282,6 +291,14 @@ class Judge:
                     near = rounded(constant, step, np.random.default_rng([seed, tensor]))
                     found[int(values.buffers[tensor])] = near.astype(np.float32).tobytes()
         return found
+
+
+def _without(masked: Array, pieces: Iterable[Array]) -> Iterator[Array]:
+    """Yield the pieces without the values that the mask selects."""
+    start = 0
+    for piece in pieces:
+        yield piece[~masked[start : start + piece.size]]
+        start += piece.size
 
 
 def _step(subject: Subject, region: Region, tensor: int) -> float:

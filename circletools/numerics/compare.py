@@ -20,7 +20,7 @@ from circletools.errors import UsageError
 from circletools.fit.naming import Naming
 from circletools.model.model import Model
 from circletools.numerics.cells import Judge
-from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells, difference, joined
+from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells, Reals, difference
 from circletools.numerics.running import (
     WITH_RESOURCE,
     CompareRequest,
@@ -155,10 +155,10 @@ class _Comparing(Judge):
                 continue
             pair = theirs[at], tensor
             if pair not in errors:
-                old = self.first.form(theirs[at]).real(joined([run[at] for run in expected]))
-                new = self.second.form(tensor).real(joined([run[place] for run in found]))
-                alike = len(old) == len(new) and (old.dtype.kind in "OS") == (new.dtype.kind in "OS")
-                error = difference(old, new) if alike else None
+                old = Reals(self.first.form(theirs[at]), [run[at] for run in expected])
+                new = Reals(self.second.form(tensor), [run[place] for run in found])
+                alike = [one.size for one in old.arrays] == [one.size for one in new.arrays]
+                error = difference(old, new) if alike and old.is_text == new.is_text else None
                 errors[pair] = error.max_abs if error and not error.non_finite else None
             yield errors[pair]
 

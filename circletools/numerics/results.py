@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from math import inf, log10
 from operator import ne
@@ -15,6 +15,7 @@ from circletools.runtimes.protocol import Array
 from circletools.wording import Attributes, Tabular
 
 _LARGEST = float(np.finfo(np.float32).max)
+_PIECE = 1 << 18  # the maximum number of values that are compared at the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +72,52 @@ class Difference:
     non_finite: int
 
 
-def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
-    """Compare arrays of real numbers of the same shape; for strings that differ, `max_abs` is 1."""
-    if expected.dtype.kind in "OS":
-        unequal = sum(map(ne, expected.ravel().tolist(), found.ravel().tolist()))
-        return Difference(expected.size, unequal, float(unequal > 0), (unequal / max(1, expected.size)) ** 0.5,
-                          None, None, None, 0)  # fmt: skip
-    expected, found = _unclamped(expected), _unclamped(found)
-    finite = np.isfinite(expected) & np.isfinite(found)
-    one, two = expected[finite], found[finite]
-    non_finite = int(changes_kind(expected, found).sum())
-    error = np.abs(two - one)
-    largest = float(error.max(initial=0.0))
-    signal, noise, power = (float(np.square(np.abs(of)).sum()) for of in (one, error, two))
+@dataclass(frozen=True, slots=True)
+class Reals:
+    """The real numbers that the values of several runs represent, in pieces, since doubles take more memory."""
+
+    form: Form
+    arrays: Sequence[Array]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the values are strings."""
+        return any(array.dtype.kind in "OS" for array in self.arrays)
+
+    def __iter__(self) -> Iterator[Array]:
+        """Yield the pieces, as `Form.real` returns them; no piece has values of two runs."""
+        for array in self.arrays:
+            row = array.ravel()
+            for start in range(0, row.size, _PIECE):
+                yield self.form.real(row[start : start + _PIECE])
+
+
+def difference(expected: Iterable[Array], found: Iterable[Array], step: float = 0.0) -> Difference:
+    """Compare real numbers, given in pieces of equal sizes; for strings that differ, `max_abs` is 1."""
+    size = numbers = unequal = non_finite = 0
+    largest, sums = 0.0, np.zeros(4)
+    for old, new in zip(expected, found, strict=True):
+        wanted, got = _unclamped(old), _unclamped(new)
+        if old.dtype.kind in "OS":
+            got = np.array([*map(ne, old.tolist(), new.tolist())], np.float64)
+            wanted = np.zeros_like(got)
+        changed = int(changes_kind(wanted, got).sum())
+        finite = np.isfinite(wanted) & np.isfinite(got)
+        one, two = wanted[finite], got[finite]
+        error = np.abs(two - one)
+        sums += [*(np.square(np.abs(of)).sum() for of in (one, error, two)), (one.conj() * two).real.sum()]
+        size, numbers, non_finite = size + old.size, numbers + one.size, non_finite + changed
+        unequal += int(np.count_nonzero(error)) + changed
+        largest = max(largest, float(error.max(initial=0.0)))
+    signal, noise, power, product = sums.tolist()
     return Difference(
-        expected.size,
-        int(np.count_nonzero(error)) + non_finite,
+        size,
+        unequal,
         largest,
-        (noise / max(1, one.size)) ** 0.5,
+        (noise / max(1, numbers)) ** 0.5,
         largest / step if step else None,
         10 * log10(signal / noise) if signal and noise and signal / noise < inf else None,
-        float((one.conj() * two).real.sum()) / (signal * power) ** 0.5 if signal * power else None,
+        product / (signal * power) ** 0.5 if signal * power else None,
         non_finite,
     )
 
@@ -108,11 +134,6 @@ def _unclamped(real: Array) -> Array:
     if real.dtype.kind != "f":
         return real
     return np.where(np.abs(real) >= _LARGEST, np.copysign(inf, real), real)
-
-
-def joined(arrays: Sequence[Array]) -> Array:
-    """Return the values of several runs as one row."""
-    return arrays[0].ravel() if len(arrays) == 1 else np.concatenate([array.ravel() for array in arrays])
 
 
 Verdict = Literal["ok", "fault", "not_run", "skipped"]

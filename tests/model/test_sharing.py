@@ -121,8 +121,8 @@ def test_a_long_name_or_shape_is_not_repeated_for_ever(outputs: int, refused: bo
 def test_a_budget_is_a_multiple_of_the_file() -> None:
     most = 100 + REPEATS * 100 + REPEATED_BYTES
     Budget(100).charge("names", most)
-    with pytest.raises(ModelFormatError, match=f"names total {most + 1} bytes in a file of 100"):
-        Budget(100).charge("names", most + 1)
+    with pytest.raises(ModelFormatError, match=f"a.tflite: names total {most + 1} bytes in a file of 100"):
+        Budget(100, "a.tflite").charge("names", most + 1)
 
 
 def test_all_readers_share_the_budget_and_each_counts_once() -> None:

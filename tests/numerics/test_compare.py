@@ -245,7 +245,7 @@ def test_a_reference_with_few_digits_blames_nobody() -> None:
 
 
 def test_equal_values_round_alike() -> None:
-    alike, apart = (allowance(x, "INT8", 1.0, difference(x, x)).rms for x in (np.zeros(999), np.arange(999.0)))
+    alike, apart = (allowance([x], "INT8", 1.0, difference([x], [x])).rms for x in (np.zeros(999), np.arange(999.0)))
     assert alike > 1 > apart
 
 
