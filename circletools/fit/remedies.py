@@ -29,6 +29,7 @@ _APART = {
     "input": "give it an input other than {}, or replace one of the two",
 }
 _LEFT_OUT = "left out"
+_INDEXED = frozenset({"DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "GATHER", "GATHER_ND", "ONE_HOT", "SCATTER_ND"})
 
 
 def remedy_of(refusal: Refusal, code: str, of_sizes: str = "", program: str = "") -> str:
@@ -85,9 +86,9 @@ def size_remedies(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, st
 
 
 def needed_by(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, int]:
-    """Return the refused operators that compute integers or Booleans for one other refused operator only, and that.
+    """Return the refused operators that compute indices for one other refused operator only, and that operator.
 
-    If the model is changed so that the other operator is gone, such arithmetic with indices usually is, too.
+    If the model is changed so that the other operator is gone, such arithmetic usually is, too.
     """
     is_index = facts.values.is_type("INT32", "INT64", "BOOL")
     is_index[[one for one in facts.outputs.tolist() if 0 <= one < len(is_index)]] = False
@@ -100,7 +101,8 @@ def needed_by(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, int]:
             found = {readers.get(one, one) for one in facts.dag.successors[operator]}
             readers[operator] = found.pop() if len(found) == 1 else -1
     needed = {operator: readers.get(operator, -1) for operator, one in refusals.items() if one.measured}
-    return {operator: reader for operator, reader in needed.items() if reader in needed}
+    codes = facts.operators.code_names
+    return {operator: reader for operator, reader in needed.items() if reader in needed and codes[reader] in _INDEXED}
 
 
 @cache
@@ -155,7 +157,7 @@ def _tensor(place: str, tensor: str, allowed: str) -> str:
         return f"give it @ as {' or '.join(wanted)}"
     traits, _, kind = tensor.rpartition(" ")
     for other, make in (("constant", "make @ a constant"), ("computed", "compute @ at run time")):
-        if other != kind and any(_covers(one, f"{traits} {other}") for one in wanted):
+        if other != kind and place.startswith("input") and any(_covers(one, f"{traits} {other}") for one in wanted):
             return make + without
     own, _, quantization = traits.partition(" ")
     if quantization == "unquantized" and any(one.startswith(f"{own} per_") for one in wanted):

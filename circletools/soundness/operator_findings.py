@@ -120,13 +120,13 @@ def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Findi
     known = _litert("custom")
     for index in np.unique(model.operator_columns.code_indices).tolist():
         name = model.operator_codes[index].name if index < len(model.operator_codes) else ""
-        lacking = [who for who in ("LiteRT", "onert") if who.lower() in programs and name[7:] not in known[who]]
-        if name.startswith("CUSTOM:") and lacking:
-            shown, has = shortened(name, _LONGEST), "has" if len(lacking) == 1 else "have"
-            message = f"{' and '.join(lacking)} {has} no kernel for {shown}: register one"
-            if lacking[0] == "LiteRT" and name[7:] in known["delegate"]:
-                message = f"only LiteRT's XNNPACK delegate has a kernel for {shown}: register one for other runtimes"
-            yield Finding("UNKNOWN_OPERATOR", "warning", f"operator_codes[{index}]", message)
+        for who in ("LiteRT", "onert"):
+            if name.startswith("CUSTOM:") and who.lower() in programs and name[7:] not in known[who]:
+                shown = shortened(name, _LONGEST)
+                message = f"{who} has no kernel for {shown}: register one"
+                if who == "LiteRT" and name[7:] in known["delegate"]:
+                    message = f"only LiteRT's XNNPACK delegate has a kernel for {shown}: register one otherwise"
+                yield Finding("UNKNOWN_OPERATOR", "warning", f"operator_codes[{index}]", message)
 
 
 def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
