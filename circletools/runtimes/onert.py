@@ -197,12 +197,12 @@ placement = loads
 
 
 def called(request: Request) -> Verdict:
-    """Return whether outputs that the runtime allocates (as in onert's Python package) equal those that callers bind.
-
-    If the model does not run with bound outputs, nothing is compared.
-    """
+    """Return whether a model runs, and outputs that onert allocates (as in its Python package) equal bound ones."""
+    since = mark()
     own = run_with(sys.modules[__name__], request)
-    if own.failure or not CAN_ALLOCATE:
+    if own.failure:
+        return Verdict("refused", " ".join(printed(since).split()) or own.failure)
+    if not CAN_ALLOCATE:
         return Verdict("ok")
     try:
         running = Running(

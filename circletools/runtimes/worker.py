@@ -89,7 +89,7 @@ class Worker:
         return self._judge("loads", model)
 
     def called(self, model: Path) -> Verdict:
-        """Return whether the program loads a model, and whether all its interfaces return the same values."""
+        """Return whether the program loads a model and, for onert, runs it with equal values in all interfaces."""
         verdict = self.loads(model)
         return self._judge("called", model) if verdict.status == "ok" and self.runtime == "onert" else verdict
 
