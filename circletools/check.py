@@ -119,15 +119,25 @@ def _unprepared(model: ModelGraph) -> set[int]:
 
 
 def _decided(model: ModelGraph, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Make findings errors if they depend on whether XNNPACK takes an operator, and its table decides against it."""
+    """Decide the severity of findings that depend on which operators XNNPACK takes, by its table.
+
+    If it takes any operator of a subgraph, LiteRT sorts all of them (`PartitionGraphIntoIndependentNodeSubsets` in
+    graph_info.cc); XNNPACK does not sort those that unpack constants.
+    """
     table = affinity.load_capability("xnnpack")
     refused = cache(lambda subgraph: affinity.refusals(table, model.source, subgraph))
     for one in findings:
-        effect = one.message.rpartition("; ")[2]
-        place = operator_at(one.location) if effect in (DelegatedError.effect, UndelegatedError.effect) else None
-        why = refused(place[0])[place[1]] if place else None
-        is_error = place and (why is None if effect == DelegatedError.effect else why is not None and why.measured)
-        yield replace(one, severity="error") if is_error else one
+        effect, place = one.message.rpartition("; ")[2], operator_at(one.location)
+        if place and one.code == "OPERATOR_ORDER":
+            codes = model.graphs[place[0]].operators.code_names
+            is_sorted = None in refused(place[0]) and table.unpacking.isdisjoint(codes)
+            yield replace(one, severity="info") if is_sorted else one
+        elif place and effect in (DelegatedError.effect, UndelegatedError.effect):
+            why = refused(place[0])[place[1]]
+            is_error = why is None if effect == DelegatedError.effect else why is not None and why.measured
+            yield replace(one, severity="error") if is_error else one
+        else:
+            yield one
 
 
 def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[int]) -> Iterator[Finding]:

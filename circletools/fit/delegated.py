@@ -8,6 +8,8 @@ schema/litert.json lists:
     inputs, outputs             the operators whose inputs or outputs have ranks that the delegate checks
     alike                       those whose output must have the type, scale and zero point of the input, which the
                                 delegate does not check (`xnn_subgraph_check_quantization_parameter_matches`)
+    biases                      those whose bias must have a scale for each channel just as the filter, which the
+                                delegate does not check
     filters                     those whose filter the delegate checks (`CheckTensorFloat32OrQCInt8Type`)
     zero_points                 the least and greatest zero point, by type (`GetXNNPackDatatype`)
 """
@@ -23,12 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.capability.form import Bounds, Form, Places
+from circletools.affinity.capability.form import Bounds, Form, Places, TensorPattern
 from circletools.affinity.capability.table import Capability, refusals
 from circletools.flatbuf.schema import schema_document
 from circletools.graph.graph import Graph
 from circletools.soundness.whole import first_slots
 
+_BIASES = {TensorPattern("INT32", f"per_{what}", "constant") for what in ("tensor", "channel")}
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
@@ -40,12 +43,11 @@ def failing_operators(facts: Graph, table: Capability) -> set[int]:
     unpacked = first_slots(facts, np.flatnonzero(np.isin(names, list(table.unpacking))), 1)[:, 0]
     tensors[unpacked[facts.values.is_constant[unpacked]]] = False  # the delegate reads these itself
     odd = _operators(facts, tensors)
-    ranked = np.isin(names, rules["inputs"]), np.isin(names, rules["outputs"])
-    seen = [uses.operators[large[uses.values]] for uses in (facts.uses, facts.definitions)]
-    unseen = set(np.concatenate(seen).tolist()) - {
-        row for rows, known in zip(seen, ranked, strict=True) for row in rows[known[rows]].tolist()
-    }
-    alike = set(np.flatnonzero(np.isin(names, rules["alike"])).tolist()) - unseen
+    sides = (facts.uses, rules["inputs"]), (facts.definitions, rules["outputs"])
+    seen = [(one.operators[large[one.values]], np.isin(names, ranked)) for one, ranked in sides]
+    unseen = {row for rows, _ in seen for row in rows.tolist()}
+    unseen -= {row for rows, ranked in seen for row in rows[ranked[rows]].tolist()}
+    alike = set(np.flatnonzero(np.isin(names, rules["alike"] + rules["biases"])).tolist()) - unseen
     refused = [one is not None for one in refusals(table, facts.model, facts.index)] if odd | alike | unseen else []
     found = {row for row in odd if not refused[row]}
     for rows, most in ((alike, 0.0), (unseen, inf)):
@@ -63,6 +65,9 @@ def _taken(forms: tuple[Form, ...], most: float, alike: bool) -> Iterator[Form]:
     made = {pattern for form in forms if form.outputs for some in form.outputs.allowed for pattern in some}
     for form in forms:
         one = replace(form, rank=Bounds(form.rank.low, max(form.rank.high, most)))
+        if form.inputs:
+            read = tuple(some if _BIASES.isdisjoint(some) else (*some, *_BIASES) for some in form.inputs.allowed)
+            one = replace(one, inputs=replace(form.inputs, allowed=read))
         if alike and form.outputs:
             outputs = Places(tuple(tuple(made) for _ in form.outputs.allowed), form.outputs.more)
             where = tuple(each for each in form.where if not re.search("(scale|zero_point) ==", each.text))

@@ -289,6 +289,10 @@ class Buffers(Rows[Buffer]):
             self._buffer(int(outside[0]))
         return list(zip(starts.tolist(), sizes.tolist(), strict=True))
 
+    def read(self, index: int) -> memoryview | NDArray[np.uint8]:
+        """Return the data that LiteRT reads: that inside, if any (`get_readonly_data` in interpreter_builder.cc)."""
+        return self.data.row(index) if self.tables.has("data")[index] else self[index].data
+
     def _buffer(self, index: int) -> Buffer:
         start, size = self.place(index)
         if start + size > len(self._memory):

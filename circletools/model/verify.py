@@ -76,7 +76,8 @@ def is_index(finding: Finding) -> bool:
 
 def breaks_graph(finding: Finding) -> bool:
     """Return whether a finding is about an out-of-range index in a subgraph (not in a signature or metadata)."""
-    return is_index(finding) and finding.location.startswith("subgraphs[") and "external_" not in finding.location
+    unread = "external_" in finding.location or ".details." in finding.location
+    return is_index(finding) and finding.location.startswith("subgraphs[") and not unread
 
 
 def is_dangling(finding: Finding) -> bool:

@@ -152,7 +152,7 @@ class _Subgraph:
                     value = np.empty(view.shape, np.int32)
                 elif element_count(view.shape) <= MOST_VALUES and view.is_constant:
                     count = element_count(view.shape)  # LiteRT reads only the first bytes of a longer buffer
-                    value = np.frombuffer(self._buffers[view.buffer].data, DTYPES[view.type], count).reshape(
+                    value = np.frombuffer(self._buffers.read(view.buffer), DTYPES[view.type], count).reshape(
                         view.shape
                     )
             self._constants[tensor] = value
@@ -243,8 +243,11 @@ class Inference:
             else:
                 constant = None if error.slot is None or error.slot >= len(slots) else slots[error.slot]
                 raise ShapesRefusedError(place, call.code, error.reason, constant) from error
-        # The XNNPACK delegate accepts tensors without elements, which kernels refuse to read.
-        known = (None if self._strict and 0 in (shape or ()) else shape for shape in found)
+        # The XNNPACK delegate accepts tensors without elements, which kernels refuse to read, and unpacks constants
+        # before their shapes are known, so it uses those in the file.
+        kept = [subgraph.shapes[tensor] for tensor in results] if call.code in ("DEQUANTIZE", "DENSIFY") else found
+        unsure = self._strict and kept != found and subgraph.view.tensors[slots[0]].is_constant
+        known = (None if self._strict and (0 in (shape or ()) or unsure) else shape for shape in found)
         self.found.shapes.update(zip(keys, known, strict=True))
         value = folded(call, found) if results else None
         if value is not None and subgraph.is_whole[results[0]]:

@@ -11,6 +11,7 @@ import numpy as np
 from circletools.model.sizes import element_count
 from circletools.shapes.call import (
     Call,
+    DelegatedError,
     DoubtfulError,
     RefusedError,
     Rule,
@@ -260,9 +261,17 @@ def blocks_of_channels(call: Call) -> Sequence[Shape]:
 def reduce(call: Call) -> Sequence[Shape]:
     """The shape without the axes that the second input lists, or with size 1 for them."""
     shape = call.shape()
+    if not shape and {*call.numbers(1)} - {-1, 0}:  # XNNPACK gives a scalar one dimension; LiteRT's kernel, none
+        raise DelegatedError("a scalar has at most one axis")
     axes = {call.axis(axis, len(shape)) for axis in call.numbers(1)} if shape else set()
     keep = bool(call.options.get("keep_dims"))
     return [tuple(1 if axis in axes else size for axis, size in enumerate(shape) if keep or axis not in axes)]
+
+
+def softmax(call: Call) -> Sequence[Shape]:
+    """The same shape; LiteRT's kernel (activations.cc) needs a dimension."""
+    refuse_unless(bool(call.shape()), "input 0 is a scalar")
+    return [call.shape()]
 
 
 def top_k(call: Call) -> Sequence[Shape]:

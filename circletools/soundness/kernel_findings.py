@@ -250,11 +250,8 @@ def _wrong_scales(
         by_slot = [(of_weights if slot == 1 else given.zero, slots[:, slot]) for slot in zeros]
         moved = [(tensors >= 0) & (values[tensors] != 0) for values, tensors in by_slot]
         wrong = _is(whole, slots[:, [0, -1][: 1 + (-1 in zeros)]], (kind,)).all(axis=1) & np.logical_or.reduce(moved)
-        yield (
-            "INVALID_QUANTIZATION",
-            wrong,
-            f"a tensor of {name} has a zero point, which must be 0 for {kind}; {_REFUSED}",
-        )
+        message = f"a tensor of {name} has a zero point, which must be 0 for {kind}; {_REFUSED}"
+        yield "INVALID_QUANTIZATION", wrong, message
     for kind, (scale, zero) in needs.get("fixed", {}).items():
         wrong = _is(whole, source, (kind,)) & _is(whole, made, (kind,))
         wrong &= ~np.isclose(given.scale[made], scale, rtol=_NEAR) | (given.zero[made] != zero)

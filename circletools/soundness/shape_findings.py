@@ -76,9 +76,7 @@ def _resized(model: Model, inference: Inference) -> dict[Place, RefusedError]:
         index = int(np.searchsorted(whole.tensors.splits, row, "right")) - 1
         tensor = model.subgraphs[index].tensors[row - int(whole.tensors.splits[index])]
         shape = inference.found.shapes.get((index, tensor.index))
-        if shape is None:
-            continue
-        if shape != tuple(tensor.shape):
+        if shape not in (None, tuple(tensor.shape)):
             place = (index, whole.index_of(int(whole.first_producer[row])))
             found[place] = RefusedError(f"it writes {shown(shape)} into a constant of shape {shown(tensor.shape)}")
     return found

@@ -161,7 +161,9 @@ def _blocks(model: Model, whole: Whole, tables: Tables, rows: NDArray[np.int64])
         row = int(rows[at])
         details = Tables(tables.wire, model.schema.tables["BlockwiseQuantization"], targets[at : at + 1])
         size, index = int(details.scalars("block_size")[0]), int(details.scalars("scales")[0])
-        first = int(columns.splits[np.searchsorted(columns.splits, row, "right") - 1])
+        first, end = columns.splits[np.searchsorted(columns.splits, row, "right") - 1 :][:2].tolist()
+        if not 0 <= index < end - first:
+            continue
         shapes = columns.shapes.take(np.array([row, first + index]))
         counts = element_counts(shapes, shapes.flat())
         if size <= 0 or counts[0] != counts[1] * size:

@@ -21,13 +21,13 @@ from tests.kit.soundness_support import Change
 
 Numbers = tuple[int, ...]
 
-
 IMAGE, FLAT, FOUR = ("FLOAT32", (1, 4, 4, 2)), ("FLOAT32", (1, 4)), ("INT32", (4,))
 SMALL, LARGE, ONES = ("INT8", IMAGE[1], 0.5), ("FLOAT32", (1,) * 8), [1]
 FINER, MOVED = (*SMALL[:2], 0.25), (*SMALL[:2], 0.5, 1)
 PADDED = (("FLOAT32", (2, 2)), ("FLOAT32", (4,)), ("INT32", (2, 2)))
 UP = {"padding": 1, "stride_w": 1, "stride_h": 1, "made": ("FLOAT32", (1, 4, 4, 2))}
 CORNER, ROWS = ("FLOAT32", (2, 2, 2, 2), ONES), ("INT8", (3, 4), 0.5, 0, ONES)
+SCALARS = [(*one, (kind, (), 1 / 256, -128)) for one in (("SOFTMAX", 1), ("MEAN", 2)) for kind in ("FLOAT32", "INT8")]
 POOL = {"table": "Pool2DOptions", "padding": 0, "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 2}
 STEPS = {"padding": 1} | dict.fromkeys(("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"), 1)
 SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
@@ -88,6 +88,7 @@ SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
     ),
     *(("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, size), ONES)], 1, {"made": ("FLOAT32", (1, 3))}) for size in (4, 3)),
     *(("MEAN", [IMAGE, (kind, (1,), [1])], 1, {"keep_dims": True, "made": IMAGE}) for kind in ("INT32", "INT8")),
+    *((code, [one, ("INT32", (1,), [0])][:count], 1, {"beta": 1.0, "made": one}) for code, count, one in SCALARS),
 ]
 
 
