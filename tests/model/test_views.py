@@ -1,4 +1,4 @@
-"""What operators and tensors tell: options, quantization, who makes and reads what, rows and how they are shown."""
+"""What operators and tensors tell: options, enums, quantization, users, rows and how they are shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from circletools.errors import ModelFormatError
 from circletools.model.model import Model, open_model
-from circletools.model.options import OPTION_FIELDS
+from circletools.model.options import OPTION_ENUMS, OPTION_FIELDS, enum_of
 from circletools.model.views import Operator, OperatorCode, Quantization, Tensor
 from tests.kit.build import Build, Table, quantization
 from tests.kit.support import path_of, published_names, unpacked
@@ -284,3 +284,25 @@ def test_the_edges_of_what_is_there() -> None:
         assert [tensor.is_constant for tensor in model.subgraphs[0].tensors] == [True, False, True]
         with pytest.raises(ModelFormatError, match="operator code 1 does not exist"):
             model.subgraphs[0].operators[0]
+
+
+OPTIONS = "subgraphs[0].operators[2].builtin_options"
+
+
+@pytest.mark.parametrize(
+    ("path", "enum"),
+    [
+        ("subgraphs[0].tensors[1].type", "TensorType"),
+        ("subgraphs[0].tensors[1].variant_tensors[0].type", "TensorType"),
+        (f"{OPTIONS}.in_data_type", "TensorType"),
+        (f"{OPTIONS}.type", ""),  # LSHProjectionOptions
+        (f"{OPTIONS}.padding", "Padding"),
+        (f"{OPTIONS}.stride_w", ""),
+        ("subgraphs[0].tensors[1].buffer", ""),
+        ("type", ""),
+        ("", ""),
+    ],
+)
+def test_the_enum_of_a_path(path: str, enum: str) -> None:
+    assert enum_of(path) == enum
+    assert len(OPTION_ENUMS) == 4

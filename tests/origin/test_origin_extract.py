@@ -1,11 +1,14 @@
-"""The tables of origins taken out of a model as bytes."""
+"""The tables of origins taken out of a model as bytes, and origins through TICO's optimizer."""
 
 from __future__ import annotations
 
+import circletools as ct
 from circletools.model.model import open_model
 from circletools.origin.embed import extract
+from circletools.origin.exporters.tico import through_the_optimizer
 from circletools.origin.tables import EXECUTION_PLAN_TABLE
-from tests.kit.origin_support import OP, SOURCE, STAMP, embedded, value_of
+from tests.kit.build import row
+from tests.kit.origin_support import OP, SOURCE, STAMP, embedded, entries, origins, value_of
 from tests.kit.support import bytes_of, edited
 
 MLP = bytes_of("circle/mlp")
@@ -37,3 +40,28 @@ def test_one_table_is_enough_and_none_is_nothing() -> None:
     assert extracted(**{OP: b"\1", STAMP: b"\2"}) == {OP: b"\1", STAMP: b"\2"}
     assert extracted(**{STAMP: b"\2", EXECUTION_PLAN_TABLE: b"\4"}) == {}
     assert extracted() == {}
+
+
+def test_layout_changes_that_the_optimizer_moves() -> None:
+    before = row(
+        ("RELU", "r"), ("TRANSPOSE", "p"), ("TANH", "t"), ("TRANSPOSE", "q"), ("TRANSPOSE", "own"), ("ABS", "a")
+    ).to_bytes()
+    known = origins({0: "relu", 1: "conv", 2: "permute", 3: "abs"}, {0: {0}, 1: {1}, 2: {1}, 3: {1}, 4: {2}, 5: {3}})
+    after = row(("RELU", "p"), ("TANH", "q"), ("TRANSPOSE", "own"), ("ABS", "a")).to_bytes()
+    with ct.open(before) as first, ct.open(after) as second:
+        found = through_the_optimizer(first, known, second)
+    assert (found.sources, found.operators) == (known.sources, entries({0: {0}, 1: {1}, 2: {2}, 3: {3}}))
+    after = row(("RELU", "r"), ("TRANSPOSE", "p"), ("TANH", "own"), ("ABS", "a")).to_bytes()
+    with ct.open(before) as first, ct.open(after) as second:
+        found = through_the_optimizer(first, known, second)
+    assert found.operators == entries({0: {0}, 1: {1}, 2: {1, 2}, 3: {3}})
+
+
+def test_a_computation_that_the_optimizer_moves_in_front_of_a_change_of_layout() -> None:
+    """The names stay where they were; the RESHAPE makes the value of NEG, so it is of that call."""
+    before = row(("ABS", "a"), ("TRANSPOSE", "p"), ("TANH", "t"), ("NEG", "n"), ("EXP", "e")).to_bytes()
+    known = origins({0: "abs", 1: "tanh", 2: "neg", 3: "exp"}, {0: {0}, 1: {0}, 2: {1}, 3: {2}, 4: {3}})
+    after = row(("ABS", "a"), ("TANH", "p"), ("NEG", "t"), ("RESHAPE", "n"), ("EXP", "e")).to_bytes()
+    with ct.open(before) as first, ct.open(after) as second:
+        found = through_the_optimizer(first, known, second)
+    assert found.operators == entries({0: {0}, 1: {1}, 2: {2}, 3: {2}, 4: {3}})

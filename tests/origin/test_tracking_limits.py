@@ -1,12 +1,17 @@
-"""How far tracking looks: steps along what was put in, operators that share origins, regions beside one operator."""
+"""How far tracking looks, and that its answer depends on no order of sets."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
 
 import pytest
 
 from circletools.origin.tracking import cover
 from circletools.origin.tracking.ends import Evidence
 from tests.kit.build import Build, Code, floats
+from tests.kit.support import TESTDATA
 from tests.kit.tracking_support import found, own_constants, tracked
 
 
@@ -114,3 +119,26 @@ def detector(first: str, last: str) -> bytes:
 
 def test_anchors_are_equal_in_all_detectors() -> None:
     assert not any(tracked(detector("NEG", "EXP"), detector("SQRT", "ABS"), least=0.25).grounds)
+
+
+PROGRAM = """
+import sys
+import circletools as ct
+from circletools.origin.tracking.tracker import track
+with ct.open(sys.argv[1]) as before, ct.open(sys.argv[2]) as after:
+    print([sorted(rows.items()) for rows in track(before, after).grounds])
+"""
+
+
+def test_confidences_do_not_depend_on_the_order_of_sets() -> None:
+    pair = [str(TESTDATA / "tracking" / f"attention_small.optimised.{side}.circle") for side in ("before", "after")]
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM, *pair],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(told) == 1
