@@ -67,11 +67,11 @@ def serve(program: str, distribution: str, handle: int) -> None:
             request: Request | ChainsRequest = connection.recv()
         except EOFError:
             return
-        connection.send(_answer(module, request) if isinstance(request, Request) else measure(request))
+        connection.send(_answer(module, request, connection) if isinstance(request, Request) else measure(request))
 
 
-def _answer(module: Any, request: Request) -> Answer | Recorded | Verdict | Missing:
-    ask = getattr(module, request.question, partial(run_with, module))
+def _answer(module: Any, request: Request, connection: Connection) -> Answer | Recorded | Verdict | Missing:
+    ask = getattr(module, request.question, partial(run_with, module, connection=connection))
     try:
         found: Answer | Recorded | Verdict = ask(request)
     except NoDeviceError as error:
@@ -83,14 +83,18 @@ def _answer(module: Any, request: Request) -> Answer | Recorded | Verdict | Miss
     return found
 
 
-def run_with(adapter: Any, request: Request) -> Answer:
-    """Run a model with each of the requested inputs."""
+def run_with(adapter: Any, request: Request, connection: Connection | None = None) -> Answer:
+    """Run a model with each of the requested inputs, and with those that follow over the connection."""
     given = request.inputs[0] if request.inputs else None
     outputs: list[Array] = []
     try:
         running: Running = adapter.Running(request.variant, request.model, given, partial(make_input, request.seed))
         for inputs in request.inputs or [running.inputs] * request.repeat:
             outputs += map(plain, running.run(inputs))
+        for _ in range(request.following):
+            assert connection is not None
+            connection.send(outputs)
+            outputs = [*map(plain, running.run(connection.recv()))]
     except (*adapter.FAILURES, MemoryError) as error:
         return Answer([], [], words_of(error))
     return Answer(running.inputs, outputs)

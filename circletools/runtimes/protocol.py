@@ -25,7 +25,8 @@ class Request:
     """A request about a model, which runs once with each of `inputs`, or `repeat` times with inputs from `seed`.
 
     `variant` chooses a part of the program: its kernels, a backend or an accelerator. The model is loaded once for
-    all runs, so state kept between runs has an effect.
+    all runs, so state kept between runs has an effect. The inputs of `following` more runs are sent one by one, each
+    in return for the outputs so far, so that the child holds only one run.
     """
 
     question: Question
@@ -34,6 +35,7 @@ class Request:
     inputs: list[list[Array]] | None = None
     seed: int = 0
     repeat: int = 1
+    following: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,12 +99,14 @@ class Worker:
 
     def run(self, model: Path, inputs: Sequence[Array] | None = None, seed: int = 0, repeat: int = 1) -> Answer:
         """Run a model `repeat` times with the same inputs; the outputs of all runs are concatenated."""
-        given = None if inputs is None else [list(inputs)] * repeat
-        return self._run(Request("run", str(model), self.variant, given, seed, repeat))
+        if inputs is not None:
+            return self.run_each(model, [inputs] * repeat)
+        return self._run(Request("run", str(model), self.variant, None, seed, repeat))
 
     def run_each(self, model: Path, inputs: Iterable[Iterable[Array]]) -> Answer:
         """Run a model once with each of these inputs; the outputs of all runs are concatenated."""
-        return self._run(Request("run", str(model), self.variant, [list(each) for each in inputs]))
+        first, *others = map(list, inputs)
+        return self._run(Request("run", str(model), self.variant, [first], following=len(others)), others)
 
     def profile(self, request: Request) -> Recorded:
         """Run a model with the program's own profiler."""
@@ -124,8 +126,8 @@ class Worker:
         # The error names only one of the programs.
         return found if isinstance(found, Timed) else Timed([], self._failure(_words(found, f"{self.runtime} ")))
 
-    def _run(self, request: Request) -> Answer:
-        found = self._ask(request, Path(request.model))
+    def _run(self, request: Request, others: Iterable[list[Array]] = ()) -> Answer:
+        found = self._ask(request, Path(request.model), others)
         if isinstance(found, Answer):
             return Answer([], [], self._failure(found.failure)) if found.failure else found
         return Answer([], [], _words(found))
@@ -141,8 +143,10 @@ class Worker:
             return Verdict(found.status, f"{found.words}; its last output: {words}")
         return found
 
-    def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Recorded | Timed | Verdict:
-        """Return the child's answer, or a verdict if it gives none."""
+    def _ask(
+        self, request: Request | ChainsRequest, model: Path, others: Iterable[list[Array]] = ()
+    ) -> Answer | Recorded | Timed | Verdict:
+        """Return the child's answer, or a verdict if it gives none; `others` are the inputs of the following runs."""
         if isinstance(request, Request) and "circle" not in PROGRAMS[self.runtime].formats and model.is_file():
             with model.open("rb") as file:
                 if file.read(8)[4:] == b"CIR0":
@@ -156,11 +160,15 @@ class Worker:
             self._printed.truncate(0)
             self._printed.seek(0)  # the child shares the file position
             connection.send(request)
-            if connection.poll(self._seconds):
-                answer: Answer | Timed | Verdict | Missing = connection.recv()
+            outputs, following = list[Array](), iter(others)
+            while connection.poll(self._seconds):
+                answer: Answer | Timed | Verdict | Missing | list[Array] = connection.recv()
                 if isinstance(answer, Missing):
                     raise UsageError(f"{self.runtime} cannot run here: {answer.text}", hint="see docs/runtimes.md")
-                return answer
+                if not isinstance(answer, list):
+                    return replace(answer, outputs=outputs + answer.outputs) if isinstance(answer, Answer) else answer
+                outputs += answer
+                connection.send(next(following))
             self._stop(0.0)
             return Verdict("timeout", f"no answer in {self._seconds:g} s")
         except (EOFError, OSError):  # the child ended before or during its answer
