@@ -44,13 +44,14 @@ class Pairing(NamedTuple):
 class ModelDifference(Tabular):
     """The differences between two models. If `identical`, the files are equal byte for byte.
 
-    `notes` lists what was not compared. `pairing` is None if the files are identical, since nothing was matched then.
+    `notes` lists what was not compared, `ignored` counts the changes left out. `pairing` is None for identical files.
     """
 
     changes: tuple[Change, ...]
     identical: bool
     notes: tuple[Finding, ...]
     pairing: Pairing | None = None
+    ignored: int = 0
 
     def __bool__(self) -> bool:
         """Return whether the models differ in the compared sections."""
@@ -98,7 +99,8 @@ def compare_models(
     if mirrored:
         changes = [Change(section, _mirror(one)) for section, one in changes]
         pairing = Pairing(*(rows[:, ::-1] for rows in pairing))
-    return ModelDifference(_without(changes, ignore), False, tuple(notes), pairing)
+    kept = _without(changes, ignore)
+    return ModelDifference(kept, False, tuple(notes), pairing, len(changes) - len(kept))
 
 
 def _chosen(sections: Iterable[str] | None) -> list[Section]:

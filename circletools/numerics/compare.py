@@ -149,7 +149,8 @@ class _Comparing(Judge):
         free = {place for place, tensor in enumerate(theirs) if tensor not in taken}
         errors: dict[tuple[int, int], float | None] = {}  # a tensor may be an output many times
         for place, tensor in enumerate(self.second.graph.outputs.tolist()):
-            at = places.get(known[tensor]) if tensor in known else place if place in free else None
+            source = tensor if tensor in known else self._copied(tensor)
+            at = places.get(known[source]) if source in known else place if place in free else None
             if at is None:
                 yield None
                 continue
@@ -161,6 +162,12 @@ class _Comparing(Judge):
                 error = difference(old, new) if alike and old.is_text == new.is_text else None
                 errors[pair] = error.max_abs if error and not error.non_finite else None
             yield errors[pair]
+
+    def _copied(self, tensor: int) -> int:
+        """Return the tensor that `fix-outputs` copied to this one, as the name of the copy says, or -1."""
+        operator, names = self.second.reach.producer[tensor], self.second.graph.values.names
+        read = self.second.reach.operands[operator][:1] if operator >= 0 else []
+        return next((one for one in read if names[tensor].startswith(names[one] + b"_permute")), -1)
 
     def _groups(self, runner: Runner, inputs: Runs, plain: Runs) -> Iterator[Group]:
         """Yield the groups of operators that a program's delegate runs as a whole; none if there are two models."""

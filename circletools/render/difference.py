@@ -58,7 +58,8 @@ def difference_json(found: ModelDifference, before: Model, after: Model) -> dict
 def difference_text(found: ModelDifference, before: Model, after: Model, *, full: bool = False) -> Iterator[str]:
     """Yield the differences by section; without `full`, only a few of each kind, with shortened values."""
     if not found.changes:
-        yield "no differences" + ("" if found.identical else ", but the files are laid out differently")
+        layout = "" if found.identical else ", but the files are laid out differently"
+        yield "no differences" + (f" besides {found.ignored:,} ignored" if found.ignored else layout)
         return
     labels = Labels(before), Labels(after)
     head = list(summary_lines(summarize(found, before, after)))

@@ -13,30 +13,28 @@ _VARIABLES = "// VAR_HANDLE: pass a tflite::MicroResourceVariables to the MicroI
 
 
 def method_of(code: str) -> str | None:
-    """Return the resolver's method for an operator code, or None for a custom operator without a kernel in TFLM.
-
-    Raises UsageError for a builtin operator without a kernel in TFLM.
-    """
-    if method := packaged(__package__, "micro.json")["methods"].get(code):  # made by tools/measure/micro_resolver.py
-        return f"Add{method}"
-    if not code.startswith("CUSTOM:"):
-        raise UsageError(f"TFLM has no kernel for {code}", hint="`circletool fit --on tflm` shows where it is used")
-    return None
+    """Return the resolver's method for an operator code, or None for an operator without a kernel in TFLM."""
+    method = packaged(__package__, "micro.json")["methods"].get(code)  # made by tools/measure/micro_resolver.py
+    return method and f"Add{method}"
 
 
 def resolver_code(models: Iterable[Model]) -> str:
     """Return a C++ header with a function that registers the operators of all these models, and no others.
 
     A custom operator without a kernel in TFLM is registered with `Register_<NAME>()`, which the program supplies.
-    Raises ModelFormatError, and UsageError for a Circle model or a builtin operator without a kernel in TFLM.
+    Raises ModelFormatError, and UsageError for a Circle model or builtin operators without kernels in TFLM.
     """
     codes: set[str] = set()
     names = []
     for model in models:
+        read = {code for graph in model_graph(model).graphs for code in graph.operators.code_names}
         if model.format != "tflite":
-            raise UsageError("TFLM reads only TFLite models; this is a Circle model")
+            raise UsageError("TFLM reads only TFLite models; this is a Circle model", location=model.source.name)
+        if lacking := sorted(code for code in read if method_of(code) is None and not code.startswith("CUSTOM:")):
+            message = f"TFLM has no kernel for {', '.join(lacking)}"
+            raise UsageError(message, location=model.source.name, hint="`circletool fit --on tflm` shows where")
         names.append(model.source.name)
-        codes.update(code for graph in model_graph(model).graphs for code in graph.operators.code_names)
+        codes |= read
     own: set[str] = set()
     calls = sorted([_call(code, own) for code in sorted(codes)])
     signature = f"tflite::MicroMutableOpResolver<{max(1, len(calls))}>& resolver"

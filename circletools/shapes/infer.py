@@ -172,8 +172,8 @@ class Inference:
     """Infers the shapes in a subgraph and in the subgraphs that it calls, visiting each once.
 
     `base` holds the shapes of the unchanged model: operators whose inputs did not change keep these shapes. With
-    `strict`, the file's shapes of computed tensors are not used, and `refused` holds the operators whose rules refuse
-    their inputs; `base` and `batch` must be None.
+    `strict`, the file's shapes of other computed tensors are not used, and `refused` holds the operators whose rules
+    refuse their inputs; `batch` must be None.
     """
 
     def __init__(

@@ -185,8 +185,8 @@ def describe(edit: ModelEdit, description: Description) -> RewriteResult:
 def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, of: str = "0") -> RewriteResult:
     """Describe the normalization of an input: the model expects (value - mean) / std, by channel or for all channels.
 
-    An input of rank 4 with one or three channels counts as an image; the bounds of its values are computed from pixel
-    values of 0 and 255. Raises UsageError if the input does not exist, or `mean` and `std` differ in length.
+    An input of rank 4 with one or three channels counts as an image. Like tflite-support, this writes bounds only for
+    FLOAT32 and UINT8. Raises UsageError if the input does not exist, or `mean` and `std` differ in length.
     """
     if len(mean) != len(std) or not all(map(isfinite, [*mean, *std])) or not mean or min(std) <= 0:
         raise UsageError("mean and std must have the same length and be finite, and std must be above 0")
@@ -197,13 +197,14 @@ def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, o
         units.append(kind)
     next(one for one in units if kind.items() <= one.items())["options"] = {"mean": [*mean], "std": [*std]}
     shape = tensor.open_shape or ()
-    if len(shape) == _IMAGE_RANK and shape[-1] in _COLORS and tensor.type in ("FLOAT32", "UINT8"):
+    if len(shape) == _IMAGE_RANK and shape[-1] in _COLORS:
         colors = {"color_space": _COLORS[shape[-1]]}
         image = {"content_properties_type": "ImageProperties", "content_properties": colors}
         described["content"] = {**image, **described.get("content", {})}
-        pairs = list(zip(mean, std, strict=True)) if tensor.type == "FLOAT32" else [(0.0, 1.0)]
-        bounds = {name: [(pixel - one) / by for one, by in pairs] for name, pixel in (("max", 255.0), ("min", 0.0))}
-        described["stats"] = {**described.get("stats", {}), **bounds}
+        pairs = {"FLOAT32": [*zip(mean, std, strict=True)], "UINT8": [(0.0, 1.0)]}.get(tensor.type)
+        bounds = {"max": 255.0, "min": 0.0} if pairs else {}
+        stats = {name: [(pixel - one) / by for one, by in pairs or ()] for name, pixel in bounds.items()}
+        described["stats"] = {**described.get("stats", {}), **stats}
     return set_document(edit, found.document)
 
 

@@ -174,8 +174,9 @@ def _set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
         for slot, tensor in enumerate(graph.outputs.tolist()):
             _check_growth(graph, slot, tensor, (base, found))
     lines = _apply_patches(edit, found, batch)
-    base = base if named == before else _with_inputs(graph, base, named)
-    written = _apply_shapes(edit, request, base, found)
+    old = Inference(model, base, strict=True)  # the result of an operator that refuses the old shapes is new
+    old.run(index, named)
+    written = _apply_shapes(edit, request, replace(base, shapes=base.shapes | old.found.shapes), found)
     lines += _fold(edit, graph, wanted) if request.static else []
     lines += [f"shapes of {counted(len(written), 'tensor')}"] if written else []
     return RewriteResult((*_changed_ends(graph, written), *lines), tuple(_open(edit, graph, found, request)))
@@ -207,17 +208,6 @@ def _open(edit: ModelEdit, graph: Graph, found: Shapes, request: ShapeRequest) -
     if left:
         words = f"sizes of {counted(len(left), 'tensor')} depend on values that are known only when the model runs"
         yield Finding("OPEN_SHAPE", "info", f"subgraphs[{graph.index}].tensors[{left[0]}]", words)
-
-
-def _with_inputs(graph: Graph, base: Shapes, inputs: Sequence[Shape]) -> Shapes:
-    """Return the shapes of all tensors for new input shapes; only those of the inputs if an operator refuses them."""
-    other = Inference(graph.model)
-    try:
-        other.run(graph.index, inputs)
-    except (ShapesRefusedError, RefusedError):
-        keys = ((graph.index, tensor) for tensor in graph.inputs.tolist())
-        return replace(base, shapes=base.shapes | dict(zip(keys, inputs, strict=True)))
-    return other.found
 
 
 def _infer(

@@ -41,7 +41,7 @@ def diff(
     if before == after == "-":
         raise ct.UsageError("only one of the models can come from standard input")
     if attest and (only or ignore or full or html or form == "markdown"):
-        hint = "leave out --attest: `diff OLD NEW --ignore '*.name'` finds no difference if only names differ"
+        hint = "leave out --attest: --ignore 'subgraphs[*].tensors[*].name' ignores names of tensors"
         message = "--attest cannot be combined with --only, --ignore, --full, --html or --format markdown"
         raise ct.UsageError(message, hint=hint)
     if on and form != "markdown":

@@ -181,6 +181,13 @@ def test_a_program_that_is_wrong_is_found() -> None:
     assert [(row.operator, row.code) for row in [found.first_own()] if row] == [(0, "FULLY_CONNECTED")]
 
 
+def test_a_copied_output_is_compared_with_what_was_copied() -> None:
+    with ct.open(path_of("tflite/output_twice")) as model, ct.edit(model) as edit:
+        ct.outputs.fix(edit)
+        found = compared(path_of("tflite/output_twice"), edit.to_bytes(), on=LITERT[:1])
+    assert found.columns[0].outputs == (0.0, 0.0, 0.0)
+
+
 @pytest.mark.parametrize("name", ["variable", "hashtable", "flex_op", "custom_op"])
 def test_what_cannot_be_compared_has_a_reason(name: str) -> None:
     words = "the name of a resource" if name == "variable" else ""

@@ -17,7 +17,7 @@ from circletools.runtimes.worker import Worker
 from circletools.shapes.call import Call
 from circletools.shapes.infer import folded
 from circletools.surgery import setting
-from tests.kit.build import Build, floats
+from tests.kit.build import Build, Code, floats
 from tests.kit.presence import need
 from tests.kit.program import run
 from tests.kit.support import own_models, path_of, title
@@ -146,6 +146,8 @@ def test_an_open_batch_and_closed_dimensions() -> None:
     for request in ({"static": True}, {"batch": 1}, {"inputs": ("0=1,16",)}):
         assert shapes(shaped(dynamic, **request)) == shapes(path_of("circle/mlp").read_bytes())
     assert shapes(shaped(dynamic, batch=3)) == shapes(shaped(path_of("circle/mlp"), batch=3))
+    compiled = unary([1, 4], Code("CUSTOM", 1, "ethos-u"), shape_signature=[-1, 4]).to_bytes()
+    assert shapes(shaped(compiled, batch=1)) == {"x": (1, 4), "y": (1, 4)}
 
 
 def test_a_batch_that_goes_back_gives_the_original_file() -> None:
@@ -153,12 +155,11 @@ def test_a_batch_that_goes_back_gives_the_original_file() -> None:
     assert shaped(shaped(data, batch=5, mend=True), batch=1, mend=True) == data
 
 
-def unary(shape: Sequence[int], **more: Any) -> Build:
-    """Return a model that negates its input."""
-    build = Build()
-    graph = build.graph()
+def unary(shape: Sequence[int], code: Code | str = "NEG", **more: Any) -> Build:
+    """Return a model with one operator that keeps the shape of its input."""
+    graph = (build := Build()).graph()
     x, y = graph.tensor("x", shape, **more), graph.tensor("y", shape, **more)
-    graph.operator("NEG", [x], [y])
+    graph.operator(code, [x], [y], **({} if code == "NEG" else {"table": None}))
     graph.ends([x], [y])
     return build
 
@@ -206,8 +207,7 @@ def test_an_input_without_dimensions_gets_some() -> None:
 
 
 def test_an_output_that_does_not_grow_with_the_batch_is_refused() -> None:
-    build = Build()
-    graph = build.graph()
+    graph = (build := Build()).graph()
     x, fixed = graph.tensor("x", [1, 4]), graph.constant("k", floats(1, 4))
     graph.ends([x], [graph.compute("NEG", [one], name, shape=[1, 4]) for one, name in ((x, "y"), (fixed, "z"))])
     with pytest.raises(ct.EditError, match=r"output 1 \('z'\) does not depend on inputs that grow"):
@@ -224,8 +224,7 @@ def test_a_first_dimension_by_the_name_in_the_signature_is_the_batch() -> None:
 
 def joined() -> Build:
     """Return a model that puts a constant in front of its input, as vision transformers do."""
-    build = Build()
-    graph = build.graph()
+    graph = (build := Build()).graph()
     x, token = graph.tensor("x", [1, 4, 2]), graph.constant("token", floats(1, 1, 2))
     y = graph.tensor("y", [1, 5, 2])
     graph.operator("CONCATENATION", [token, x], [y], axis=1)
@@ -234,8 +233,7 @@ def joined() -> Build:
 
 
 def test_the_operator_that_keeps_a_constant_size_is_named() -> None:
-    build = Build()
-    graph = build.graph()
+    graph = (build := Build()).graph()
     x, y = graph.tensor("x", [1, 4, 4, 2]), graph.tensor("y", [1, 4, 4, 4])
     resized, beside = (graph.tensor(name, [1, 4, 4, 2]) for name in ("resized", "beside"))
     for name, result in ("size", resized), ("another", beside):  # the last one does not feed CONCATENATION
@@ -258,8 +256,7 @@ def test_a_constant_beside_the_batch_is_repeated() -> None:
 
 
 def test_a_computed_size_needs_no_mending() -> None:
-    build = Build()
-    graph = build.graph()
+    graph = (build := Build()).graph()
     x, one = graph.tensor("x", [1, 4, 2]), graph.constant("one", np.array([1], np.int32))
     at, rest = graph.constant("at", np.array([0], np.int32)), graph.constant("rest", np.array(8, np.int32))
     size, batch, sizes = (graph.tensor(name, shape, "INT32") for name, shape in (("s", [3]), ("b", []), ("n", [2])))
@@ -325,8 +322,7 @@ def test_a_batch_that_an_operator_mixes_is_refused(
     code: str, constants: list[Array], options: dict[str, Any], words: str
 ) -> None:
     """A batch of N is what N single runs give; here it stands in the second dimension, beside a sum that has it."""
-    build = Build()
-    graph = build.graph()
+    graph = (build := Build()).graph()
     x, order = graph.tensor("x", [1, 4]), graph.constant("order", np.array([1, 0], INT))
     turned = graph.compute("TRANSPOSE", [x, order], "turned", shape=[4, 1])
     y = graph.tensor("y", [4, 1])
