@@ -152,11 +152,9 @@ def test_a_model_that_is_not_there_is_in_the_document(models: Path) -> None:
 
 
 def test_explain() -> None:
-    assert run("check", "--explain", TWICE).stdout.splitlines()[:3] == [
-        "DUPLICATE_OUTPUT (warning; info in called subgraphs)",
-        "  an output is the same tensor as an earlier output",
-        "  To do: run `fix-outputs`",
-    ]
+    title, meaning, remedy = run("check", "--explain", TWICE).stdout.splitlines()[:3]
+    assert (title, remedy) == ("DUPLICATE_OUTPUT (warning; info in called subgraphs)", "  To do: run `fix-outputs`")
+    assert meaning.startswith("  an output is the same tensor as an earlier output")
     assert run("check", "--explain", "TWICE").returncode == 2
 
 
