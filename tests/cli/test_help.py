@@ -111,7 +111,7 @@ def test_an_option_that_was_renamed_names_the_new_one(old: str, new: str) -> Non
         (["inspect"], "Missing argument 'IN...'"),
         (["--jobs", "2", "inspect"], "No such option"),
         (["metadata", "remove", "a", "b", "c"], "unexpected extra argument(s) (c); write --name NAME"),
-        (["fit", str(MLP), "--on", "ethos-u"], "(write 'ethos-u55', 'ethos-u65', 'ethos-u85'; the name"),
+        (["fit", str(MLP), "--on", "ethos-u"], "(write 'ethos-u55', 'ethos-u65', 'ethos-u85')"),
         (["inspect", "a", "--verbose"], "No such option: --verbose\n"),
         (["verify-split", "a", "--runtime", "none"], "No such option: --runtime (Possible options: --on)"),
         (["rename", "a", "-o", "b"], "No such option: -o; write OUT after IN, without an option"),
