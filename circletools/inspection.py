@@ -14,6 +14,7 @@ from circletools.edit.members import original_start
 from circletools.errors import UsageError
 from circletools.model.external import external_data
 from circletools.model.model import Model
+from circletools.model.options import quantizations
 from circletools.model.rows import Rows, Subgraph
 from circletools.model.views import Signature
 from circletools.wording import Attributes, Items, Tabular
@@ -176,27 +177,29 @@ def _histogram(codes: list[str], indices: Any) -> dict[str, int]:
 
 
 def _subgraph(subgraph: Subgraph, codes: list[str]) -> SubgraphSummary:
-    subgraph.columns.tensor_columns.names  # noqa: B018 - charges the ends, even if they do not exist
+    columns = subgraph.columns.tensor_columns
+    columns.names  # noqa: B018 - charges the ends, even if they do not exist
+    ends = np.unique(np.concatenate([subgraph.inputs, subgraph.outputs]).astype(np.int64))
+    ends = ends[(ends >= 0) & (ends < len(subgraph.tensors))]
+    found = quantizations(columns.tables.take(ends + columns.splits[subgraph.index]), subgraph.columns.schema)
+    quantized = {int(ends[row]): one.to_row() for row, one in found.items()}
     return SubgraphSummary(
         index=subgraph.index,
         name=subgraph.name,
         tensors=len(subgraph.tensors),
         operator_count=len(subgraph.operators),
         operators=_histogram(codes, subgraph.code_indices()),
-        inputs=tuple(_tensor(subgraph, index) for index in subgraph.inputs.tolist()),
-        outputs=tuple(_tensor(subgraph, index) for index in subgraph.outputs.tolist()),
+        inputs=tuple(_tensor(subgraph, index, quantized) for index in subgraph.inputs.tolist()),
+        outputs=tuple(_tensor(subgraph, index, quantized) for index in subgraph.outputs.tolist()),
     )
 
 
-def _tensor(subgraph: Subgraph, index: int) -> TensorSummary:
+def _tensor(subgraph: Subgraph, index: int, quantized: Mapping[int, Mapping[str, Any]]) -> TensorSummary:
     if not 0 <= index < len(subgraph.tensors):
         return TensorSummary(index, "(does not exist)", "", ())
     tensor = subgraph.tensors[index]
     shape = tensor.shape if tensor.shape_signature is None else tensor.shape_signature
-    quantization = tensor.quantization
-    return TensorSummary(
-        index, tensor.name, tensor.type, tuple(shape), quantization.to_row() if quantization else None
-    )
+    return TensorSummary(index, tensor.name, tensor.type, tuple(shape), quantized.get(index))
 
 
 def metadata_summaries(model: Model) -> tuple[MetadataSummary, ...]:
