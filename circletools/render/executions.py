@@ -100,8 +100,8 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         missing = ["memory of the process" if name == "memory" else name for name in missing]
         figures.append(("not in the log", ", ".join([*missing, *absent, *_missing_in_log(attribution)])))
     else:
-        told = _OF_RECORDINGS[-1:] if attribution.runtime == "tflm" else _OF_RECORDINGS
-        figures.append(("not recorded", ", ".join(name for name in missing if name in told)))
+        expected = _OF_RECORDINGS[-1:] if attribution.runtime == "tflm" else _OF_RECORDINGS
+        figures.append(("not recorded", ", ".join(name for name in missing if name in expected)))
     for name, text in figures:
         yield from zip((name, *[""] * len(text)), wrap(text, _WIDTH, break_on_hyphens=False), strict=False)
 
