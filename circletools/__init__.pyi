@@ -31,7 +31,7 @@ from circletools.model.digests import content_digests
 from circletools.model.model import Model as Model
 from circletools.model.model import open_model as open_model
 from circletools.numerics.compare import compare as compare
-from circletools.numerics.running import CompareRequest as CompareRequest
+from circletools.numerics.request import CompareRequest as CompareRequest
 from circletools.origin import exporters as exporters
 from circletools.origin.tracking.tracker import track
 from circletools.parts.split import split as split

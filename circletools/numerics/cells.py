@@ -10,8 +10,9 @@ from math import sqrt
 
 import numpy as np
 
+from circletools.numerics.request import CompareRequest
 from circletools.numerics.results import Cell, Difference, Reals, Verdict, changes_kind, difference
-from circletools.numerics.running import CompareRequest, Known, NotRunError, Runner, Task
+from circletools.numerics.running import Known, NotRunError, Runner, Task
 from circletools.numerics.subject import Region, Subject, real_constants
 from circletools.runtimes.protocol import Array, same
 from circletools.wording import numbered

@@ -20,18 +20,16 @@ from circletools.errors import UsageError
 from circletools.fit.naming import Naming
 from circletools.model.model import Model
 from circletools.numerics.cells import Judge
+from circletools.numerics.request import CompareRequest, file_inputs, more_runs
 from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells, Reals, difference
 from circletools.numerics.running import (
     WITH_RESOURCE,
-    CompareRequest,
     Known,
     NotRunError,
     Partners,
     Runner,
     Runs,
     Task,
-    file_inputs,
-    more_runs,
     partners,
     tasks,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,18 +12,14 @@ from uuid import uuid4
 
 import numpy as np
 
-from circletools.errors import CircleToolsError, InvalidInputError, UsageError
+from circletools.errors import CircleToolsError
 from circletools.graph.graph import Graph
-from circletools.model.views import Signature
-from circletools.numerics.results import Difference
 from circletools.numerics.subject import NO_REGION, Region, Subject
 from circletools.origin.embed import tags_of
 from circletools.origin.tracking.tracker import is_same_network, track_models
-from circletools.runtimes.inputs import make_input, read_inputs
 from circletools.runtimes.protocol import Array, same
 from circletools.runtimes.worker import Worker
-from circletools.storage.files import Part, open_source, view
-from circletools.wording import Attributes
+from circletools.storage.files import Part, view
 
 Runs = list[list[Array]]
 """Arrays by run and position."""
@@ -257,93 +253,3 @@ def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
 def _touches_resource(subject: Subject, operators: Sequence[int]) -> bool:
     tensors = (*subject.reach.read_by(operators), *subject.reach.made_by(operators))
     return any(subject.graph.is_handle[tensor] for tensor in tensors)
-
-
-# --- the request for a comparison: programs and inputs ---------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CompareRequest(Attributes):
-    """The programs, such as `litert:xnnpack`, with the reference first, and the inputs.
-
-    `inputs` are files, one for each run: `.npz` with arrays named after signatures, tensors or positions, or the raw
-    bytes of a model's only input. Without files, each of `runs` runs gets random inputs from `seed`, which increases
-    by one each time; a model with state keeps its state from run to run. `signature` is the key of a signature; the
-    default is the main subgraph. The thresholds `min_snr_db`, `max_abs`, and `max_steps` (of the quantization)
-    replace the allowance for rounding. No program may take longer than `timeout_s` seconds to answer a request.
-    """
-
-    on: tuple[str, ...] = ("litert:reference", "litert:xnnpack")
-    inputs: tuple[str, ...] = ()
-    seed: int = 0
-    runs: int = 1
-    signature: str | None = None
-    min_snr_db: float | None = None
-    max_abs: float | None = None
-    max_steps: float | None = None
-    timeout_s: float = 600.0
-
-    def check(self, models: int) -> None:
-        """Raise UsageError if the request has no programs to compare, or no runs."""
-        if len(self.on) < 3 - models:
-            raise UsageError("nothing to compare", hint="name two programs in `on=`, the reference first")
-        if self.runs < 1:
-            raise UsageError("`runs` must be at least 1")
-
-    @property
-    def has_thresholds(self) -> bool:
-        """Whether thresholds replace the allowance for rounding."""
-        return (self.min_snr_db, self.max_abs, self.max_steps) != (None, None, None)
-
-    def forbids(self, own: Difference) -> bool:
-        """Return whether a difference exceeds the thresholds."""
-        return (
-            own.non_finite > 0
-            or (self.min_snr_db is not None and own.snr_db is not None and own.snr_db < self.min_snr_db)
-            or (self.max_abs is not None and own.max_abs > self.max_abs)
-            or (self.max_steps is not None and own.max_steps is not None and own.max_steps > self.max_steps)
-        )
-
-
-def more_runs(first: list[Array], request: CompareRequest) -> Runs:
-    """Return the inputs of all runs; those of each run are generated like those of the first."""
-    made = [
-        [make_input(request.seed + run, place, array.dtype, array.shape) for place, array in enumerate(first)]
-        for run in range(1, request.runs)
-    ]
-    return [first, *made]
-
-
-def file_inputs(request: CompareRequest, graph: Graph, signature: Signature | None, like: list[Array]) -> Runs:
-    """Return the inputs of each run from the files; `like` holds arrays of the model's types and shapes, if known.
-
-    Raises InvalidInputError for a file that cannot be read or lacks an input.
-    """
-    named = {tensor: name for name, tensor in (signature.inputs if signature else ())}
-    runs: Runs = []
-    for file in request.inputs:
-        arrays = read_inputs(file) if file.endswith(".npz") else {"0": _read_only(file, like)}
-        run: list[Array] = []
-        for place, tensor in enumerate(graph.inputs.tolist()):
-            keys = (named.get(tensor, ""), graph.values.name(tensor), str(place), f"arr_{place}")
-            key = next((one for one in keys if one in arrays), None)
-            if key is None:
-                raise InvalidInputError(f"no array for input {place}", location=file, hint=f"name it {keys[1]!r}")
-            is_number = like and arrays[key].dtype.kind in "iufb"
-            if is_number and (arrays[key].dtype.kind == "f") != (like[place].dtype.kind == "f"):
-                message = f"array {key!r} has the type {arrays[key].dtype}, but the input {like[place].dtype}"
-                hint = "convert it: a quantized number q stands for (q - zero_point) * scale"
-                raise InvalidInputError(message, location=file, hint=hint)
-            run.append(arrays[key].astype(like[place].dtype) if is_number else arrays[key])
-        runs.append(run)
-    return runs
-
-
-def _read_only(file: str, like: list[Array]) -> Array:
-    """Return the bytes of a file as a model's only input."""
-    try:
-        (only,) = like
-        with closing(open_source(file)) as source:
-            return np.frombuffer(source.octets, only.dtype).reshape(only.shape).copy()  # only bytes that fit are read
-    except ValueError as error:
-        raise InvalidInputError(f"cannot read the inputs: {error}", location=file) from error

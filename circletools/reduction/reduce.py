@@ -25,7 +25,7 @@ from circletools.graph.build import model_graph
 from circletools.model.model import Model, open_model
 from circletools.model.sizes import MOST_DIMENSIONS
 from circletools.numerics.compare import compare
-from circletools.numerics.running import CompareRequest
+from circletools.numerics.request import CompareRequest
 from circletools.parts.whole import read_whole
 from circletools.reduction.candidates import Candidates, Choice, anonymous
 from circletools.runtimes.worker import Worker
