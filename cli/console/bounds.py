@@ -32,7 +32,6 @@ _LIBRARIES = 64 << 20  # mapped bytes beyond these are data in other files
 _MOST_FILES = 10_000
 _UNPACKED = 10  # the usual ratio of a trace's size to its compressed size
 _TEMPORARY = ".circletool-"  # part of the names of unfinished outputs
-_LOST = {"__set_name__", "__del__", "cb"}  # where Python replaces or ignores exceptions; the last is in importlib
 _STATM = Path("/proc/self/statm")
 
 _enabled = False
@@ -57,7 +56,16 @@ def enable() -> None:
     """
     global _enabled  # noqa: PLW0603 - a property of the process, as the timer is
     _enabled = True
+    sys.unraisablehook = _try_again
     sys.addaudithook(lambda event, paths: stop() if event == "os.rename" and _TEMPORARY in str(paths[0]) else None)
+
+
+def _try_again(lost: sys.UnraisableHookArgs) -> None:
+    """Raise `Exceeded` again soon if Python dropped it, as it drops exceptions in finalizers."""
+    if isinstance(lost.exc_value, Exceeded):
+        signal.setitimer(signal.ITIMER_VIRTUAL, _TICK, _TICK)
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def allow(times: int) -> None:
@@ -92,7 +100,8 @@ def watch(words: Iterable[str]) -> None:
             used = f"{seconds:.0f} s of processor time"
         if private - first_private > times * (BYTES + TIMES * size):
             used = f"{(private - first_private) >> 20:,} MiB of memory"
-        if used and not any(one.f_code.co_name in _LOST for one, _ in walk_stack(frame)):
+        # Before version 3.12, Python replaced exceptions in this method.
+        if used and all(one.f_code.co_name != "__set_name__" for one, _ in walk_stack(frame)):
             # The cleanup must not be interrupted; if something swallows the exception, the next one follows.
             signal.setitimer(signal.ITIMER_VIRTUAL, _PAUSE, _TICK)
             raise Exceeded(used, given)
