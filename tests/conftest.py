@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
+from zlib import crc32
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -72,7 +74,12 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what needs more than the product, pytest and hypothesis; keep one in CIRCLETOOLS_TESTS_ONE_IN."""
+    """Mark what needs more than the product, pytest and hypothesis; keep one in CIRCLETOOLS_TESTS_ONE_IN.
+
+    A test of many models runs on every second one, which are others for other tests; with --every-model, on all.
+    """
+    if not config.option.every_model:
+        items[:] = _sampled(items)
     items[:] = items[:: int(os.environ.get("CIRCLETOOLS_TESTS_ONE_IN", "1"))]
     for item in items if config.option.markexpr else ():  # it takes seconds, and only -m asks for marks
         if isinstance(item, pytest.Function):
@@ -80,6 +87,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             given = getattr(item, "callspec", None)
             if needs_more([item.function, *fixtures, *(given.params.values() if given else ())]):
                 item.add_marker("runtime")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs the tests of many models on all of them."""
+    parser.addoption("--every-model", action="store_true", help="run the tests of many models on all of them")
+
+
+def _sampled(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the items without those about a model that is left to other tests."""
+    numbers: list[int | None] = []
+    for item in items:
+        given = (
+            item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+        )
+        numbers.append(
+            next((_NUMBERS[one] for one in given if isinstance(one, str | Path) and one in _NUMBERS), None)
+        )
+    tests = [item.nodeid.partition("[")[0] for item in items]
+    rows = Counter(test for test, number in zip(tests, numbers, strict=True) if number is not None)
+    return [
+        item
+        for item, test, number in zip(items, tests, numbers, strict=True)
+        if number is None or rows[test] < _MANY or (number + crc32(test.encode())) % 2
+    ]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -107,6 +138,11 @@ def _models() -> dict[str, list[ParameterSet]]:
 
 
 _MODELS = _models()
+_NUMBERS = {
+    key: number for number, path in enumerate([*own_models(), *public_models()]) for key in (path, title(path))
+}
+"""The models by path and by title, as parameters of tests name them."""
+_MANY = 20
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
