@@ -22,7 +22,7 @@ from tests.kit.support import bytes_of, own_models, title
 
 # The same examples everywhere; HYPOTHESIS_PROFILE=explore looks for new ones. The tests set their own time limits.
 _quiet = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("same", parent=_quiet, derandomize=True, max_examples=60)
+settings.register_profile("same", parent=_quiet, derandomize=True, max_examples=30)
 settings.register_profile("explore", parent=_quiet)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
@@ -76,7 +76,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what needs more than the product, pytest and hypothesis; keep one in CIRCLETOOLS_TESTS_ONE_IN.
 
-    A test of many models runs on every second one, which are others for other tests; with --every-model, on all.
+    A test of many models runs on every third one, which are others for other tests; with --every-model, on all.
     """
     if not config.option.every_model:
         items[:] = _sampled(items)
@@ -109,7 +109,7 @@ def _sampled(items: list[pytest.Item]) -> list[pytest.Item]:
     return [
         item
         for item, test, number in zip(items, tests, numbers, strict=True)
-        if number is None or rows[test] < _MANY or (number + crc32(test.encode())) % 2
+        if number is None or rows[test] < _MANY or (number + crc32(test.encode())) % 3 == 0
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.affinity.capability.comparison import Term
@@ -132,7 +132,6 @@ def literally(document: dict[str, Any], operator: OperatorTraits) -> bool:
     )
 
 
-@settings(max_examples=120)
 @given(st.dictionaries(st.sampled_from(("ADD", "*", "CUSTOM:x")), st.lists(forms, max_size=3)), operators)
 def test_the_matcher_means_what_the_table_says(document: dict[str, Any], operator: OperatorTraits) -> None:
     reason = parsed(document).why_not(operator)

@@ -126,7 +126,7 @@ def is_settled(probe: Probe) -> bool:
 
 @pytest.mark.parametrize(
     ("name", "step"),
-    [("litert-cpu", 80), ("xnnpack", 60), ("onert-cpu", 240), ("onert-ruy", 240), ("openvino-cpu", 400)],
+    [("litert-cpu", 160), ("xnnpack", 120), ("onert-cpu", 400), ("onert-ruy", 400), ("openvino-cpu", 800)],
 )
 def test_a_sample_of_the_probes_ends_as_its_table_says(name: str, step: int) -> None:
     device = BY_NAME[name]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.affinity.assign import Assignment, Constraints
@@ -81,7 +81,6 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(max_examples=100, deadline=None)
 def test_any_document_is_read_or_refused(document: Any) -> None:
     with suppress(CircleToolsError):
         parse_costs(json.dumps(document), "costs.json")

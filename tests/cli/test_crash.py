@@ -63,7 +63,7 @@ WRITERS = f"""
     reduce in.circle out --while-refused litert:builtin
 """.strip().splitlines()
 """Command lines for every output of every command. `out` and what is in `tables` are there already, `new` is not."""
-ALL_CALLS = 5
+ALL_CALLS = 2
 """So many are disturbed at each of their calls to the system, and the others at a sample."""
 NEW = ("embed-origins", "in.circle", "new", "--replace")
 
@@ -132,7 +132,7 @@ def test_the_old_file_or_the_new_one(folder: Path, number: int) -> None:
     for name, package in ("onert", "onert"), ("litert", "ai_edge_litert"):
         if name in WRITERS[number]:
             pytest.importorskip(package)
-    sample = (1, 1) if number < ALL_CALLS else (1 + number % 5, 5)
+    sample = (1, 1) if number < ALL_CALLS else (1 + number % 9, 9)
     found = happened(folder, kinds, WRITERS[number].split(), *sample)
     assert len(found) >= len(kinds)
     for one in found:

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.diff.alignment import align
@@ -42,7 +42,7 @@ def variants() -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("first", range(VARIANTS))
+@pytest.mark.parametrize("first", range(0, VARIANTS, 2))
 def test_the_other_way_round_is_the_mirror_image(first: int) -> None:
     other_kind = {"added": "removed", "removed": "added"}
     for after in variants()[first::2]:
@@ -57,7 +57,6 @@ def test_the_other_way_round_is_the_mirror_image(first: int) -> None:
         )
 
 
-@settings(max_examples=40)
 @given(st.data())
 def test_what_an_edit_does_is_reported_and_nothing_else(data: st.DataObject) -> None:
     base = data.draw(st.sampled_from([MLP, bytes_of("tflite/two_signatures"), twice_listed()]))
@@ -141,7 +140,6 @@ def test_indices_that_lead_nowhere_are_compared_as_numbers() -> None:
     }  # fmt: skip
 
 
-@settings(max_examples=80)
 @given(st.data())
 def test_any_bytes_give_differences_or_one_error(data: st.DataObject) -> None:
     base = data.draw(st.sampled_from(variants()))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.diff.comparison import ModelComparison
@@ -48,7 +48,6 @@ def test_another_order_of_everything_is_no_difference(name: str, seed: int) -> N
     assert differences(same(data), shuffled(data, seeded(seed))) == []
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(CALLERS)), st.sampled_from(["", *sorted(CALLERS)]), st.integers(0, 3), st.randoms())
 def test_another_order_of_what_is_called_is_no_difference(
     caller: str, nested: str, idle: int, random: Random

@@ -33,7 +33,7 @@ BUNDLES: dict[str, tuple[str, Callable[[list[bytes]], bytes]]] = {
 
 
 @pytest.mark.parametrize("kind", BUNDLES)
-@settings(max_examples=15)
+@settings(max_examples=7)
 @given(st.lists(st.integers(0, 70000), min_size=3, max_size=3))
 def test_a_model_goes_out_and_another_in(
     kind: str, tmp_path_factory: pytest.TempPathFactory, sizes: list[int]

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import cycle
 from types import ModuleType
 from typing import Any, Literal
 
@@ -161,8 +162,7 @@ def expected(name: Format, edit: Edit) -> tuple[dict[str, Any], set[str]]:
     return {**edit.changed, **{path: before[path] + more for path, more in counts.items()}}, added
 
 
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("edit", "name"), list(zip(EDITS, cycle(FORMATS))))
 def test_an_edit_changes_what_it_names_and_compacting_afterwards_no_field(name: Format, edit: str) -> None:
     data = every_field(name)
     after = edited(data, EDITS[edit].make)
@@ -197,8 +197,7 @@ def test_removing_an_entry_moves_up_the_next_ones_and_no_other_field(name: Forma
 # --- fields that the schema does not know -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("edit", "name"), list(zip(EDITS, cycle(FORMATS))))
 def test_a_field_that_no_schema_has_is_carried_in_every_table_that_stays_as_it_is(name: Format, edit: str) -> None:
     # External data moves, so the tables that hold its place are written anew when anything is.
     others = frozenset(load_schema(name).order) - EDITS[edit].rewrites - {"Buffer", "Operator", "SubGraph"}
@@ -212,8 +211,7 @@ def test_a_field_that_no_schema_has_is_carried_in_every_table_that_stays_as_it_i
     assert {found[path] for path in carried} == others
 
 
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("edit", "name"), list(zip(EDITS, cycle(FORMATS))))
 def test_an_edit_is_refused_when_it_would_lose_such_a_field(name: Format, edit: str) -> None:
     for table in EDITS[edit].rewrites:
         with pytest.raises(EditError, match=f"^{table} at byte .* has a field that the {name} schema does not know"):

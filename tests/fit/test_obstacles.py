@@ -164,7 +164,7 @@ def test_a_loop_without_a_body_is_refused(device: str) -> None:
 
 @pytest.mark.parametrize(("program", "target"), [("litert", "litert-cpu"), ("onert", "onert-cpu")])
 def test_fit_and_check_refuse_the_same_models(program: str, target: str) -> None:
-    for path in own_models():
+    for path in own_models()[::2]:
         data = path.read_bytes()
         errors = {one.code for one in findings_of(data, program) if one.severity == "error"}
         if errors.isdisjoint({"OUTPUT_TAP", "WRONG_RESULT"}):  # it loads the model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, ModelFormatError
 from circletools.model.model import Model, open_model
@@ -15,7 +15,6 @@ from tests.kit.soundness import USES, is_sound, verify
 from tests.kit.support import bytes_of, noted, read_everything, value_of, within
 
 
-@settings(max_examples=120)
 @given(damages)
 def test_any_file_gives_a_value_or_our_error(damage: Damage) -> None:
     data = damage.done()
@@ -36,7 +35,6 @@ def accepted(data: bytes) -> bool:
         return False
 
 
-@settings(max_examples=120)
 @given(damages)
 def test_an_accepted_file_can_be_read_and_edited(damage: Damage) -> None:
     data = damage.done()

@@ -229,7 +229,7 @@ resizes = st.tuples(
 refills = st.tuples(st.just("constant"), small, small, st.sampled_from([b"", b"abcd", b"x" * 16]) | values)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(
     st.sampled_from([*STARTS, "tflite/dynamic_shape"]),
     st.lists(st.tuples(st.integers(0, 3), st.one_of(resizes, refills)), min_size=15, max_size=25),

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, UsageError
@@ -254,7 +254,6 @@ def test_operators_without_a_device() -> None:
     assert cuts == [(0, [None]), (None, [1]), (1, [None])]
 
 
-@settings(max_examples=60)
 @given(damages)
 def test_any_model_gives_a_page_or_our_error(damage: Damage) -> None:
     data = damage.done()

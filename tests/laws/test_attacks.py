@@ -157,7 +157,7 @@ def check_errors(model: object) -> list[str]:
     return [finding.message for finding in check_model(model) if is_dangling(finding)]
 
 
-EVERY, KNOWN = (1, 1) if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else (8, 2)
+EVERY, KNOWN = (1, 1) if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else (16, 4)
 """An attack is tried on one in so many command lines, and of those whose end is known; others for the next one."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.errors import EditError
@@ -95,7 +95,6 @@ def test_an_index_out_of_range_is_found_in_every_field(name: Any) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_what_is_out_of_range_is_found_and_nothing_else(name: Any, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(sorted(places(name))), min_size=1, max_size=15, unique=True))

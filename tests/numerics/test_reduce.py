@@ -187,7 +187,7 @@ def meaning(model: Model, operators: Sequence[int], zeros: Sequence[int] = ()) -
     return found
 
 
-@settings(max_examples=15)
+@settings(max_examples=7)
 @given(st.randoms())
 def test_what_stays_of_a_model_means_the_same(random: Random) -> None:
     with ct.open(tangled(random)) as model:

@@ -10,7 +10,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.tracking_pairs import Pair, Score, judge, load, renumbered, rotated, shuffled, without_names
@@ -150,7 +150,6 @@ def automorphisms(drawn: Drawn) -> int:
     return count
 
 
-@settings(max_examples=60)
 @given(graphs())
 def test_without_names_a_graph_is_itself_where_it_has_no_symmetry(drawn: Drawn) -> None:
     data = built(drawn)
@@ -160,7 +159,6 @@ def test_without_names_a_graph_is_itself_where_it_has_no_symmetry(drawn: Drawn) 
         assert {why.confidence for entry in tracking.grounds[0].values() for why in entry.values()} == {1.0}
 
 
-@settings(max_examples=60)
 @given(graphs(), st.integers(0, 2**32))
 def test_the_order_of_operators_does_not_matter(drawn: Drawn, seed: int) -> None:
     data = built(drawn)

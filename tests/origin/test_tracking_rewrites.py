@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.errors import CircleToolsError
@@ -137,7 +137,6 @@ def test_a_part_without_constants_is_known_by_its_names() -> None:
     assert sure.operators == entries({0: {7}, 1: {8}, 2: {9}, 3: {10}})
 
 
-@settings(max_examples=30)
 @given(st.sampled_from(own_models()), st.sampled_from(own_models()), st.data())
 def test_any_two_files_give_a_value_or_one_error(before: Path, after: Path, data: st.DataObject) -> None:
     broken = bytearray(after.read_bytes())

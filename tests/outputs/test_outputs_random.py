@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.outputs.analysis import AliasKind
@@ -89,7 +89,6 @@ def test_findings_are_what_is_mended(case: Case) -> None:
     assert {one.severity for one in found if one.code != "OUTPUT_TAP"} <= {"warning"}
 
 
-@settings(max_examples=60)
 @given(case=cases(["tflite"]))
 def test_no_value_changes(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder: Path = tmp_path_factory.getbasetemp()

@@ -10,7 +10,7 @@ from tests.kit.cuts import cuts_of
 from tests.kit.presence import need
 from tests.kit.support import own_models
 
-_COUNT = 4
+_COUNT = 3
 
 
 @pytest.mark.parametrize("path", own_models(), ids=lambda path: f"{path.parent.name}/{path.stem}")

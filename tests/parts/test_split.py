@@ -90,7 +90,7 @@ def random_model(seed: int) -> tuple[bytes, list[int]]:
 
 def test_random_graphs_are_split_whole(tmp_path: Path) -> None:
     several = renamed = 0
-    for seed in range(24):
+    for seed in range(10):
         data, devices = random_model(seed)
         for mode in MODES:
             folder = tmp_path / f"{seed}{mode}" / "parts"
@@ -105,8 +105,8 @@ def test_random_graphs_are_split_whole(tmp_path: Path) -> None:
             assert check_files(open_split(folder)) == []
             several += len(done.plan.parts) > 2
             renamed += bool(done.plan.renamed)
-    assert several > 20
-    assert renamed > 20
+    assert several > 8
+    assert renamed > 8
 
 
 # --- the directory ------------------------------------------------------------------------------------------

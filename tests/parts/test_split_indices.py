@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,7 @@ def test_tensors_that_name_each_other_have_a_digest() -> None:
     ]
 
 
-@pytest.mark.parametrize("nested", ["", "STABLEHLO_CASE"])
-@pytest.mark.parametrize("caller", CALLERS)
+@pytest.mark.parametrize(("caller", "nested"), list(zip(CALLERS, cycle(("", "STABLEHLO_CASE")))))
 def test_called_subgraphs_go_along_wherever_they_stand(caller: str, nested: str, tmp_path: Path) -> None:
     data = calling(caller, idle=2, nested=nested)
     with open_model(data) as model:

@@ -126,7 +126,7 @@ def reachable(data: bytes) -> np.ndarray:
 @pytest.mark.parametrize("block", range(8))
 def test_random_states_are_split_or_refused_for_a_true_reason(block: int, tmp_path: Path, litert: Worker) -> None:
     split_at_random(
-        lambda random: tangled(random, random.randrange(1, 4)), range(block * 12, block * 12 + 12), tmp_path, litert
+        lambda random: tangled(random, random.randrange(1, 4)), range(block * 5, block * 5 + 5), tmp_path, litert
     )
 
 

@@ -7,7 +7,7 @@ import statistics
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.errors import CircleToolsError
@@ -89,7 +89,6 @@ def test_without_the_first_executions() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@settings(max_examples=50)
 @given(st.data())
 def test_any_trace_gives_an_attribution_or_one_error(name: str, data: st.DataObject) -> None:
     model = bytes_of("circle/if_cond" if "if_cond" in name else "tflite/custom_op")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError
@@ -29,7 +29,6 @@ def in_pieces(data: bytes, size: int) -> content.Pieces:
 # --- pieces and lines -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
 @given(st.lists(st.integers(0, 9), max_size=8), st.integers(1, 30), st.booleans())
 def test_whole_lines(lengths: list[int], size: int, closed: bool) -> None:
     """A line that is longer than five and met before its end is left out; where the pieces fall decides that."""

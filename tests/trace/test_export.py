@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.traces import encoded, workload
@@ -27,7 +27,6 @@ def test_an_export_says_the_same(target: str, ending: str) -> None:
     assert {key: before[key] for key in SAID} == {key: after[key] for key in SAID}
 
 
-@settings(max_examples=40)
 @given(executing(), st.sampled_from(TARGETS), st.integers(0, 99))
 def test_an_export_of_a_cut_trace_says_the_same(trace: list[Ev], target: str, cut: int) -> None:
     data = ftrace(trace).replace(b"\n", b"\nCPU:2 [LOST 7 EVENTS]\n", cut % 3)

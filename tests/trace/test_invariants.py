@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.traces import encoded, workload
@@ -28,7 +28,6 @@ from tests.kit.trace_support import (
 )
 
 
-@settings(max_examples=40)
 @given(traces())
 def test_times_are_those_of_a_slow_reading(trace: list[Ev]) -> None:
     found = total(read(trace))
@@ -38,7 +37,6 @@ def test_times_are_those_of_a_slow_reading(trace: list[Ev]) -> None:
     assert found.inclusive_ns == {bucket: ns for bucket, ns in whole.items() if ns}
 
 
-@settings(max_examples=40)
 @given(executing())
 def test_self_times_sum_to_covered_time_and_nothing_is_negative(trace: list[Ev]) -> None:
     found = read(trace)
@@ -52,7 +50,6 @@ def test_self_times_sum_to_covered_time_and_nothing_is_negative(trace: list[Ev])
     assert sum(one.self_ns for one in found.functions) <= total(found).covered_ns
 
 
-@settings(max_examples=40)
 @given(executing(), st.randoms(use_true_random=False))
 def test_the_order_of_lines_of_unrelated_threads_does_not_matter(trace: list[Ev], random: object) -> None:
     threads = sorted({event.tid for event in trace})
@@ -95,7 +92,6 @@ def test_a_cut_at_any_line_keeps_what_was_before() -> None:
     assert covered == sorted(covered)
 
 
-@settings(max_examples=40)
 @given(st.sampled_from(["ftrace", "html", "pftrace", "z.pftrace", "ctrace"]), st.data())
 def test_damage_gives_a_value_or_one_error(ending: str, data: st.DataObject) -> None:
     trace = bytearray(encoded(workload(20, per_run=1), ending))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.errors import CircleToolsError, InvalidInputError
@@ -25,7 +25,6 @@ def test_standard_input_and_names_in_errors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@settings(max_examples=80)
 @given(st.data())
 def test_any_bytes_give_a_trace_or_one_error(name: str, data: st.DataObject) -> None:
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.trace.nnapi.analysis import Analysis
@@ -44,13 +44,11 @@ def several_processes(draw: st.DrawFn) -> list[Ev]:
     return found
 
 
-@settings(max_examples=50)
 @given(several_processes())
 def test_two_applications_and_a_driver(trace: list[Ev]) -> None:
     check(read(trace), reading(trace), trace)
 
 
-@settings(max_examples=50)
 @given(executing())
 def test_marks_of_every_kind(trace: list[Ev]) -> None:
     check(read(trace), reading(trace), trace)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.render.trace_runs import WHOLE, executions_json, runs_json, summary
@@ -37,7 +37,6 @@ def intervals(pairs: Pairs, codes: list[int] | None = None) -> Intervals:
 def test_pieces_of_intervals(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "_MOST_PIECES", most)
 
-    @settings(max_examples=60)
     @given(PAIRS, PAIRS)
     def check(pairs: Pairs, steps: Pairs) -> None:
         pairs = [(start, length + 1) for start, length in pairs]
