@@ -1,14 +1,17 @@
 """Compare times: the ratio, its confidence interval, and the verdict.
 
-    executions of a recording -> mean of the fastest tenth -> mean of the fastest recordings of a side -> ratio
+    executions of a recording -> mean of the fastest tenth -> mean of a side -> ratio
 
-Other work on a machine can only add time, so the fastest executions are nearest to the model's own time, and the
-slowest quarter of four or more recordings is omitted. The error is estimated in two ways. The first estimate is the
-variation among recordings: those of each side, of a history of the same model and, if recordings alternate, of pairs.
-The second is the variation between the fastest executions in five parts of each recording, because successive
-executions tend to be slow together (the method of batch means), plus the variation between processes, for example in
-memory placement: an assumed value, or a larger one if the recordings show it. Either estimate can make a change
-significant; each uses part of the significance level.
+Other work on a machine can only add time, so the fastest executions are nearest to the model's own time. The unit of
+the statistic is a recording: its executions share a process, its placement in memory, and the speed of the machine at
+that time. The variation among recordings (those of each side and of a history of the same model) gives Student's t,
+with as many degrees of freedom as these recordings have. If recordings alternate, the variation among pairs gives a
+second t, and each test has half of the significance level.
+
+With fewer than three degrees of freedom, t is useless. The error is then the variation between the fastest executions
+in five parts of each recording, because successive executions tend to be slow together (the method of batch means),
+plus two variations that such recordings cannot show: between processes (an assumed value, or a larger one if they do
+show it) and in the speed of the machine (the usual change of the other operators).
 """
 
 from __future__ import annotations
@@ -43,9 +46,9 @@ PROCESS_SPREAD = 0.1
 """The assumed variation between processes, in addition to the spread of their executions."""
 
 _COARSEST_NS = 1000
-_FASTEST, _PARTS, _TRIMMED = 10, 5, 4
+_FASTEST, _PARTS = 10, 5
 _EFFICIENCY = 0.37  # of a median of deviations, relative to a standard deviation
-_FEWEST, _MANY = 4, 100  # the fewest executions; degrees of freedom that count as infinitely many
+_FEWEST, _FEWEST_FREE, _MANY = 4, 3, 100  # executions; degrees of freedom: the fewest, and as good as infinitely many
 LEVEL = 0.05
 """The significance level, two-sided."""
 
@@ -112,8 +115,8 @@ class Row:
 
     `history` holds further recordings of the earlier model, which show how much recordings vary. If the recordings of
     both sides were made alternately (`paired`), they form pairs. `pace` is how much other operators (`others` of
-    them) changed: the standard deviation of logarithms, estimated from the median. In single recordings, this cannot
-    be distinguished from a change in machine speed.
+    them) changed: the standard deviation of logarithms, estimated from the median. In one or two recordings, this
+    cannot be distinguished from a change in machine speed. `common` is the median change of all operators.
     """
 
     before: Sequence[Samples]
@@ -122,6 +125,7 @@ class Row:
     history: Sequence[Samples] = ()
     paired: bool = False
     pace: float = 0.0
+    common: float = 0.0
     others: int = 0
 
 
@@ -204,13 +208,11 @@ def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[
     """Compare the times of each row.
 
     A row is slower if its ratio is above 1 + `limit`, the difference is more than a tick of the clock, and the change
-    is significant by Student's t over the recordings or by the scatter of executions. The level is corrected for the
-    number of rows (Holm) and of estimators, so that at most 5% of comparisons of equal models have a row that is
-    slower or faster. An added row is slower if it takes more than the fraction `limit` of the total time before.
+    is significant. The level is corrected for the number of rows (Holm) and of tests of a row, so that at most 5% of
+    comparisons of equal models have any row that is slower or faster, if recordings vary independently and in about
+    a normal distribution. An added row is slower if it takes more than the fraction `limit` of the total time before.
     """
-    between = [_between(row) for row in rows]
-    usual = float(np.median([variance for _, variance, _ in between])) if rows else 0.0
-    found = [_estimate(row, known, tick_ns, usual) for row, known in zip(rows, between, strict=True)]
+    found = [_estimate(row, tick_ns) for row in rows]
     slower, faster = (_holm([one.chance(sign) for one in found]) for sign in (1, -1))
     return [
         _judged(one, row.total_ns, limit, tick_ns, len(rows), sure=(up <= LEVEL / 2, down <= LEVEL / 2))
@@ -244,50 +246,30 @@ def _exceeds(less: float, more: float, limit: float, total_ns: float) -> bool:
     return more > limit * total_ns if not less else more > less * (1 + limit)
 
 
-_Between = tuple[list[tuple[float, int, float]], float, int]
-
-
-def _between(row: Row) -> _Between:
-    """Return what `_fastest` does for each side and the history, the variance between recordings, and its freedom."""
+def _estimate(row: Row, tick_ns: float) -> _Estimate:
     sides = [np.array([location(times) for times in side]) for side in (row.before, row.after, row.history)]
-    found = [_fastest(side) for side in sides]
-    freedom = sum(count - 1 for mean, count, _ in found if mean)
-    return found, sum(squares for *_, squares in found) / max(1, freedom), freedom
-
-
-def _estimate(row: Row, between: _Between, tick_ns: float, usual: float) -> _Estimate:
-    """Return the estimate for a row; `usual` is the median of all rows' variances between recordings."""
-    sides = [np.array([location(times) for times in side]) for side in (row.before, row.after)]
-    found, variance, freedom = between
-    (before, *_), (after, *_), _ = found
+    before, after, _ = (float(side.mean()) if len(side) else 0.0 for side in sides)
+    known = [side for side in sides if side.any()]
+    freedom = sum(len(side) - 1 for side in known)
+    variance = sum(_squares(side) for side in known) / max(1, freedom)
     rounding = sum((tick_ns / mean) ** 2 / 12 for mean in (before, after) if mean)
-    inverse = sum(1 / count for mean, count, _ in found[:2] if mean)
-    least = max(rounding / 2, 1e-12, 0 if freedom else ASSUMED_SPREAD**2)
-    error, larger = math.sqrt(max(variance, least) * max(inverse, 1e-12)), _larger(freedom or math.inf)
-    errors = [(error, freedom or math.inf, error * larger)]
-    # Of few recordings, some rows vary little by chance.
-    within = _within(row, sides, rounding, (max(variance, usual), max(variance, usual, rounding / 2) * larger**2))
-    if within and not freedom:
-        errors = []
+    inverse = sum(1 / len(side) for side in sides[:2] if side.any())
+    errors = [] if freedom >= _FEWEST_FREE else _within(row, sides[:2], rounding, variance, freedom)
+    if not errors:
+        least = max(rounding / 2, 1e-12, 0 if freedom else ASSUMED_SPREAD**2)
+        error = math.sqrt(max(variance, least) * max(inverse, 1e-12))
+        errors = [(error, freedom or math.inf, error * _larger(freedom or math.inf))]
     if row.paired and len(row.before) > 1 and all(side.all() for side in sides):
         logs = np.log(sides[1] / sides[0])
         spread = max(float(logs.var(ddof=1)), rounding)
         error, freedom = max(math.sqrt(spread / len(logs)), 1e-6), len(logs) - 1
         errors.append((error, freedom, error * _larger(freedom)))
-    return _Estimate(before, after, (*errors, *within))
+    return _Estimate(before, after, tuple(errors))
 
 
-def _fastest(side: Samples) -> tuple[float, int, float]:
-    """Return the mean of the fastest three quarters of recordings, their number, and their sum of squared deviations.
-
-    Deviations are relative; slower recordings count with the deviation of the slowest one that is kept (the
-    Winsorized variance of a trimmed mean; K. K. Yuen, Biometrika 61, 1974).
-    """
-    side = np.sort(side)
-    count = len(side) - len(side) // _TRIMMED
-    mean = float(side[:count].mean()) if count else 0.0
-    near = np.minimum(side, side[count - 1]) / mean if mean else side
-    return mean, count, float(((near - near.mean()) ** 2).sum()) if mean else 0.0
+def _squares(side: Samples) -> float:
+    """Return the sum of squared deviations: of logarithms or, if recordings took no time, relative to the mean."""
+    return float((np.log(side) if side.all() else side / side.mean()).var()) * len(side)
 
 
 def _larger(freedom: float) -> float:
@@ -302,24 +284,27 @@ def _larger(freedom: float) -> float:
 
 
 def _within(
-    row: Row, sides: Sequence[Samples], rounding: float, spreads: Sequence[float]
-) -> tuple[tuple[float, float, float], ...]:
-    """Return the error from the scatter of executions; empty if a recording has too few of them or takes no time."""
-    # The variation between processes counts as at least the variation that these recordings show or others may show.
+    row: Row, sides: Sequence[Samples], rounding: float, variance: float, freedom: float
+) -> list[tuple[float, float, float]]:
+    """Return the error from the scatter of executions; empty if a recording has too few of them or takes no time.
+
+    `variance` is that between recordings, with its degrees of freedom, perhaps none.
+    """
     recordings = [times for side in (row.before, row.after) for times in side]
     if not all(side.all() for side in sides) or min(map(len, recordings)) < _FEWEST:
-        return ()
+        return []
     found = [(*_scatter(times), len(side)) for side in (row.before, row.after) for times in side]
     variances = np.array([scatter / count**2 for scatter, _, count in found])
-    inverse = sum(1 / len(side) for side in sides)
-    pace = row.pace if len(recordings) == 2 else 0.0
+    inverse, larger = sum(1 / len(side) for side in sides), _larger(freedom or math.inf)
     known, least = float(variances.sum()) + rounding / 2 * inverse, PROCESS_SPREAD**2
-    total = known + max(least, spreads[0]) * inverse + pace**2
-    later = known + max(least, spreads[1]) * inverse + (pace * _larger(max(1.0, _EFFICIENCY * row.others))) ** 2
+    total = known + max(least, variance) * inverse + row.pace**2
+    later = known + max(least, variance * larger**2) * inverse
+    # A single pair shows little of how much the speed of the machine varies.
+    later += (row.pace * _larger(max(1.0, _EFFICIENCY * row.others))) ** 2 + (row.common * _larger(1)) ** 2
     # The degrees of freedom of a sum of variances (Welch-Satterthwaite); an assumed variance has infinitely many.
-    inexact = float((variances**2 / [freedom for _, freedom, _ in found]).sum())
-    freedom = max(1, int(total**2 / inexact)) if inexact * _MANY > total**2 else math.inf
-    return ((math.sqrt(total), freedom, math.sqrt(later) * _larger(freedom)),)
+    inexact = float((variances**2 / [free for _, free, _ in found]).sum())
+    free = max(1, int(total**2 / inexact)) if inexact * _MANY > total**2 else math.inf
+    return [(math.sqrt(total), free, math.sqrt(later) * _larger(free))]
 
 
 def _holm(probabilities: Sequence[float]) -> list[float]:

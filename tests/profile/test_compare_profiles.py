@@ -19,7 +19,7 @@ from tests.kit.profile_support import IF_MODEL, IF_TRACE, run, shown, traced
 
 
 def comparison_document(before: OperatorTrace, after: OperatorTrace, threshold: float) -> dict[str, Any]:
-    return comparison_json(compare_profiles([before] * 2, [after] * 2, threshold))
+    return comparison_json(compare_profiles([before] * 3, [after] * 3, threshold))
 
 
 def changed(trace: OperatorTrace, operator: int, factor: float) -> OperatorTrace:
