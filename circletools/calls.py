@@ -28,7 +28,7 @@ class Lines(Iterator[str]):
     """Lines of text that are made one by one; `str()` gives the whole text, to which the methods of a str apply."""
 
     def __init__(self, make: Callable[[], Iterator[str]]) -> None:
-        """Start with a function that returns the lines, each time from the first one."""
+        """Start with a function that returns an iterator over all lines."""
         self._make, self._rest = make, make()
 
     def __iter__(self) -> Iterator[str]:

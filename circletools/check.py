@@ -143,7 +143,7 @@ def _decided(model: ModelGraph, findings: Iterable[Finding]) -> Iterator[Finding
 def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[int]) -> Iterator[Finding]:
     """Yield findings on operators that a program refuses or runs wrongly, according to its capability tables.
 
-    Operators at which there are `errors`, and those of `unprepared` subgraphs, are left out.
+    Operators with `errors`, and those of `unprepared` subgraphs, are left out.
     """
     from circletools.fit.refused import (  # noqa: PLC0415 - other checks need no capability tables
         needed_subgraphs,

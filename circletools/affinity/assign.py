@@ -43,7 +43,7 @@ class Entry(Protocol):
 
     @property
     def says(self) -> str:
-        """Return the entry's value in words; entries with equal values do not contradict each other."""
+        """Return the entry's value as text; entries with equal values do not contradict each other."""
 
 
 E = TypeVar("E", bound=Entry)
@@ -258,7 +258,7 @@ class Assignment:
     placed: tuple[Placed | None, ...] = ()
 
     def why(self, subgraph: int, operator: int) -> str:
-        """Return the reason why an operator is on its device, in words."""
+        """Return the reason why an operator is on its device, as text."""
         decision, number = self.decided_by[subgraph][operator], self.numbers[subgraph][operator]
         if isinstance(decision, Rule):
             named = decision.place if decision.from_command else f"{decision.selector} ({decision.place})"

@@ -1,14 +1,14 @@
 """Find operators that LiteRT's XNNPACK delegate takes, but then cannot set up, so that LiteRT refuses the model.
 
 The delegate first looks at each operator by itself (the `Visit…Node` functions in xnnpack_delegate.cc), and later
-defines it in XNNPACK. What only the definition checks (src/subgraph/*.c in XNNPACK) is an error then. `xnnpack` in
+defines it in XNNPACK. What only the definition checks (src/subgraph/*.c in XNNPACK) is then an error. `xnnpack` in
 schema/litert.json lists:
 
     max_rank                    XNN_MAX_TENSOR_DIMS, which `xnn_define_tensor_value` checks
     inputs, outputs             the operators whose inputs or outputs have ranks that the delegate checks
     alike                       those whose output must have the type, scale and zero point of the input, which the
                                 delegate does not check (`xnn_subgraph_check_quantization_parameter_matches`)
-    biases                      those whose bias must have a scale for each channel just as the filter, which the
+    biases                      those whose bias must have a scale for each channel if the filter has, which the
                                 delegate does not check
     filters                     those whose filter the delegate checks (`CheckTensorFloat32OrQCInt8Type`)
     zero_points                 the least and greatest zero point, by type (`GetXNNPackDatatype`)

@@ -223,7 +223,7 @@ class _Part:
 
 
 def _kept(facts: Graph, refused: Set[int]) -> str:
-    """Return the other operators as ranges if they are most and no refused one is between them, or else nothing."""
+    """Return the other operators as ranges, or nothing if they are a minority or enclose a refused operator."""
     dag = facts.dag
     if 2 * len(refused) > len(facts) or not refused.isdisjoint([*facts.effects.tolist(), *dag.constants]):
         return ""  # `extract` keeps operators that depend only on constants

@@ -33,9 +33,9 @@ _INDEXED = frozenset({"DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "GATHER", "GAT
 
 
 def remedy_of(refusal: Refusal, code: str, of_sizes: str = "", program: str = "") -> str:
-    """Return the change that makes a target support an operator: that of `size_remedies`, if there is one.
+    """Return the change that makes a target support an operator: that of `size_remedies`, if any.
 
-    `program` is the program to test an operator with that was not measured, if there is one.
+    `program` is the program, if any, that can test an operator that was not measured.
     """
     if of_sizes or not refusal.measured:
         test = f"test with {program} itself (`fit --with {program}`), or " if program else ""

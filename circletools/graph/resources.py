@@ -29,7 +29,7 @@ from circletools.graph.graph import NAMING, Graph, ModelGraph
 from circletools.model.views import text
 
 Resource = str
-"""A resource, described in words."""
+"""The description of a resource."""
 
 Handle = tuple[int, int]
 """A value that holds the name of a resource, by graph and value."""

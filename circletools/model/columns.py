@@ -25,7 +25,7 @@ MOST_SUBGRAPHS = 1_500
 """The maximum number of subgraphs in a model, since each costs a fixed amount of time."""
 _FORMAT = one_of("format", ("circle", "tflite"))
 _DIMENSION = 8  # bytes charged for each dimension of a tensor, every time the tensor is used
-_TABLE_BYTES = 16  # fewest bytes without weights per table in real models, where an operator counts as two
+_TABLE_BYTES = 16  # the fewest bytes per table, without weights, in real models; an operator counts as two
 _HEAVY, _HEAVY_BYTES = ("Operator", "OperatorCode", "SignatureDef", "Metadata"), 1500  # memory in large commands
 _OPERAND_TIMES = 15  # operand bytes are charged this many more times, because operands become Python objects
 

@@ -59,7 +59,7 @@ def embed(
     changed. File names are relative to the working directory, or begin with their package, unless `absolute_paths` is
     set. Raises EditError if the model has tables and `replace` is not set, or if it lacks the selected names; and
     InvalidInputError if `origins` refers to an operator, subgraph or source that does not exist, or comes from a
-    document that gives most operators other codes. If it gives only some other codes or outputs, a note warns.
+    document in which most operators have other codes. If only some codes or outputs differ, a note warns of this.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     ct.origins.embed(edit)
@@ -118,7 +118,7 @@ def _check(model: ModelGraph, origins: Origins) -> tuple[Finding, ...]:
     codes = [place for place, code, _, own_code, _ in pairs if code != own_code]
     names = [place for place, _, name, _, own_name in pairs if name and own_name and name != own_name]
     if 2 * len(codes) > len(stated):
-        words = f"the origins are of another model: {len(codes):,} of {len(stated):,} operator codes differ"
+        words = f"the origins belong to another model: {len(codes):,} of {len(stated):,} operator codes differ"
         raise _refusal(origins, words)
     if not (wrong := {*codes, *names}):
         return ()
@@ -193,7 +193,7 @@ def remap(origins: Origins, index_map: IndexMap) -> Origins:
 
 
 def _named(edit: ModelEdit, origins: Origins) -> bool:
-    """Return whether an edit renames tensors although, without a stamp, only their names may identify sources."""
+    """Return whether an edit renames tensors although there is no stamp, so only their names may identify sources."""
     unstamped = len(edit.model.subgraphs) == 1 and check_freshness(edit.model, origins).state == "unstamped"
     return bool(edit.renamed) and unstamped
 

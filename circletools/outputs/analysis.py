@@ -47,7 +47,7 @@ _MESSAGES = {
     AliasKind.INPUT: "is also input {other}",
     AliasKind.DUPLICATE: "is already output {other}",
     AliasKind.TAP: "is also read by operator {other}",
-    AliasKind.UNPRODUCED: "is neither computed by an operator nor an input or constant",
+    AliasKind.UNPRODUCED: "is not an input or constant, and no operator produces it",
 }
 
 
@@ -84,7 +84,7 @@ def choose_subgraphs(model: ModelGraph, choice: str | Iterable[int]) -> list[int
     if choice.isascii() and choice.isdigit() and len(choice) < 10 and int(choice) < len(model):
         return [int(choice)]
     raise UsageError(
-        f"`subgraphs={choice[:40]}` is neither `entry`, `all` nor the index of a subgraph",
+        f"`subgraphs={choice[:40]}` is not `entry`, `all` or the index of a subgraph",
         hint="edit.save(path) writes the model" if "." in choice else "`circletool inspect` lists them",
     )
 

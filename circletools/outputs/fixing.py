@@ -29,7 +29,7 @@ from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, c
 #     2. of equal outputs, the first keeps the tensor, and each later one is replaced by a copy; in a subgraph that a
 #        user calls, the first is replaced too if IF or WHILE computes the tensor: when onert allocates the model's
 #        outputs itself, other operators read zeros from such an output
-#     3. on request, an output that an operator also reads is replaced by a copy; for onert, also if only the copies
+#     3. on request, an output that an operator also reads is replaced by a copy; for onert, even if only the copies
 #        may run after its last reader
 # All copies read the original tensor (not another copy) and are appended, so operator indices do not change.
 

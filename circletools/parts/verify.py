@@ -119,7 +119,7 @@ def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Fi
         if runs and all(array.size for values in known for array in values.values()):
             break
     if not is_compared:
-        message = "an output is empty with all random inputs tried, so its values were not compared"
+        message = "an output is empty for all random inputs tried, so its values were not compared"
         findings = [*findings, Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
     return findings
 

@@ -148,7 +148,7 @@ def _check(request: PlanRequest) -> None:
 
 
 def _check_tables(devices: Sequence[str], used: Collection[str]) -> None:
-    """Raise UsageError for a device with a shipped table that nothing puts operators on."""
+    """Raise UsageError for a device with a built-in table if nothing puts operators on the device."""
     for device in sorted({*shipped_devices()}.intersection(devices).difference(used)):
         hint = f"add `capabilities={device}` to use the built-in table"
         raise UsageError(f"no rule or capability table puts operators on {device}", hint=hint)
@@ -218,7 +218,7 @@ def measured_times(
 
     Operators that ran wholly or partly on one of the devices `others` are not timed; the second result maps them to
     these devices. A backend counts as a device if it has the same name. The third result lists operators without a
-    row, whose work is in the rows of others. Raises InvalidInputError for the trace of another model.
+    row, whose work is in the rows of others. Raises InvalidInputError for a trace of another model.
     """
     times, elsewhere = dict[Place, float](), dict[Place, frozenset[str]]()
     trace, joined = joined_executions(model, trace)
@@ -249,7 +249,7 @@ def _fused(model: ModelGraph, trace: OperatorTrace, joined: Join) -> list[Place]
 def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> tuple[Costs, list[Finding]]:
     """Return the costs of a model's operators on devices, and notes about operators without a time in the traces.
 
-    Raises InvalidInputError for the trace of another model.
+    Raises InvalidInputError for a trace of another model.
     """
     measured, within, notes, operators = {}, {}, list[Finding](), sum(map(len, model.graphs))
     for device, (name, trace) in inputs.traces.items():

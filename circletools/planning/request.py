@@ -46,7 +46,7 @@ class PlanRequest(CostRequest):
 
     `devices`: their names, preferred devices first; by default those in the rules, the model, or the costs.
     `rules`: `SELECTOR=DEVICE`; they take precedence over `rules_file` (JSON, or a `.part` of circle-partitioner).
-    `capabilities`: `[DEVICE=]TABLE`, the operators a device accepts: a file, or the name of a shipped table.
+    `capabilities`: `[DEVICE=]TABLE`, the operators a device accepts: a file, or the name of a built-in table.
     `allow_unmatched`: report a rule that matches nothing as a note, as is always done for rules of a `.part` file.
     `default`: the device of the remaining operators; by default the last of several devices, if it has no table.
     `mode`, `min_size`: how partitions are formed, and the minimum number of their operators.

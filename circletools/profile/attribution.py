@@ -128,9 +128,9 @@ def attribute(
     """Return the times in a trace by operator, source and module, using the origins in the model.
 
     Several recordings are merged. The time of a module includes the modules in it; paths have at most `depth` parts.
-    Without a model, each row of the trace is an operator. A report with only the times of types gives no operators.
+    Without a model, each row of the trace is an operator. A report that has times only by type gives no operators.
     Raises UsageError for recordings that cannot be merged, InvalidInputError for a trace of another model or, with a
-    model, for times of types, and TableFormatError for malformed origins.
+    model, for times by type, and TableFormatError for malformed origins.
 
         with ct.open("out.circle") as model:
             for row in ct.attribute(model, ct.read_profile("trace.chrome.json")).operators:
@@ -139,7 +139,7 @@ def attribute(
     traces = [trace] if isinstance(trace, OperatorTrace) else list(trace)
     trace = merged(traces)
     if model is not None and trace.whole.types:
-        message = "the report has only the times of types, not those of operators"
+        message = "the report has times only by type, not by operator"
         raise InvalidInputError(message, location=trace.name, hint="read it without a model")
     graph = None if model is None else model_graph(model)
     origins = None if graph is None else origins_in(graph)

@@ -154,7 +154,7 @@ class _Estimate:
     def visible(self, rows: int, limit: float, tick: float) -> float:
         """Return the ratio that another sample detects with a probability of 90% if `rows` rows are compared.
 
-        The statistic must exceed its quantile, and the ratio the limit and a tick, also if that sample's error is
+        The statistic must exceed its quantile, and the ratio the limit and a tick, even if that sample's error is
         larger; a margin allows for a ratio below the true one.
         """
         level, least = LEVEL / 2 / (rows * len(self.errors)), math.log1p(max(limit, tick))

@@ -75,7 +75,7 @@ def compare_profiles(
     """Compare the operators of two sides by self time per execution; a side is one recording or several.
 
     Operators are matched by subgraph, index and the runtime's name; a delegate's rows are matched by their order and
-    by the operators between which they run. If a recording has only the times of types, types are compared. For
+    by the operators between which they run. If a recording has times only by type, types are compared. For
     `history`, `paired` and the verdicts, see `compare_traces`.
     """
     sides = compare.sides_of(OperatorTrace, before, after, history, paired=paired)

@@ -98,7 +98,7 @@ class Join:
     `unchecked` holds operators whose names do not identify the code. Runs of delegates are added or, if `delegates`,
     joined with the operators that the delegates took; `groups` holds a delegate's runs for several operators, by its
     name and these operators. `ambiguous` holds runs that may belong to several operators: their names in the runtime,
-    these operators, and the time. Raises InvalidInputError for the trace of another model: OpenVINO's layers may fit
+    these operators, and the time. Raises InvalidInputError for a trace of another model: OpenVINO's layers may fit
     no operator, because it rewrites the model, but over half must fit. Without a model, each of the trace's `rows` is
     an operator.
     """
@@ -196,7 +196,7 @@ class Join:
         return places
 
     def _kinds(self, trace: OperatorTrace) -> dict[_Key, Kind]:
-        """Return the kind of each row. Raises InvalidInputError for the trace of another model."""
+        """Return the kind of each row. Raises InvalidInputError for a trace of another model."""
         kinds: dict[_Key, Kind] = {}
         misfits: list[InvalidInputError] = []
         for run in trace.runs:
@@ -270,7 +270,7 @@ def _row(kind: Kind, run: OperatorRun, trace: OperatorTrace) -> Row:
 
 def _other_model(traced: str, model: str) -> InvalidInputError:
     hint = "use the model that was run: rewrites that add, remove or move operators change operator indices"
-    message = f"the trace is not of this model: {traced} in the trace; in the model, {model}"
+    message = f"the trace is from another model: {traced} in the trace; in the model, {model}"
     return InvalidInputError(message, hint=hint)
 
 

@@ -213,7 +213,7 @@ def _read_log(name: str) -> dict[str, bool]:
     try:
         lines = read_bytes(name).decode().splitlines()
         if not all(line.startswith(_BEGINNING[: len(line)]) for line in lines):
-            raise ValueError("a line is of another kind")
+            raise ValueError("a line is not a result")
         rows = [read_json(line, name) for line in lines if line.endswith("}")]  # others are truncated
         return {str(row["model"]): bool(row["fails"]) for row in rows}
     except (ValueError, TypeError, KeyError) as error:

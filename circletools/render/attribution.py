@@ -144,7 +144,7 @@ def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
 
 
 def _share(time: Time, attribution: Attribution) -> float:
-    """Return the percentage of all medians, which a rare long run does not change; for averages, of the total."""
+    """Return the percentage of the sum of medians, which rare long runs do not change; of the total for averages."""
     if time.median_ns is None:
         return attribution.share_percent(time)
     return 100 * time.median_ns / attribution.medians_ns if attribution.medians_ns else 0.0

@@ -107,7 +107,7 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
 
 
 def _missing_in_log(attribution: Attribution) -> list[str]:
-    """Return what a log of benchmark_model lacks, apart from whole figures."""
+    """Return what a log of benchmark_model lacks, other than figures."""
     whole, kernels = attribution.whole, any(_TYPED.search(row.code) for row in attribution.operators)
     precise = kernels or any("fp16" in name or "precision" in name for name, _ in whole.options)
     others = (one for at, one in enumerate(whole.sessions) if at != whole.session and one.mean_ns is not None)
@@ -159,12 +159,12 @@ def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     if rows and not any(row.kind == "inside" for row in attribution.added):
         absent.append("operators inside delegates")
     elif calls_of_rows:
-        absent.append("operators behind delegate rows (give --model)")
+        absent.append("operators in delegate rows (give --model)")
     return known, absent
 
 
 def _delegate_texts(delegates: Sequence[str], *, short: bool = False) -> Iterator[str]:
-    """Yield what a log states about delegates, in clearer words; its pieces of the graph include the CPU's."""
+    """Yield what a log states about delegates, in clearer words; the pieces of the graph include the CPU's."""
     api = "".join(f" ({text})" for text in delegates if text.startswith("Open"))
     for text in (text for text in delegates if not text.startswith("Open")):
         match = _PIECES.fullmatch(text)
@@ -175,7 +175,7 @@ def _delegate_texts(delegates: Sequence[str], *, short: bool = False) -> Iterato
         name, done, of, delegate, count = match.groups("")
         of_gpu, pieces = api * ("Gpu" in name), counted(int(count), "piece")
         brief = f"{delegate.upper()}{of_gpu} {done}{of.replace(' of ', '/')}, {pieces}"
-        yield brief if short else f"{name}{of_gpu}, {pieces}" + ", the CPU's included" * (count != "1")
+        yield brief if short else f"{name}{of_gpu}, {pieces}" + ", including the CPU's" * (count != "1")
 
 
 def _options(options: Iterable[tuple[str, str]], *, off: bool = False) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
-from html import escape  # the characters that XML must escape, without importing an XML parser
+from html import escape  # escapes all that XML requires, without an XML parser
 from itertools import islice
 from typing import Any
 from urllib.parse import quote

@@ -83,7 +83,7 @@ def _subgraph_text(subgraph: SubgraphSummary) -> Iterator[str]:
 
 
 def _tables(what: str, rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> Iterator[str]:
-    """Yield a table for each subgraph, which the first cell of each row names; the last cell is never cut."""
+    """Yield a table for each subgraph; the first cell of a row names the subgraph, and the last is never cut."""
     for subgraph, some in groupby(rows, key=lambda row: row[0]):
         cells = [head, *((*(shorter(cell, _WIDEST) for cell in row[1:-1]), row[-1]) for row in some)]
         yield f"{what} of subgraph {subgraph}"

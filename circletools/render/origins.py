@@ -92,7 +92,7 @@ def operator_label(subgraph: int, operator: int, several: bool) -> str:
 
 
 class _Rows:
-    """The rows of operators, created anew by each loop, since every operator may repeat the names of all sources."""
+    """The rows of operators, created again by each loop, since every operator may repeat the names of all sources."""
 
     def __init__(self, table: OriginTable, several: bool) -> None:
         self._table, self._several = table, several

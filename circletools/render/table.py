@@ -25,7 +25,7 @@ def table_text(
 ) -> Iterator[str]:
     """Yield the lines of a table, with two spaces between columns; all rows must have the same number of cells.
 
-    Each loop over `rows` may create the rows anew. `right` holds the columns to align right. Columns are padded to
+    Each loop over `rows` may create the rows again. `right` holds the columns to align right. Columns are padded to
     their longest cell, but to at most `widest` characters; the last column is not padded, so its labels may have any
     length.
 

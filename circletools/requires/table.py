@@ -76,7 +76,7 @@ def title(runtime: str) -> str:
 
 @cache
 def runtime_table() -> RuntimeTable:
-    """Return the table that is part of the package."""
+    """Return the built-in table."""
     raw = packaged(__package__, "table.json")
     count = len(raw["runtimes"])
     return RuntimeTable(

@@ -118,7 +118,7 @@ class Running:
         return [values[place] for place in self._outputs]
 
 
-# The public methods use kilobytes for each input or output. No reference may be kept when a model runs.
+# The public methods use kilobytes for each input or output. A model runs only if no array refers to its memory.
 def _ends(binding: Any) -> tuple[list[int], list[int]]:
     """Return the indices of the input tensors and of the output tensors."""
     return binding.InputIndices().tolist(), binding.OutputIndices().tolist()

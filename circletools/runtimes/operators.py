@@ -97,7 +97,7 @@ class _Index:
 
 
 def _shown(operators: Iterable[Placed], counts: Sequence[int]) -> dict[int, int]:
-    """Return, for each subgraph that the program reports, the model's next subgraph with equally many operators."""
+    """Return, for each subgraph that the program reports, the model's next subgraph with as many operators."""
     sizes = Counter(one.subgraph for one in operators if one.subgraph is not None)
     rest = iter(enumerate(counts))
     found: dict[int, int] = {}

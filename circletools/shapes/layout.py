@@ -127,7 +127,7 @@ def slice_(call: Call) -> Sequence[Shape]:
     """The slice from `begin` with the given size; the size -1 means up to the end."""
     shape, begin, size = call.shape(), call.numbers(1, 1), call.numbers(2, 1)
     if not len(begin) == len(size) == len(shape):
-        kind = UndelegatedError if len(begin) == len(size) else RefusedError  # XNNPACK does not look at the rank
+        kind = UndelegatedError if len(begin) == len(size) else RefusedError  # XNNPACK does not check the rank
         raise kind("begin and size need one value for each dimension")
     found = tuple(
         whole - start if count == -1 else count for whole, start, count in zip(shape, begin, size, strict=True)

@@ -162,7 +162,7 @@ def full_lstm(call: Call) -> Sequence[Shape]:
     for slot, shape in enumerate((*wanted, None, None, *[(cells,)] * 4)[: len(call) - 1], 1):
         has = call.shapes[slot]
         if has is not None and shape is not None:
-            start = int(call.code != "LSTM" and slot in (6, 7))  # LiteRT does not look at their first dimension
+            start = int(call.code != "LSTM" and slot in (6, 7))  # LiteRT does not check their first dimension
             fits = len(has) == len(shape) and has[start:] == shape[start:]
             refuse_unless(fits, f"input {slot} has the shape {shown(has)}, not {shown(shape)}", slot)
     return found

@@ -52,7 +52,7 @@ def _unproduced(whole: Whole) -> Iterator[Finding]:
 
     def message(slot: int) -> str:
         tensor = int(read[slot])
-        return f"nothing produces tensor {_name(whole, tensor)}: no operator, input or constant; {CORRECT}"
+        return f"no operator produces tensor {_name(whole, tensor)}, which is not an input or constant; {CORRECT}"
 
     yield from findings_at("UNPRODUCED_TENSOR", lost, lambda at: whole.operator(int(readers[at])), message)
 

@@ -212,7 +212,7 @@ def _wrong_weights(whole: Whole, slots: Indices, given: _Quantization) -> Iterat
     """Find scales of weights and biases that FULLY_CONNECTED refuses.
 
     With UINT8, the weights may not have a scale for each channel (fully_connected.cc). A bias must have nearly the
-    scale of the product of the others, if there is one (`GetQuantizedConvolutionMultipler` in kernel_util.cc).
+    product of the other two scales as its scale (`GetQuantizedConvolutionMultipler` in kernel_util.cc).
     """
     source, weights, bias, made = slots[:, 0], slots[:, 1], slots[:, 2], slots[:, -1]
     there = (weights >= 0) & _is(whole, weights, _NARROW)

@@ -21,7 +21,7 @@ from circletools.soundness.whole import Whole
 
 _MOST_OPERATORS = 1 << 14  # each operator takes about 30 us
 _OTHER_SIZE = 256  # a size to try for dynamic dimensions: many models need a multiple of a power of two
-_MOST_SIZES = 4  # the maximum number of sizes tried that give a RESHAPE the number of elements it needs
+_MOST_SIZES = 4  # the maximum number of sizes to try, to give a RESHAPE the number of elements it needs
 
 
 def shape_findings(model: Model) -> Iterator[Finding]:

@@ -266,5 +266,5 @@ def _unknown(model: Model, name: str) -> UsageError:
     known = {entry.name for entry in model.metadata}
     hint = suggestion(name, known) if known else "it has none"
     if (edit := model.editing()) is not None and name in edit.metadata_names:
-        hint = f"a model stays as opened: write edit.metadata_value({name!r}), or open the file that the edit saved"
+        hint = f"a model shows no edits: write edit.metadata_value({name!r}), or open the file that the edit saved"
     return UsageError(f"the model has no metadata entry {name!r}", hint=hint)

@@ -33,7 +33,7 @@ def fit(
 
     For each operator that a target refuses, shows the reason, the remedy and the operator's source; then lists the
     sources to change, worst first. Exits with status 1 if a target refuses an operator or the model, or 5 if the
-    answer is unknown. With --baseline, only new ones count; with --with, the status is also 1 if a program
+    answer is unknown. With --baseline, only new refusals count; with --with, the status is also 1 if a program
     disagrees with the table, and 5 if it gives no verdict. See docs/fit.md; docs/gpu.md has replacements in PyTorch.
     """
     if source in ct.affinity.shipped() and not Path(source).exists():

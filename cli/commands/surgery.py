@@ -62,8 +62,8 @@ def rename(
     """Rename tensors, inputs, outputs and signatures.
 
     OLD in --tensor is a name, a glob, or an index such as index:12. Each * in NEW stands for what the next * or ? in
-    the glob matches. --input and --output rename a tensor, also in signatures. All names change at once, so names can
-    be swapped. Renaming back restores the file, since its bytes are never rewritten. docs/surgery.md gives the rules.
+    the glob matches. --input and --output rename a tensor and its names in signatures. All names change at once, so
+    swaps work. Renaming back restores the file, since its bytes are never rewritten. docs/surgery.md gives the rules.
     """
     names = tensor, input_, output_, signature, signature_input, signature_output
     request = ct.surgery.RenameRequest(*names, regex=regex, subgraph=subgraph)

@@ -56,7 +56,7 @@ def refusals(folder: Path) -> dict[str, tuple[list[str | Path], int, str]]:
         "a broken model": ([broken, "-o", target], 3, "broken.circle"),
         "no trace": ([model, "--trace", text, "-o", target], 3, "neither operator times nor NNAPI marks"),
         "no file": ([model, "--trace", folder / "none", "-o", target], 3, "cannot read it"),
-        "another model's trace": ([model, "--trace", other, "-o", target], 3, "the trace is not of this model"),
+        "another model's trace": ([model, "--trace", other, "-o", target], 3, "the trace is from another model"),
         "the output is the model": ([model, "-o", model], 2, "the output is also an input"),
         "the output is a trace": ([model, "--trace", other, "-o", other], 2, "the output is also an input"),
         "a directory": ([model, "-o", folder], 2, "the output is a directory"),

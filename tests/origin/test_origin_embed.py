@@ -111,7 +111,7 @@ NOWHERE: list[tuple[Origins, str]] = [
     (origins({0: "a"}, {-1: {0}}), r"operators\[-1\]: the operator does not exist"),
     (origins({0: "a"}, {}, {0: {0}}), "subgraph 1 does not exist; the count is 1"),
     (origins({0: "a"}, {2: {0, 5}}), r"operators\[2\]: source 5 does not exist"),
-    (stated("TANH", "RELU", "SOFTMAX"), "o.csv: the origins are of another model: 2 of 3 operator codes differ"),
+    (stated("TANH", "RELU", "SOFTMAX"), "o.csv: the origins belong to another model: 2 of 3 operator codes differ"),
 ]
 
 

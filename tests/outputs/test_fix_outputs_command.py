@@ -106,8 +106,8 @@ def test_an_output_that_nothing_produces_is_noted(tmp_path: Path) -> None:
             0,
             [
                 "subgraphs[0].outputs[0] x: a copy of the input",
-                f"note: {path}: subgraphs[0].outputs[1]: 'lost' is neither computed by an operator nor an input or "
-                "constant; it is not copied",
+                f"note: {path}: subgraphs[0].outputs[1]: 'lost' is not an input or constant, and no operator "
+                "produces it; it is not copied",
             ],
         )
 

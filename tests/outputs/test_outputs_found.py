@@ -75,7 +75,7 @@ def test_messages_and_severities() -> None:
         ),
         (
             "UNPRODUCED_OUTPUT", "warning", "subgraphs[0].outputs[5]",
-            "'nothing' is neither computed by an operator nor an input or constant; fix the exporter",
+            "'nothing' is not an input or constant, and no operator produces it; fix the exporter",
         ),
     ]  # fmt: skip
 
@@ -131,7 +131,7 @@ def test_what_a_fix_does_unless_told_otherwise() -> None:
     )
     (note,) = result.notes
     assert (note.code, note.severity, note.location) == ("UNPRODUCED_OUTPUT", "info", "subgraphs[0].outputs[5]")
-    assert note.message == "'nothing' is neither computed by an operator nor an input or constant; it is not copied"
+    assert note.message == "'nothing' is not an input or constant, and no operator produces it; it is not copied"
 
 
 def test_with_taps_the_first_of_equal_outputs_is_copied_too() -> None:

@@ -86,4 +86,4 @@ def test_the_command_tells_it(tmp_path: Path) -> None:
     graph.ends([graph.tensor("x")], [graph.compute("ADD", [0, graph.tensor("lost")], "y")])
     path.write_bytes(build.to_bytes())
     (note,) = run("partition", path, "--devices", "cpu", "--default", "cpu").stderr.splitlines()
-    assert note.startswith("warning: subgraphs[0].operators[0]: nothing produces tensor 1 (lost)")
+    assert note.startswith("warning: subgraphs[0].operators[0]: no operator produces tensor 1 (lost)")

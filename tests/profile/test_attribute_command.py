@@ -120,7 +120,7 @@ def test_standard_input_and_depth_and_skip() -> None:
             "--json and --format csv cannot be combined",
         ),
         ((IF_TRACE, "--model", IF_MODEL, "--skip", "3"), 2, "cannot skip 3 executions: the trace has 3"),
-        ((IF_TRACE, "--model", path_of("circle/mlp")), 3, "the trace is not of this model: subgraph 1 ran"),
+        ((IF_TRACE, "--model", path_of("circle/mlp")), 3, "the trace is from another model: subgraph 1 ran"),
         ((IF_MODEL, "--model", IF_MODEL), 3, f"{IF_MODEL}: "),
         (("missing", "--model", IF_MODEL), 3, "missing: cannot read it: No such file or directory"),
         ((IF_TRACE, "--model", IF_TRACE), 3, f"{IF_TRACE}: JSON, not a TFLite or Circle model"),

@@ -16,9 +16,9 @@ from tests.kit.support import bytes_of, path_of
 def test_marks_of_another_model_are_refused(report: bool) -> None:
     events = litert_events(path_of("tflite/cnn"), 1)
     trace = read_profile(as_report(as_rows(events), 1) if report else as_atrace(events))
-    with pytest.raises(InvalidInputError, match="the trace is not of this model"):
+    with pytest.raises(InvalidInputError, match="the trace is from another model"):
         joined(bytes_of("tflite/transformer_block"), trace)
-    with pytest.raises(InvalidInputError, match="the trace is not of this model"):
+    with pytest.raises(InvalidInputError, match="the trace is from another model"):
         joined(bytes_of("tflite/custom_op"), trace)
     if report:
         odd = OperatorRun(0, 0, "MyOp", "", 0, 5, 0)

@@ -68,7 +68,7 @@ def test_the_bounds_of_a_median_hold_it_as_often_as_they_say(count: int) -> None
 
 
 WRONG = (
-    "the trace is not of this model: {} "
+    "the trace is from another model: {} "
     "(use the model that was run: rewrites that add, remove or move operators change operator indices)"
 )
 

@@ -95,7 +95,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "unproduced": (
         lambda graph: operator(1, "inputs", [graph.tensor("lost"), 2])(graph),
         [("UNPRODUCED_TENSOR", W, "operators[1]")],
-        "nothing produces tensor 4 (lost): no operator, input or constant",
+        "no operator produces tensor 4 (lost), which is not an input or constant",
     ),
     "twice": (
         lambda graph: graph.operator("NEG", [0], [1]),

@@ -113,7 +113,7 @@ def test_each_table_of_counters_is_an_execution() -> None:
     assert caught.value.location == "<bytes>:8"
     with pytest.raises(InvalidInputError, match="no layer of the report was executed"):
         read_profile(header.encode())
-    with pytest.raises(InvalidInputError, match="the tables are of several models"):
+    with pytest.raises(InvalidInputError, match="the tables belong to several models"):
         read_profile((header + rows + header + rows.replace("x;", "y;")).encode())
 
 

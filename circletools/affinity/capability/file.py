@@ -45,18 +45,18 @@ _KINDS: tuple[Kind, ...] = ("computed", "constant")
 _LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
-_MOST_FORMS = 20_000  # ten times the number in the largest shipped table
+_MOST_FORMS = 20_000  # ten times the number in the largest built-in table
 _LONGEST = 1000  # the longest string allowed, since it is repeated for every operator concerned
 
 
 def shipped_devices() -> tuple[str, ...]:
-    """Return the names of the devices whose tables are part of the library."""
+    """Return the names of the devices with a built-in table."""
     folder = resources.files(__package__) / "tables"
     return tuple(sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json")))
 
 
 def load_capability(name: str) -> Capability:
-    """Return the table of a shipped device by its name, or of a file whose name ends in `.json`.
+    """Return the built-in table with this name, or the table in a file whose name ends in `.json`.
 
     Raises UsageError for an unknown device, and InvalidInputError for a file that cannot be read or is malformed.
     """

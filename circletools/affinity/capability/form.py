@@ -85,7 +85,7 @@ class Bounds:
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
-        """Return the bounds in words."""
+        """Return the bounds as text."""
         if self.high == inf:
             return f"at least {self.low}"
         return str(self.low) if self.low == self.high else f"{self.low} to {int(self.high)}"

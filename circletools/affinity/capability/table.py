@@ -37,7 +37,7 @@ _UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
 
 @dataclass(frozen=True, slots=True)
 class Refusal(Attributes):
-    """The reason why a device refuses an operator, in words.
+    """The reason why a device refuses an operator, as text.
 
     `measured` is false if the device was never tested with such an operator, and so may accept it; callers that need
     a definite answer count it as refused. If the reason is a message of the device's program, `conditions` are the

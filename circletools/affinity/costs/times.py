@@ -41,7 +41,7 @@ class TimeRule:
 
     @property
     def says(self) -> str:
-        """Return the time in words."""
+        """Return the time as text."""
         if self.time_us == inf:
             return "no time"
         rate = f" and {1 / self.us_per_byte:g} bytes/us" if self.us_per_byte else ""

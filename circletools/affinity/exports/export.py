@@ -35,7 +35,7 @@ from circletools.wording import Attributes
 
 
 BACKENDS = ("cpu", "ruy")
-"""The published package's backends for ordinary operators; the first must come first in the variable BACKENDS."""
+"""The published package's backends for ordinary operators, in the order that the variable BACKENDS must have."""
 
 VARIABLE_BYTES = 131_071
 """The longest NAME=value that Linux passes to a program (MAX_ARG_STRLEN without the final NUL)."""

@@ -36,7 +36,7 @@ _CELLS = {"avg ms": r"(?P<mean>[^ \t,]*)"} | dict.fromkeys(("%", "avg %"), r"(?P
 _CELLS |= {name: rf"(?P<{group}>\d{{1,9}})" for name, group in (("times called", "calls"), ("count", "count"))}
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)%?"
 _CELLS |= {"first": f"(?P<first>{_NUMBER})", "mem KB": f"(?P<memory>{_NUMBER})"}
-_ALL = 99  # per cent; all shares of a table, allowing for rounding of its total
+_ALL = 99  # percent: the sum of a table's shares, allowing for rounding
 _LONGEST = 1000  # the longest line with figures: searching takes time quadratic in the length
 _REAL = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
 _LINE = {name: re.compile(pattern.replace("#", _REAL)) for name, pattern in NAMES["lines"].items()}
@@ -274,7 +274,7 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
 
 
 def _of_first(rows: Sequence[_Row], runs: int, whole: Whole) -> bool:
-    """Return whether rows have only the first run's times, but shares and times of types divided by all runs."""
+    """Return whether the times of rows are the first run's, but shares and times by type are means of all runs."""
     total_ns = sum(row.mean_ms * (runs if row.operators else 1) for row in rows) * 1_000_000
     rounding = sum(1000 * runs * row.operators or 500 for row in rows)
     once = not any(row.calls for row in rows) or 2 * sum(row.percent for row in rows) < _ALL

@@ -106,5 +106,5 @@ def _paired(events: list[_Event]) -> tuple[list[OperatorRun], dict[int, list[int
                 place = subgraph, int(operator[1]), operator[2], backend
                 runs.append(OperatorRun(*place, start, time - start, before, session))
     if len(models) > 1:
-        raise InvalidInputError("the trace is of a package with several models", hint="trace one model at a time")
+        raise InvalidInputError("the trace is from a package with several models", hint="trace one model at a time")
     return runs, inferences, elapsed, unmatched + sum(len(begins) for begins in open_begins.values())

@@ -109,7 +109,7 @@ def _parse_openvino(data: bytes) -> OperatorTrace:
             if tables < 2:
                 layers.add(name)
             elif name not in layers:
-                raise InvalidInputError("the tables are of several models", location=str(number), hint="split it")
+                raise InvalidInputError("the tables belong to several models", location=str(number), hint="split it")
             if status.endswith("EXECUTED") or (kernel != "undef" and kind not in _NO_KERNELS):
                 duration, known = nanoseconds(real, "milliseconds", str(number)), _INDEX.fullmatch(name)
                 run = OperatorRun(0, int(name) if known else order, kind, kernel, at_ns, duration, tables - 1, tables)

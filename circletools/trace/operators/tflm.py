@@ -35,7 +35,7 @@ _Block = list[tuple[str, int]]
 
 
 def parse(data: bytes) -> OperatorTrace:
-    """Parse a log; its times are in ticks if it does not tell the length of a tick to one percent.
+    """Parse a log; its times are in ticks unless it gives the length of a tick to within 1%.
 
     The events of `Log` are preferred to those of `LogCsv`, and totals by tag come last. If all blocks of events have
     the same tags, each is an execution. Raises InvalidInputError if no operator took time.
@@ -109,7 +109,7 @@ def in_order(trace: OperatorTrace, codes: Sequence[str], builtin: Collection[str
         pairs = enumerate(zip_longest((run.name for run in events), names))
         place, traced, name = next((at, *pair) for at, pair in pairs if pair[0] != pair[1])
         message = f"operator {place} is {traced or 'missing'} in the log, and {name or 'missing'} in the model"
-        raise InvalidInputError(f"the trace is not of this model: {message}", hint="use the model that was run")
+        raise InvalidInputError(f"the trace is from another model: {message}", hint="use the model that was run")
     runs = (run._replace(operator=at % len(names), execution=at // len(names)) for at, run in enumerate(of_model))
     others = tuple(OtherRow(run.name, run.duration_ns) for run in trace.runs if run.name not in known)
     whole = replace(trace.whole, others=trace.whole.others + others)

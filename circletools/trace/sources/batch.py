@@ -150,7 +150,7 @@ class Trace:
         return self.read(self)
 
     def place(self, where: int) -> str:
-        """Return a place in words: `name:line`, `name: byte offset` or a time; for the whole trace (-1), the name."""
+        """Return a place as text: `name:line`, `name: byte offset` or a time; for the whole trace (-1), the name."""
         if where < -1:
             return f"{self.name}: at {(-2 - where) / 1e9:.6f} s"
         if where < 0:

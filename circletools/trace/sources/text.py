@@ -1,4 +1,4 @@
-"""Read traces in lines of text: ftrace text, also in HTML pages, and JSON for Chrome's trace viewer.
+"""Read traces in lines of text: ftrace text, including HTML pages, and JSON for Chrome's trace viewer.
 
 Ftrace text is as written by the kernel, `trace_pipe`, `atrace` and `trace-cmd report`:
 
