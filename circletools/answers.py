@@ -106,7 +106,7 @@ def _kinds(value: Any) -> set[str]:
 
 
 def _distance(wanted: frozenset[str], have: frozenset[str], optional: frozenset[str]) -> float:
-    """Return how many more words a name has; infinite if a wanted word, or one similar to it, is missing."""
+    """Return the number of surplus words in a name; infinite if it lacks a wanted word and all similar ones."""
     misspelt = wanted - have - optional
     if have and have < wanted:
         return 1.5

@@ -49,7 +49,7 @@ def plan_findings(model: Model) -> Iterator[Finding]:
     value = model.metadata_value(OFFLINE_PLAN)
     if value is not None and planned_offsets(model) is None:
         named, count = int.from_bytes(value[8:_HEAD_BYTES], "little"), len(model.tensor_columns.tables)
-        message = f"it is for {named:,} tensors in {len(value):,} bytes, but the model has {count:,}; TFLM refuses it"
+        message = f"its {len(value):,} bytes are for {named:,} tensors, but the model has {count:,}; TFLM refuses it"
         yield Finding("OFFLINE_PLAN", "warning", f"metadata {OFFLINE_PLAN}", message)
 
 

@@ -20,7 +20,7 @@ def unrelated_weights(first: Subject, second: Subject, plan: Iterable[Task]) -> 
     """Yield a note if most of the constants that paired operators read are uncorrelated."""
     found = [one for task in plan for one in _correlations(first, second, task)]
     if found and median(found) < _UNRELATED:
-        words = "the weights are not those of the other model, rounded: their correlation is"
+        words = "the weights were not made from those of the other model: their correlation is"
         yield Finding(
             "OTHER_WEIGHTS", "warning", "", f"{words} {median(found):.2f} (median of {len(found)} constants)"
         )

@@ -41,7 +41,7 @@ class AliasKind(Word):
 
 
 _REUSED = "onert's `infer` may reuse its memory"
-LEFT_ALONE = "leave it: runtimes recognize this subgraph by its operators"
+LEFT_ALONE = "leave it unchanged: runtimes recognize this subgraph by its operators"
 _MESSAGES = {
     AliasKind.CONSTANT: "is a constant",
     AliasKind.INPUT: "is also input {other}",

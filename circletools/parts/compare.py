@@ -156,7 +156,7 @@ class _Comparison:
         self.wrong: list[Finding] = []
 
     def add(self, part: ModelDigests, piece: Piece, place: str) -> list[Finding]:
-        """Add a part: count its operators, and record the tensors that it produces. Return wrong inputs.
+        """Add a part: count its operators, and record the tensors that it produces. Return its wrong inputs.
 
         The results of a wrong part are unknown, so nothing that is computed from them is compared.
         """

@@ -193,7 +193,7 @@ def _as_called(files: SplitFiles, worker: Worker) -> Iterator[Finding]:
 
 
 def _as_package(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Iterator[Finding]:
-    """Run the package, if onert is the runtime and there is one."""
+    """Run the package, if there is one and the runtime is onert."""
     if worker.runtime != "onert" or not (files.directory / MANIFEST).exists():
         return
     names, parts = files.connections.source.inputs, files.connections.parts

@@ -162,7 +162,7 @@ def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str,
     """Return the device of each name, with its program.
 
     Raises UsageError for a device without a known program, a program that cannot be measured or is not installed, or
-    programs of several Python installations.
+    programs in different Python installations.
     """
     chosen: dict[str, str] = {}
     for words in request.on:

@@ -283,7 +283,7 @@ def _assign_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
 
 
 def _lacks(group: _Group, number: int, at: int, beyond: bool) -> bool:
-    """Return whether `group` extends past row `at` and lacks `number`, which it must or, with `beyond`, could have."""
+    """Return whether `group` extends past row `at` and lacks `number`, which it must or, with `beyond`, may have."""
     if group.last <= at or number in group.numbers:
         return False
     return number == len(group.numbers) if beyond else number < group.highest

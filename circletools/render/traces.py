@@ -95,7 +95,7 @@ def _models_json(analysis: Analysis) -> Iterator[Document]:
 TOP_FUNCTIONS = 8
 _INCOMPLETE = {"T003", "T004", "T010", "T011"}
 TOP_RUNS = 10
-_OPEN = ", counting scopes without an end up to the end of the trace"
+_OPEN = ", counting open scopes up to the end of the trace"
 
 _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
 _EXECUTING = LAYERS[1:]

@@ -125,7 +125,7 @@ def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Findi
                 shown = shortened(name, _LONGEST)
                 message = f"{who} has no kernel for {shown}: register one"
                 if who == "LiteRT" and name[7:] in known["delegate"]:
-                    message = f"only LiteRT's XNNPACK delegate has a kernel for {shown}: register one otherwise"
+                    message = f"only LiteRT's XNNPACK delegate has a kernel for {shown}: use it or register one"
                 yield Finding("UNKNOWN_OPERATOR", "warning", f"operator_codes[{index}]", message)
 
 

@@ -124,7 +124,7 @@ def _is(path: Path, status: os.stat_result) -> bool:
 
 
 def _put_in_place(new: Path, target: Path, may_replace: MayReplace) -> None:
-    """Rename the new directory to `target`; if a directory existed there, it is at `new` afterwards."""
+    """Rename the new directory to `target`; if a directory existed there, it is at `new` afterward."""
     try:
         os.replace(new, target)  # the system refuses this if the directory is not empty
         return

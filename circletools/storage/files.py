@@ -132,9 +132,9 @@ def _read(stream: BinaryIO) -> Source:
     except OSError as error:
         raise InvalidInputError(f"cannot read it: {error.strerror or error}", location=name) from error
     except ValueError as error:
-        raise UsageError(f"cannot read it: {error}", location=name, hint="open it as 'rb'") from error
+        raise UsageError(f"cannot read it: {error}", location=name, hint="open it in mode 'rb'") from error
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise UsageError(f"it returns {type(data).__name__}, not bytes", location=name, hint="open it as 'rb'")
+        raise UsageError(f"it returns {type(data).__name__}, not bytes", location=name, hint="open it in mode 'rb'")
     return Source(_flat(data), name)
 
 

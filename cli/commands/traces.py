@@ -71,14 +71,14 @@ def _show_diagnostics(*analyses: ct.types.Analysis) -> bool:
 
 def trace_compare(
     traces: tuple[str, ...] = argument(
-        "A... B...", "Traces of both sides; if one has several, put -- between the sides."
+        "A... B...", "Traces of both sides; if a side has several, put -- between the sides."
     ),
     threshold: float = option("Report changes of more than this percentage.", "PCT", default=10.0, min=0),
     form: TableForm = "text",
     strict: Strict = False,
     operators: bool = option("Compare the operators in operator traces."),
     history: tuple[str, ...] = option("An earlier recording, or a directory of them; may be repeated.", "PATH"),
-    paired: bool = option("Compare in pairs; for two sides recorded alternately."),
+    paired: bool = option("Compare in pairs, for two sides recorded alternately."),
 ) -> None:
     """Show statistically significant changes between traces.
 
@@ -219,7 +219,7 @@ def profile(
     ),
     runs: int = option("Number of executions to record.", "N", default=50, min=1),
     inputs: str | None = option("An .npz file with the inputs in order; by default, random inputs.", "F"),
-    against: str | None = option("Compare with this model, alternating between both on one runtime.", "OLD"),
+    against: str | None = option("Compare with this model, alternating between the two on one runtime.", "OLD"),
     recordings: int = option("Number of recordings of each model with --against.", "N", default=6, min=2),
     output: str | None = option(
         "Write the runtime's trace to this file, in its own format.", "TRACE", names="--output -o"

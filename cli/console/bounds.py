@@ -49,9 +49,9 @@ class Exceeded(BaseException):
 
 
 def enable() -> None:
-    """Let `watch` take effect. The program's own processes call this; others that only run its commands do not.
+    """Let `watch` take effect. The command's own processes call this; programs that call its functions do not.
 
-    The watch ends just before an output gets its name, or a document is shown, so that no command leaves an output
+    The watch ends just before an output is renamed, or a document is shown, so that no command leaves an output
     and then fails.
     """
     global _enabled  # noqa: PLW0603 - a property of the process, as the timer is
@@ -77,7 +77,7 @@ def allow(times: int) -> None:
 def watch(words: Iterable[str]) -> None:
     """Start to watch this process. `words` are arguments; the files that they name set the limits.
 
-    Does nothing on Windows (no timers), outside the main thread, and if an input has an unknown size.
+    Does nothing on Windows (no timers), outside the main thread, or if an input has an unknown size.
     """
     stop()
     sizes = [_size(word) for word in words]

@@ -108,7 +108,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     ),
     (lambda m, e: ct.outputs.fix(e).save("x"), AttributeError, "has no attribute 'save' (write edit.save(path)"),
     (lambda m, e: m.subgraphs[0].operators[0].options["stride"], KeyError, "(write 'stride_h', 'stride_w')"),
-    (lambda m, e: ct.open(TextIOWrapper(BytesIO(b"\xff"), "ascii")), ct.UsageError, "(open it as 'rb')"),
+    (lambda m, e: ct.open(TextIOWrapper(BytesIO(b"\xff"), "ascii")), ct.UsageError, "(open it in mode 'rb')"),
 ]
 
 

@@ -16,7 +16,7 @@ from tests.kit.build import Build
 from tests.kit.callers import CALLERS, calling
 from tests.kit.oracles import run_litert
 
-LEFT = "'update' is also input 1; leave it: runtimes recognize this subgraph by its operators"
+LEFT = "'update' is also input 1; leave it unchanged: runtimes recognize this subgraph by its operators"
 
 
 def scattering() -> bytes:

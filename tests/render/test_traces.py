@@ -71,7 +71,7 @@ def test_what_never_ends_is_cut_short() -> None:
         trace_text(trace_json(read(marks + "20 T1 B [NN_LA_PO]run\n30 T1 B [NN_LA_PE]b\n40 T1 E\n50 T1 E")))
     )
     assert [lost.count(text) for text in ("runs, in ms; 1 execution outside runs\n", " max  first seen ")] == [1, 1]
-    assert "functions, in ms, counting scopes without an end up to the end of the trace" in text
+    assert "functions, in ms, counting open scopes up to the end of the trace" in text
 
 
 def test_many_runs_are_summed_up_by_name_and_those_without_an_end_apart() -> None:

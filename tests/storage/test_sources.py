@@ -32,7 +32,7 @@ class Broken(io.RawIOBase):
         (Broken(OSError(errno.EIO, "Input/output error")), InvalidInputError, "cannot read it: Input/output error"),
         (Broken(OSError("no number")), InvalidInputError, "cannot read it: no number"),
         (Broken(ValueError("closed")), UsageError, "cannot read it: closed"),
-        (io.StringIO("text"), UsageError, "it returns str, not bytes (open it as 'rb')"),
+        (io.StringIO("text"), UsageError, "it returns str, not bytes (open it in mode 'rb')"),
         (7, UsageError, "a file is given as a path, bytes or a binary file, not int"),
         (memoryview(bytes(8))[::2], UsageError, "not contiguous memory"),
         ("a\0b", InvalidInputError, "not a file name"),

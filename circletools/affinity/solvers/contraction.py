@@ -177,7 +177,7 @@ class Contraction:
     def _search(self, first: int, last: int, *, forward: bool) -> list[int] | None:
         """Return the groups before `last` that `first` reaches or, if not `forward`, those that reach `last`.
 
-        Returns None if a path leads to the other group, or the search was abandoned.
+        Returns None if a path leads to the other group, or if the search was abandoned.
         """
         number, find, rows = self._number, self.find, self._successors if forward else self._predecessors
         start, end = (first, last) if forward else (last, first)

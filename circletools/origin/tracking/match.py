@@ -1,4 +1,4 @@
-"""Pair corresponding operators along the graph: by ends, constants and colors, then outwards from each pair.
+"""Pair corresponding operators along the graph: by ends, constants and colors, then outward from each pair.
 
 Certain pairs come first, and each pair makes further pairs certain:
 

@@ -79,7 +79,7 @@ class Side:
         """The value that each operator mainly works on: the first non-constant input, or else the first input."""
         operators, values = self.graph.uses
         main = np.full(len(self), NONE, np.int64)
-        for constant in (True, False):  # the last of several assignments wins, so go backwards
+        for constant in (True, False):  # the last of several assignments wins, so go backward
             chosen = np.flatnonzero(self.is_constant[values] == constant)[::-1]
             main[operators[chosen]] = values[chosen]
         return main

@@ -5,8 +5,8 @@ Those of `onert` come from runtime/onert/core/src/loader/BaseLoader.h (the opera
 `name()` in runtime/onert/core/src/ir/operation/ (its name, such as `Squre`). Those of `openvino` are layer types;
 `Reorder` belongs to no code. Those of `xnnpack` are rows like `Convolution (NHWC, F32) IGEMM` (kind, layout and
 types, kernel), seen in LiteRT 2.3.0 (tflite/delegates/xnnpack/xnnpack_delegate.cc). `delegates` holds patterns of
-what logs state about delegates, with clearer words for each; `figures` those of figures (`#` is a number), with the
-fields of `Whole` and the units; `programs` words in logs of other programs; `lines` the forms of other lines.
+what logs state about delegates, with clearer words for each; `figures`, those of figures (`#` is a number), with
+the fields of `Whole` and the units; `programs`, words in logs of other programs; `lines`, the forms of other lines.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _is_perfetto(start: bytes) -> bool:
 
 
 class Encoding(NamedTuple):
-    """An encoding of traces: what its places are, how to recognize it (`fits`), and how to read it.
+    """An encoding of traces: the unit of its places, how to recognize it (`fits`), and how to read it.
 
     The arguments of `fits` are the start of the trace, both as it is and without its byte order mark and white space.
     """
