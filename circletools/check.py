@@ -106,8 +106,8 @@ def check(
 def _unprepared(model: ModelGraph) -> set[int]:
     """Return the subgraphs that LiteRT reads but does not prepare.
 
-    It prepares subgraph 0, that of a signature when it runs (`SignatureRunner::AllocateTensors`), and what they call,
-    except for the decompositions of composites that XNNPACK runs itself.
+    It prepares subgraph 0, the subgraph of a signature that runs (`SignatureRunner::AllocateTensors`), and what they
+    call, except for the decompositions of composites that XNNPACK runs itself.
     """
     reached, found = set[int](), {*model.entries}
     while left := found - reached:

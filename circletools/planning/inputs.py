@@ -236,7 +236,7 @@ def _fused(model: ModelGraph, trace: OperatorTrace, joined: Join) -> list[Place]
     """Return the operators without a row whose work is in the rows of others.
 
     A delegate takes all operators of a subgraph that have no row of their own (`delegates`), and OpenVINO runs the
-    whole model. If a row fits no operator, it may be the missing one, so none are returned.
+    whole model. If a row fits no operator, it may be the row of one of these, so none are returned.
     """
     if any(kind in ("unattributed", "delegate") for kind, *_ in joined.added):
         return []

@@ -337,7 +337,7 @@ def test_what_no_device_takes_is_refused(costs: Path) -> None:
 
 def test_the_trace_of_another_model_is_named(tmp_path: Path) -> None:
     trace = diamond_trace(tmp_path / "trace.json")
-    with pytest.raises(ct.InvalidInputError, match=f"{trace}.*not of this model"):
+    with pytest.raises(ct.InvalidInputError, match=f"{trace}.*from another model"):
         planned(path_of("circle/if_cond"), traces=(f"cpu={trace}",), default="cpu")
 
 

@@ -109,16 +109,16 @@ def test_what_a_delegate_ran_is_of_operators_where_others_are_left_out() -> None
 def test_a_trace_of_another_model_alone_is_refused() -> None:
     with open_model(MLP) as model:
         for threads in ((11,), (11, 12)):
-            with pytest.raises(InvalidInputError, match="not of this model"):
+            with pytest.raises(InvalidInputError, match="from another model"):
                 attribute(model, read_profile(marks(*((10, thread, OTHER, 7) for thread in threads))))
         averages = (OperatorRun(0, 0, "ADD", "", 0, 5, 0), OperatorRun(0, 2, "SOFTMAX", "", 0, 5, 0))
-        with pytest.raises(InvalidInputError, match="not of this model"):
+        with pytest.raises(InvalidInputError, match="from another model"):
             attribute(model, OperatorTrace("benchmark_model", averages, 1, averaged=True))
 
 
 def test_many_unlike_executions_are_not_looked_at_one_by_one() -> None:
     unlike = [(10, 11, f"{OTHER} X{number}", 1) for number in range(64)]
-    with open_model(MLP) as model, pytest.raises(InvalidInputError, match="not of this model"):
+    with open_model(MLP) as model, pytest.raises(InvalidInputError, match="from another model"):
         attribute(model, read_profile(marks(*unlike, (10, 11, OURS, 5))))
     with open_model(MLP) as model:
         found = attribute(model, read_profile(marks((10, 11, OURS, 5), *unlike[:63])))

@@ -241,7 +241,7 @@ def test_delegates_that_are_all_off_are_known() -> None:
 def test_times_of_types_fit_no_model() -> None:
     with (
         ct.open(path_of("tflite/cnn_int8")) as model,
-        pytest.raises(InvalidInputError, match="only the times of types"),
+        pytest.raises(InvalidInputError, match="has times only by type"),
     ):
         ct.attribute(model, read_profile(by_type()))
 

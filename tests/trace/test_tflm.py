@@ -69,7 +69,7 @@ def test_what_fits_no_model() -> None:
     for text, message in (
         (log(9, *CODES[:-1]), "operator 6 is missing in the log, and SOFTMAX in the model"),
         (log(9, *CODES, "ADD"), "operator 7 is ADD in the log, and missing in the model"),
-        (TOTALS, "only the times of types"),
+        (TOTALS, "has times only by type"),
         (log(0, "ADD"), "no operator that took a tick"),
     ):
         with pytest.raises(InvalidInputError, match=message):

@@ -170,7 +170,7 @@ _BETTER = 1 - 1e-9
 
 
 def is_exact(problem: Problem) -> bool:
-    """Return whether a minimum cut is optimal, which it is for two devices if only times and copies count."""
+    """Return whether a minimum cut is optimal: there are two devices, and only times and copies count."""
     links = problem.table.links
     free = not links.launch_us.any() and links.constant_us_per_byte is None and not problem.is_constrained
     return free and bool(problem.able.any(axis=0).sum() <= 2)
