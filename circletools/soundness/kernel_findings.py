@@ -223,7 +223,7 @@ def _wrong_weights(whole: Whole, slots: Indices, given: _Quantization) -> Iterat
         off = np.abs(given.scale[source] * given.scale[weights] - given.scale[bias]) / given.scale[made]
     wrong = there & (bias >= 0) & _is(whole, source, _NARROW) & (given.several[weights] == 0) & ~(off <= _MOST_OFF)
     delegated = _is(whole, source, _DELEGATED) & (given.first[made] > 0)
-    message = "the scale of the bias of FULLY_CONNECTED is not that of input times weights"
+    message = "the scale of the bias of FULLY_CONNECTED is not the product of the scales of input and weights"
     yield "INVALID_QUANTIZATION", wrong & ~delegated, f"{message}; {_REFUSED}"
     yield "INVALID_QUANTIZATION", wrong & delegated, f"{message}; {_UNLESS_DELEGATED}"
 

@@ -81,7 +81,7 @@ def _taken_for_constants(whole: Whole) -> Iterator[Finding]:
     made = np.flatnonzero(whole.first_producer >= 0)
     inner = np.setdiff1d(made[whole.graph.values.buffers[made] == 0], whole.graph.outputs)
     if inner.size:
-        message = f"onert takes {counted(inner.size, 'computed tensor')} for constants and writes past their end"
+        message = f"onert treats {counted(inner.size, 'computed tensor')} as constants and writes past their end"
         yield Finding("SENTINEL_BUFFER_NOT_EMPTY", "info", "buffers[0]", f"it has an empty field `data`; {message}")
 
 

@@ -55,7 +55,7 @@ def check(
     select: tuple[str, ...] = option("Report only findings with these codes.", "CODE,..."),
     ignore: tuple[str, ...] = option("Do not report findings with these codes.", "CODE,..."),
     fail_on: Literal["warning", "error", "never"] | None = option(
-        "Lowest severity for exit status 1; the default is that of the settings, or warning."
+        "Lowest severity for exit status 1; by default, the one in the settings, or warning."
     ),
     baseline: Baseline = None,
     config: Path | None = option(
