@@ -156,7 +156,7 @@ def test_the_command_line_counts_before_the_file() -> None:
         assert assign(Chooser(model_graph(model)), Constraints(TWO, rules)).numbers[0] == [1, 1, 1, 1, 1, 0]
 
 
-def test_what_stands_later_counts_where_it_says_something() -> None:
+def test_what_comes_later_counts_where_it_says_something() -> None:
     """The default, and the devices that a document lists."""
     one = RuleSet((parse_setting("op:MUL=cpu"),), make_default("cpu", "one"), ("cpu",))
     other = RuleSet((parse_setting("op:MUL=npu"),), make_default("npu", "two"), ("npu",))
@@ -266,7 +266,7 @@ def test_what_reprojecting_takes(broken: str) -> None:
 @pytest.mark.parametrize(
     ("count", "notes", "last"), [(20, 20, "op:NONE19"), (21, 21, "match nothing: 1"), (25, 21, "match nothing: 5")]
 )
-def test_twenty_rules_without_a_match_are_told(count: int, notes: int, last: str) -> None:
+def test_twenty_rules_without_a_match_are_reported(count: int, notes: int, last: str) -> None:
     with ct.open(bytes_of("tflite/cnn")) as model:
         rules = (*(f"op:NONE{at}=npu" for at in range(count)), "op:CONV_2D=npu")
         plan = ct.plan(

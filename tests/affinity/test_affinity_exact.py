@@ -192,7 +192,7 @@ def test_how_a_tensor_is_quantized() -> None:
         assert str(traits.inputs[0]) == " ".join(filter(None, (element, word, "computed")))
 
 
-def test_operators_that_no_table_can_tell_apart_are_of_one_kind() -> None:
+def test_operators_that_no_table_can_distinguish_are_of_one_kind() -> None:
     build = Build()
     graph = build.graph()
     x, y = graph.tensor("x"), graph.tensor("y", (2, 2, 2))
@@ -290,7 +290,7 @@ def test_a_table_that_names_an_unknown_device_tells_the_lowest() -> None:
     assert (caught.value.location, caught.value.offset) == (AFFINITY_TABLE, 0)
 
 
-def test_what_annotating_changes_is_told() -> None:
+def test_what_annotating_changes_is_reported() -> None:
     what = affinity(["cpu"], ([0] * 6, [0] * 6))
     with open_model(DIAMOND) as model:
         assert annotate(ModelEdit(model), what).changes == (

@@ -117,7 +117,7 @@ def test_stale_origins_stay_stale() -> None:
     assert freshness_of(with_affinity(moved, ["cpu"], default="cpu")).state == "stale"
 
 
-def test_staleness_is_told_from_the_operator_on() -> None:
+def test_staleness_is_reported_from_the_operator_on() -> None:
     def rename(model: Any) -> None:
         graph = model.subgraphs[0]
         graph.tensors[graph.operators[2].outputs[0]].name = b"another"

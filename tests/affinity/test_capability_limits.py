@@ -96,7 +96,7 @@ def test_what_is_not_there_has_no_value() -> None:
         assert said(f"0 < {term}", operator) == f"0 is 0, but must be < {term} (nan)"
 
 
-def test_of_several_numbers_the_first_that_is_wrong_is_told() -> None:
+def test_of_several_numbers_the_first_that_is_wrong_is_reported() -> None:
     for where, reason in (
         ("input1.value >= 10", None),
         ("input1.value <= 17", None),

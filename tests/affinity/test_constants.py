@@ -69,7 +69,7 @@ def test_they_go_to_the_partition_that_reads_them_first(mode: Mode) -> None:
         assert [(its.device, its.operators) for its in found] == [(0, (0, 1, 2)), (1, (3,)), (0, (4,))]
 
 
-def test_steps_are_told_of_work_only() -> None:
+def test_only_steps_of_work_are_reported() -> None:
     told: list[Step] = []
     with open_model(half_floats()) as model:
         make_partitions(graph_of(model, 0).dag, [1, 1, 0, 0], "seed", told.append)

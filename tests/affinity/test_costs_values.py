@@ -49,7 +49,7 @@ TOLD: list[tuple[float, float, str]] = [
 ]
 
 
-def test_a_time_is_told_in_words() -> None:
+def test_a_time_as_text() -> None:
     for time_us, us_per_byte, said in TOLD:
         assert TimeRule(parse_selector("op:*"), time_us, us_per_byte, "here").says == said
 

@@ -302,7 +302,7 @@ def test_tables_without_a_stamp_are_not_stale() -> None:
     assert findings_of(embedded(bytes_of(CLEAN), stamp=False)) == []
 
 
-def test_both_outputs_and_origins_are_told() -> None:
+def test_both_outputs_and_origins_are_reported() -> None:
     data = embedded(with_outputs(lambda _: [1, 1]), origins({0: "a", 1: "b"}, {}))
     assert [finding.code for finding in findings_of(data)] == ["DUPLICATE_OUTPUT", "PARTIAL_OP_TABLE"]
 

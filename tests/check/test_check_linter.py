@@ -79,7 +79,7 @@ def test_what_is_selected_decides(models: Path) -> None:
     assert run("check", models / "broken.circle", "--fail-on", "never").returncode == 3
 
 
-def test_a_wrong_command_line_is_told_once(models: Path) -> None:
+def test_a_wrong_command_line_is_reported_once(models: Path) -> None:
     for options, status, message in (
         (["--select", "OUTPUT_TAB"], 2, "there is no finding 'OUTPUT_TAB' (did you mean 'OUTPUT_TAP'?)"),
         (["--ignore", f"{TWICE},X"], 2, "there is no finding 'X' (available: "),

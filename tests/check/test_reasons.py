@@ -83,7 +83,7 @@ def test_a_verdict_without_operators_is_about_the_model(said: Any) -> None:
     assert Program.started[5:] == [("a", 600.0), ("b", 600.0)]
 
 
-def test_each_reason_is_told_at_the_first_operator_that_it_is_about(said: Any) -> None:
+def test_each_reason_is_reported_at_the_first_operator_that_it_is_about(said: Any) -> None:
     operators = [
         refused("no  kernel", 0, 3),
         Placed("cpu", "fine", 0, 0),

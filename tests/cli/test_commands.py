@@ -38,7 +38,7 @@ def devices(tmp_path: Path) -> Path:
 # --- split and verify-split ---------------------------------------------------------------------------------
 
 
-def test_split_tells_how_many_parts(devices: Path, tmp_path: Path) -> None:
+def test_split_shows_how_many_parts(devices: Path, tmp_path: Path) -> None:
     one, three = tmp_path / "one", tmp_path / "three"
     ran = run("split", devices, one)
     assert (ran.status, ran.out, ran.err) == (0, b"", f"{one}: 1 part\n")
@@ -304,7 +304,7 @@ def diagnostic(severity: Literal["error", "warning", "info"], count: int = 1) ->
     return Diagnostic("T010", severity, "trace:1", "said", count, "do this")
 
 
-def test_diagnostics_of_traces_are_told() -> None:
+def test_diagnostics_of_traces_are_reported() -> None:
     def told(*several: Any) -> tuple[bool, list[tuple[str | None, str]]]:
         with capturing(Captured()) as captured:
             failed = _show_diagnostics(cast(Any, SimpleNamespace(diagnostics=list(several))))

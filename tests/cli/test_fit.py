@@ -119,7 +119,7 @@ def test_directories(models: Path) -> None:
     assert run("fit", models, "--on", "onert-ruy", "--baseline", old).returncode == 1
 
 
-def test_a_wrong_command_line_is_told_once(models: Path) -> None:
+def test_a_wrong_command_line_is_reported_once(models: Path) -> None:
     for words in (["--on", "xnnpak"], ["--on", "xnnpack", "--baseline", models / "none.json"]):
         for form in ([], ["--format", "sarif"]):
             ran = run("fit", models, *words, *form)

@@ -91,7 +91,7 @@ def test_the_greatest_exit_status_counts(names: list[str], status: int, models: 
     assert run("check", *(models / name for name in names)).status == status
 
 
-def test_a_wrong_command_line_is_told_once(models: Path, tmp_path: Path) -> None:
+def test_a_wrong_command_line_is_reported_once(models: Path, tmp_path: Path) -> None:
     ran = run("dump-origins", models, "--source", "[")
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, b"", 1)
     rules = put(tmp_path / "rules.json", "{")

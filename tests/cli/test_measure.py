@@ -55,7 +55,7 @@ def test_the_document_goes_to_standard_output_alone(parts: Path) -> None:
     assert "would both go to standard output" in both.stderr
 
 
-def test_what_is_wrong_is_told(parts: Path, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported(parts: Path, tmp_path: Path) -> None:
     assert run("measure", parts).returncode == 2
     assert run("measure", tmp_path).returncode == 3
     assert run("measure", parts, "-o", tmp_path / "absent" / "x").returncode != 0

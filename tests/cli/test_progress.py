@@ -168,7 +168,7 @@ def test_a_line_is_drawn_over_the_one_before(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("done", "said"), [(0, "0 of 2 MiB"), ((2 << 20) - 1, "1 of 2 MiB"), (2 << 20, "")])
-def test_bytes_are_told_in_whole_mebibytes(done: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_are_reported_in_whole_mebibytes(done: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(progress, "tell_progress", told.append)
     progress.of_bytes(done, 2 << 20)

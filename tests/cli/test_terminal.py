@@ -71,7 +71,7 @@ def test_without_standard_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.errno == errno.EBADF
 
 
-def test_notes_are_told_with_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notes_are_reported_with_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", pipe := Screen(terminal=False))
     notes = [
         ct.Finding("NO_ORIGINS", "warning", "subgraphs[0]", "one"),

@@ -52,7 +52,7 @@ def test_a_subgraph_of_another_name_belongs_to_the_one_in_its_place() -> None:
     assert both == [("added", "subgraphs[1]")]
 
 
-def test_subgraphs_of_one_name_are_told_by_their_tensors() -> None:
+def test_subgraphs_of_one_name_are_distinguished_by_their_tensors() -> None:
     def model(*graphs: str) -> bytes:
         build = Build()
         for names in graphs:
@@ -312,7 +312,7 @@ def test_places_that_are_not_compared_are_counted(count: int, others: str) -> No
     assert (note.code, note.message) == ("UNKNOWN_FIELD", message)
 
 
-def test_constants_of_equal_contents_are_told_by_the_tensors_that_have_them() -> None:
+def test_equal_constants_are_distinguished_by_their_tensors() -> None:
     def model(first: int, second: int) -> bytes:
         build = Build()
         graph = build.graph()

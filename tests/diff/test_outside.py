@@ -68,7 +68,7 @@ def test_it_does_not_matter_where_data_lies() -> None:
 
 
 @pytest.mark.parametrize("behind", [True, False])
-def test_the_first_byte_that_differs_is_told(behind: bool) -> None:
+def test_the_first_byte_that_differs_is_reported(behind: bool) -> None:
     def holding(data: bytes) -> bytes:
         return constants(data, b"same", (START, len(data))) if behind else constants(b"", b"same", data)
 
@@ -83,7 +83,7 @@ def test_the_first_byte_that_differs_is_told(behind: bool) -> None:
         assert told(holding(data), before) == [at("changed", "buffers[2].data", new, old)]
 
 
-def test_options_that_differ_are_told_where_their_operator_is() -> None:
+def test_options_that_differ_are_reported_where_their_operator_is() -> None:
     before = options(b"firstlast", (START, 5), (START + 5, 4))
     expected = at("changed", "subgraphs[0].operators[1].custom_options", whole(4, 3, ord("t")), whole(4, 3, ord("T")))
     for after in (options(b"", b"first", b"lasT"), options(b"lasTfirst", (START + 4, 5), (START, 4))):

@@ -57,7 +57,7 @@ def test_another_order_of_what_is_called_is_no_difference(
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_subgraphs_without_names_are_told_by_their_operators(caller: str) -> None:
+def test_subgraphs_without_names_are_identified_by_their_operators(caller: str) -> None:
     """All tensors are called alike; each subgraph has fewer operators than the one before."""
     model = unpacked(calling(caller, idle=1))
     for index, subgraph in enumerate(model.subgraphs):

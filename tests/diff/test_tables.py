@@ -87,7 +87,7 @@ def test_devices_of_subgraphs_that_changed_places() -> None:
     ])  # fmt: skip
 
 
-def test_devices_are_told_by_their_names() -> None:
+def test_devices_are_identified_by_their_names() -> None:
     data = chained(main="abc")
     before = annotated(data, affinity(["cpu", "npu"], ([0, 1, None], [0, 1, None])))
     after = annotated(data, affinity(["npu", "cpu"], ([1, 0, None], [0, 1, None])))
@@ -174,7 +174,7 @@ def test_origins_of_what_only_one_model_has() -> None:
 
 
 @pytest.mark.parametrize(("data", "is_told"), [(b"", False), (None, False), (b"1", True)])
-def test_a_buffer_that_nobody_names_is_told_where_it_holds_something(data: bytes | None, is_told: bool) -> None:
+def test_a_buffer_that_nobody_names_is_reported_where_it_holds_something(data: bytes | None, is_told: bool) -> None:
     def model(more: bool) -> bytes:
         build = Build()
         graph = build.graph()
@@ -188,7 +188,7 @@ def test_a_buffer_that_nobody_names_is_told_where_it_holds_something(data: bytes
     assert paths(model(True), model(False)) == [("removed", path) for _, path in expected]
 
 
-def test_an_empty_buffer_that_a_tensor_names_is_told() -> None:
+def test_an_empty_buffer_that_a_tensor_names_is_reported() -> None:
     def model(*buffers: bytes) -> bytes:
         build = Build()
         graph = build.graph()

@@ -65,7 +65,7 @@ def test_tables_follow_the_operators_that_one_edit_adds(steps: tuple[Step, ...])
         assert check_freshness(model, devices).state == "fresh"
 
 
-def test_one_edit_and_several_say_the_same() -> None:
+def test_one_edit_and_several_give_the_same() -> None:
     once = edited(TWICE, embedding, annotating, fixing)
     after = edited(edited(edited(TWICE, embedding), annotating), fixing)
     with open_model(once) as one, open_model(after) as other:

@@ -99,7 +99,7 @@ def test_an_obstacle_is_known_though_its_numbers_change(tmp_path: Path) -> None:
     assert (found.new_refusals, found.targets[0].fixed, found.targets[0].verdict) == (0, 0, "not_resident")
 
 
-def test_obstacles_are_told_in_every_form(tmp_path: Path) -> None:
+def test_obstacles_are_reported_in_every_form(tmp_path: Path) -> None:
     found = fitted(signed([]), "litert-gpu")
     message = "the signature has no name for the output of the subgraph"
     text = list(ct.render.fit_text(found))

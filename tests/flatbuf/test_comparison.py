@@ -46,7 +46,7 @@ def changes(before: Table, after: Table, rules: Rules = NO_RULES) -> dict[str, t
 
 
 @pytest.mark.parametrize("name", ["circle", "tflite"])
-def test_a_change_of_every_number_is_told(name: str) -> None:
+def test_a_change_of_every_number_is_reported(name: str) -> None:
     data = every_field(name)
     assert compared(data, data) == ([], [])
     schema, expected, changed = schema_of(name), {}, bytearray(data)
@@ -116,7 +116,7 @@ def numbers(*values: int) -> Table:
     return Table("Model", metadata_buffer=list(values))
 
 
-def test_vectors_are_told_by_element_up_to_16_and_whole_when_resized() -> None:
+def test_vectors_are_reported_by_element_up_to_16_and_whole_when_resized() -> None:
     name = "metadata_buffer"
     many = tuple(range(16))
     assert changes(numbers(*many), numbers(9, *many[1:15], 9)) == {f"{name}[0]": (0, 9), f"{name}[15]": (15, 9)}
@@ -132,7 +132,7 @@ def test_vectors_are_told_by_element_up_to_16_and_whole_when_resized() -> None:
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def test_a_table_on_one_side_is_told_as_it_is() -> None:
+def test_a_table_on_one_side_is_reported_as_it_is() -> None:
     place = "subgraphs[0].tensors[0].quantization"
     bare = Table("Model", subgraphs=[Table("SubGraph", tensors=[Table("Tensor")])])
     given = quantized(scale=[1.0], zero_point=list(range(17)), quantized_dimension=2)
@@ -167,7 +167,7 @@ def test_an_empty_vector_of_tables_is_not_an_absent_one() -> None:
     assert changes(Table("Model", subgraphs=[]), Table("Model", subgraphs=[])) == {}
 
 
-def test_elements_of_several_owners_are_told_apart() -> None:
+def test_elements_of_several_owners_are_distinguished() -> None:
     def model(*names: tuple[str, ...]) -> Table:
         graphs = [Table("SubGraph", tensors=[Table("Tensor", name=one) for one in row]) for row in names]
         return Table("Model", subgraphs=graphs)
@@ -279,7 +279,7 @@ def test_fields_beyond_the_schema_can_only_be_counted() -> None:
     assert [(one.before, one.after) for one in found] == [({}, None)] * 2
 
 
-def test_what_cannot_be_compared_is_told_by_its_place_in_the_file_before() -> None:
+def test_what_cannot_be_compared_is_reported_by_its_place_in_the_file_before() -> None:
     data = file_of(Table("Model"), unknown={"Model": (schema_of("tflite").tables["Model"].slots, b"text")})
     comparison = Comparison(wire_of(data)[1], wire_of(data)[1], *NO_RULES)
     owners = np.array([5], np.int64), np.array([6], np.int64)

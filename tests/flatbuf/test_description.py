@@ -23,7 +23,7 @@ def told_of(data: bytes) -> Any:
     return described(Tables(wire, schema.tables["Model"], np.array([at, at], np.int64)), schema)
 
 
-def test_only_what_is_written_is_told() -> None:
+def test_only_what_is_written_is_reported() -> None:
     assert told(Table("Model")) == [{}, {}]
     raw = Raw()
     assert told_of(raw.finish(raw.table({0: ("u32", 0)}))) == [{"version": 0}] * 2

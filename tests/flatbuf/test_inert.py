@@ -99,7 +99,7 @@ def test_what_is_too_short_for_a_reference_is_none(kind: str) -> None:
     assert len(inert(raw.finish(raw.table(fields))).slots) == 4
 
 
-def test_a_short_field_is_none_whatever_stands_behind_it() -> None:
+def test_a_short_field_is_none_whatever_follows_it() -> None:
     raw = Raw()
     text = raw.string("x")
     fields: dict[int, int | tuple[str, int]] = {SLOT + number: ("u8", 0) for number in range(4)}
@@ -110,7 +110,7 @@ def test_a_short_field_is_none_whatever_stands_behind_it() -> None:
     assert carried(put(data, first, distance))
 
 
-def test_every_distance_is_told_by_where_it_leads() -> None:
+def test_every_distance_is_recognized_by_its_target() -> None:
     data, _, at = with_field(("i32", 1), bytes(4))
     data += bytes(8)
     starts = {one.start: one for one in objects(data)}

@@ -50,7 +50,7 @@ def removed(data: bytes, *names: str) -> bytes:
 # --- one edit -----------------------------------------------------------------------------------------------
 
 
-def test_the_old_file_stands_behind_the_prefix(own_model: Path) -> None:
+def test_the_old_file_follows_the_prefix(own_model: Path) -> None:
     data = own_model.read_bytes()
     after = noted(data)
     assert ends_with(after, data)

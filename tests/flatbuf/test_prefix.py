@@ -57,7 +57,7 @@ def test_an_edit_and_the_next() -> None:
     assert edited(PLAIN) == PLAIN
 
 
-def test_what_is_new_is_the_old_where_it_says_the_same() -> None:
+def test_new_objects_that_equal_old_ones_are_dropped() -> None:
     """New bytes that equal the original's own object let go of it; others are written."""
     overlay = overlay_of(PLAIN)
     buffers = overlay.references(overlay.root, "buffers")

@@ -62,7 +62,7 @@ def test_other_new_fields_force_none() -> None:
     assert problems(grow) == []
 
 
-def test_an_entry_that_no_schema_has_is_told() -> None:
+def test_an_entry_that_no_schema_has_is_reported() -> None:
     def rename(roles: Any, _schemas: Any) -> None:
         roles["numbers"]["AddOptions"].append("gone")
         roles["roles"]["tensor"]["fields"]["AddOptions.left"] = {"none": []}
@@ -71,7 +71,7 @@ def test_an_entry_that_no_schema_has_is_told() -> None:
     assert problems(rename) == told
 
 
-def test_an_entry_that_stands_twice_is_told() -> None:
+def test_an_entry_that_occurs_twice_is_reported() -> None:
     def double(roles: Any, _schemas: Any) -> None:
         roles["numbers"]["IfOptions"] = ["then_subgraph_index"]
 

@@ -76,7 +76,7 @@ def text_at(data: bytes, at: int) -> bytes:
     return data[start + 4 : start + 4 + u32(data, start)]
 
 
-def test_the_deprecated_tag_of_a_signature_survives_that_its_table_is_written_anew() -> None:
+def test_the_deprecated_tag_of_a_signature_survives_that_its_table_is_written_again() -> None:
     after = edited(with_unknown("none"), CHANGES["remap"])
     assert read(after)["signatureDefs"][0]["inputs"][0]["tensorIndex"] == 1
     for data in (after, noted(after), noted(noted(after, "two", b"2"))):

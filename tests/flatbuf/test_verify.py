@@ -71,7 +71,7 @@ def base() -> bytes:
 
 
 @pytest.mark.parametrize(("slot", "field"), [(1, "inputs"), (2, "outputs"), (4, "builtin_options")])
-def test_a_reference_out_of_the_file_is_told_with_path_and_offset(slot: int, field: str) -> None:
+def test_a_reference_out_of_the_file_is_reported_with_path_and_offset(slot: int, field: str) -> None:
     data = base()
     at = field_at(data, locate(data, "subgraphs", 0, "operators", 0), slot)
     error = refusal(put_u32(data, at, len(data)))

@@ -204,7 +204,7 @@ def test_the_way_goes_through_tables_and_unions() -> None:
     assert found == {f"subgraphs[1].tensors[{index}].quantization.details" for index in (1, 2)}
 
 
-def test_the_first_of_several_faults_is_told() -> None:
+def test_the_first_of_several_faults_is_reported() -> None:
     data = file_of(Table("Model", subgraphs=[Table("SubGraph", name=name) for name in ("one", "two", "six")]))
     broken = data.replace(b"two\0", b"twox").replace(b"six\0", b"sixx")
     assert refusal(broken)[1] in ("subgraphs[1].name", "subgraphs[2].name")

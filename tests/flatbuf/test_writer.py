@@ -94,7 +94,7 @@ def test_every_field_of_every_table_is_copied(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_a_copy_is_sound_says_the_same_and_is_copied_to_itself(name: str) -> None:
+def test_a_copy_is_sound_and_equal_and_copied_to_itself(name: str) -> None:
     data = bytes_of(name)
     after = copied(data)
     contents = list(sound(after))
@@ -149,7 +149,7 @@ def test_fields_that_a_table_lacks_are_added_and_others_left_out() -> None:
 @pytest.mark.parametrize(
     ("value", "written"), [(None, False), (b"\0\0\0\0", False), (b"\1\0\0\0", True)], ids=["none", "default", "other"]
 )
-def test_a_default_is_not_written_where_none_stood(value: bytes | None, written: bool) -> None:
+def test_a_default_is_not_written_where_there_was_none(value: bytes | None, written: bool) -> None:
     data = file_of(Table("Model", description="text"))
     after = copied(data, {"version": value})
     assert difference(data, after) == ({"version": (None, 1)} if written else {})
@@ -185,7 +185,7 @@ def test_what_is_named_twice_is_copied_once() -> None:
         assert [one.end - one.start for one in objects(file)].count(164) == 1
 
 
-def test_equal_data_stands_once_while_it_is_small() -> None:
+def test_equal_data_is_stored_once_while_it_is_small() -> None:
     for size, times in ((64, 1), (65, 2)):
         values = [Table("Buffer", data=b"x" * size), Table("Buffer", data=b"x" * size)]
         data = file_of(Table("Model", buffers=[Table("Buffer"), *values]))
@@ -326,7 +326,7 @@ def with_data(*values: bytes) -> bytes:
     return file_of(Table("Model", buffers=[Table("Buffer"), *(Table("Buffer", data=value) for value in values)]))
 
 
-def test_equal_data_stands_once_and_other_data_for_itself() -> None:
+def test_equal_data_is_stored_once_and_other_data_for_itself() -> None:
     for size in (1, 63, 64, 65, 66, 1000):
         one, other = bytes(size), bytes(size - 1) + b"\1"
         data = with_data(one, other, one, other)

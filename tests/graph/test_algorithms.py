@@ -59,7 +59,7 @@ def test_distinct_edges_are_the_set_of_edges_in_order(case: Case) -> None:
 
 
 @given(cases())
-def test_rows_by_key_keep_the_order_in_which_numbers_stand(case: Case) -> None:
+def test_rows_by_key_keep_the_order_of_numbers(case: Case) -> None:
     assert rows_by_key(case[0], *arrays(case[1])) == [[b for a, b in case[1] if a == n] for n in range(case[0])]
 
 

@@ -255,7 +255,7 @@ READS: list[Callable[[Graph], object]] = [
 
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize(("inputs", "outputs"), [([4], []), ([], [4])])
-def test_a_tensor_that_does_not_exist_is_told(
+def test_a_tensor_that_does_not_exist_is_reported(
     read: Callable[[Graph], object], inputs: list[int], outputs: list[int]
 ) -> None:
     build = built()
@@ -295,7 +295,7 @@ def test_a_tensor_with_data_is_a_constant_unless_it_is_variable(
 
 
 @pytest.mark.parametrize(("buffers", "named"), [(0, 0), (0, 1), (1, 1), (2, 1), (2, 2)])
-def test_buffers_that_do_not_exist_are_told_but_for_buffer_0(buffers: int, named: int) -> None:
+def test_buffers_that_do_not_exist_are_reported_but_for_buffer_0(buffers: int, named: int) -> None:
     build = Build()
     graph = second(build)
     graph.tensor("t", buffer=named)

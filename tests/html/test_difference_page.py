@@ -54,7 +54,7 @@ def shown(browser: Browser, page: Path) -> Iterator[Browser]:
     [("circle/mlp", "circle/mlp"), ("circle/if_cond", "circle/while_loop"), ("tflite/while_nested", "circle/cnn"),
      ("circle/only_input", "circle/mlp"), ("tflite/cnn", "tflite/cnn_int8")],
 )  # fmt: skip
-def test_pairs_stand_at_the_same_place(names: tuple[str, str]) -> None:
+def test_pairs_have_the_same_place(names: tuple[str, str]) -> None:
     """Each pair names the other, and has its place; all operators are laid out."""
     document = Page(difference_of(*map(bytes_of, names))).document
     subgraphs = document["subgraphs"]

@@ -65,7 +65,7 @@ def test_a_trace_of_another_model_is_named() -> None:
     assert caught.value.location == "folder/t.json"
 
 
-def test_where_operators_stand() -> None:
+def test_positions_of_operators() -> None:
     """Two readers of the input stay at the top; what a constant feeds stands above its reader."""
     build = Build()
     graph = build.graph()

@@ -164,7 +164,7 @@ def roles(browser: Browser) -> dict[str, list[str]]:
     return found
 
 
-def test_what_assistive_technology_is_told(shown: Browser) -> None:
+def test_what_assistive_technology_gets(shown: Browser) -> None:
     tab(shown, "graph")
     told = roles(shown)
     assert told["tab"] == ["Overview", "Graph", "Operators", "Origins", "Time", "Findings"]

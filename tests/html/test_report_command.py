@@ -81,7 +81,7 @@ def test_refusals_leave_all_files_as_they_were(what: str, tmp_path: Path) -> Non
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_traces_of_every_kind_are_told_apart(tmp_path: Path) -> None:
+def test_traces_of_every_kind_are_distinguished(tmp_path: Path) -> None:
     folder, model = TESTDATA / "trace", path_of("tflite/custom_op")
     chosen: dict[str, Callable[[dict[str, Any]], int]] = {
         "operator_traces": lambda document: len(document["operator_traces"]),

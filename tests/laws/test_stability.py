@@ -37,7 +37,7 @@ def test_every_stable_name_is_there_and_explained(module: str) -> None:
             assert value.__doc__, name
 
 
-def test_all_documents_have_the_version_that_is_told() -> None:
+def test_all_documents_have_the_documented_version() -> None:
     assert f"`schema_version`, currently {ct.render.SCHEMA_VERSION}" in TEXT
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "circletools").rglob("*.py")]
     assert {version for text in sources for version in re.findall(r"^SCHEMA_VERSION = \"?(\d+)", text, re.M)} == {"1"}

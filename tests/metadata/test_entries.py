@@ -26,7 +26,7 @@ def made() -> bytes:
         return edit.to_bytes()
 
 
-def test_only_what_differs_is_told() -> None:
+def test_only_what_differs_is_reported() -> None:
     with open_model(made()) as model:
         edit = ModelEdit(model)
         done = write_entries(edit, {"OLD": b"1234", "NEW": b"12", "NONE": None})

@@ -51,7 +51,7 @@ def test_an_archive_that_was_joined_by_position() -> None:
 
 
 @pytest.mark.parametrize("path", [one for one in own_models() if title(one) != "tflite/zip_tail_joined"], ids=title)
-def test_a_model_compacted_edited_or_packed_anew_has_its_digests(path: Path) -> None:
+def test_a_model_compacted_edited_or_packed_again_has_its_digests(path: Path) -> None:
     data = path.read_bytes()
     found = digests(data)
     with open_model(data) as model:

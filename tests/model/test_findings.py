@@ -71,7 +71,7 @@ def test_code_names_of_a_subgraph_beside_a_broken_one() -> None:
             model.code_names(1)
 
 
-def test_a_row_of_a_sparse_constant_may_be_empty_and_a_broken_one_is_told_once() -> None:
+def test_a_row_of_a_sparse_constant_may_be_empty_and_a_broken_one_is_reported_once() -> None:
     def sparse(segments: list[int]) -> list[Finding]:
         vectors = (Table("Int32Vector", values=values) for values in (segments, [1]))
         inner = dict(zip(("array_segments", "array_indices"), vectors, strict=True))
@@ -108,7 +108,7 @@ def test_onert_runs_a_model_with_a_buffer_that_is_not_there(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("length", "shown"), [(200, True), (201, False)])
-def test_a_name_is_told_whole_up_to_200_characters(length: int, shown: bool) -> None:
+def test_a_name_is_reported_whole_up_to_200_characters(length: int, shown: bool) -> None:
     def change(graph: Graph) -> None:
         graph.table.tensors[0].name = "x" * length
         graph.ends([], [3])

@@ -54,7 +54,7 @@ def test_negative_and_large_numbers_are_their_64_bits() -> None:
     assert mixed(np.array([-1], np.int8)).tolist() == mixed(np.array([ALL], np.uint64)).tolist() == [mix(ALL)]
 
 
-def test_rows_are_told_apart_by_elements_and_their_order() -> None:
+def test_rows_are_distinguished_by_elements_and_their_order() -> None:
     rows = [[], [1], [2], [1, 2], [2, 1], [1, 2, 0], [1, 2]]
     keys = row_keys(np.concatenate(rows).astype(np.int64), np.array([len(row) for row in rows])).tolist()
     assert keys == [
@@ -64,7 +64,7 @@ def test_rows_are_told_apart_by_elements_and_their_order() -> None:
     assert len(set(keys)) == len(rows) - 1
 
 
-def test_ranges_of_bytes_are_told_apart_by_length_and_samples() -> None:
+def test_ranges_of_bytes_are_distinguished_by_length_and_samples() -> None:
     data = np.random.default_rng(1).integers(0, 256, 5000).astype(np.uint8)
     edges = [0, 0, 1, 65, 129, 5000]
     start, count = np.array(edges[:-1]), np.diff(edges)

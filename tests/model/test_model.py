@@ -276,7 +276,7 @@ def test_views_outlive_the_model() -> None:
     assert names
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     missing = tmp_path / "no.circle"
     with pytest.raises(InvalidInputError, match="No such file") as caught:
         open_model(missing)
@@ -288,7 +288,7 @@ def test_a_directory_is_no_model(tmp_path: Path) -> None:
         open_model(tmp_path)
 
 
-def test_a_name_that_no_file_can_have_is_told() -> None:
+def test_a_name_that_no_file_can_have_is_reported() -> None:
     with pytest.raises(InvalidInputError):
         open_model("a\0b")
 
@@ -325,7 +325,7 @@ def test_a_refused_file_is_closed(tmp_path: Path) -> None:
 # --- what turns out broken ----------------------------------------------------------------------------------
 
 
-def test_an_operator_code_out_of_range_is_told_when_it_is_looked_at() -> None:
+def test_an_operator_code_out_of_range_is_reported_when_it_is_looked_at() -> None:
     data = bytes_of("tflite/cnn")
     operator = locate(data, "subgraphs", 0, "operators", 1)
     with open_model(put_u32(data, field_at(data, operator, 0), 77)) as model:
@@ -335,7 +335,7 @@ def test_an_operator_code_out_of_range_is_told_when_it_is_looked_at() -> None:
     assert caught.value.location == "subgraphs[0].operators[1]"
 
 
-def test_an_external_buffer_out_of_the_file_is_told_when_it_is_looked_at() -> None:
+def test_an_external_buffer_out_of_the_file_is_reported_when_it_is_looked_at() -> None:
     data = bytes_of("circle/mlp_external")
     at = field_at(data, locate(data, "buffers", 1), 1)
     data = put(data, at, (2**64 - 1).to_bytes(8, "little"))
@@ -344,7 +344,7 @@ def test_an_external_buffer_out_of_the_file_is_told_when_it_is_looked_at() -> No
     assert caught.value.location == "buffers[1]"
 
 
-def test_the_value_of_an_entry_without_buffer_is_told() -> None:
+def test_the_value_of_an_entry_without_buffer_is_reported() -> None:
     changed = unpacked(bytes_of("tflite/if_cond"))
     changed.metadata[0].buffer = 99
     name = name_of(changed.metadata[0].name)

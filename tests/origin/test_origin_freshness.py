@@ -81,7 +81,7 @@ STAMPED_CHANGES = CHANGES | {
 }
 
 
-def test_a_stamp_tells_stale() -> None:
+def test_a_stamp_reveals_stale() -> None:
     for title in STAMPED_CHANGES:
         name, change, place = STAMPED_CHANGES[title]
         found = freshness_of(rebuilt(embedded(bytes_of(name)), change))
@@ -94,7 +94,7 @@ def test_a_stamp_counts_operators() -> None:
 
 
 @pytest.mark.parametrize("title", CHANGES)
-def test_default_tables_without_a_stamp_tell_stale(title: str) -> None:
+def test_default_tables_without_a_stamp_reveal_stale(title: str) -> None:
     name, change, place = CHANGES[title]
     found = freshness_of(rebuilt(embedded(bytes_of(name), stamp=False), change))
     if title in ("operators dropped", "one dropped"):  # an index past the end is found first
@@ -129,7 +129,7 @@ def test_a_tool_that_leaves_the_operators_alone() -> None:
     assert freshness_of(rebuilt(embedded(bytes_of(CIRCLE)), change)) == Freshness("fresh")
 
 
-def test_a_change_that_the_check_byte_misses_is_told_by_the_fingerprint() -> None:
+def test_a_change_that_the_check_byte_misses_changes_the_fingerprint() -> None:
     """One byte stands for an operator, so some renaming keeps it."""
 
     def check(name: str) -> int:
@@ -240,7 +240,7 @@ def test_the_exact_table_yields_to_a_changed_one_table() -> None:
     assert (found.operators, found.scope) == (entries({0: {1}}) * 3, "shared")
 
 
-def test_the_exact_table_counts_when_the_one_table_says_the_same() -> None:
+def test_the_exact_table_counts_when_the_one_table_gives_the_same() -> None:
     """A compiler that reads the tables and writes them again may order entries as it likes."""
     other = u32s(2, 1, 2, 1, 0, 0, 2, 0, 1)
     assert other != encode_op_table(UNITED)

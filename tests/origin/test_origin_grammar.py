@@ -85,7 +85,7 @@ def test_sources_in_a_name(exporter: Exporter | None, name: str, sources: list[S
     assert reader_of(exporter)(name) == sources
 
 
-def test_a_number_behind_a_name_is_told_by_the_name_without_it() -> None:
+def test_a_number_after_a_name_is_recognized_by_the_name_without_it() -> None:
     tensors = {"dw/depthwise", "7", "layer"}
     assert reader_of(Exporter.TENSORFLOW, tensors)("dw/depthwise12") == ["dw/depthwise"]
     assert reader_of(Exporter.ONNX2TF, tensors)("dw/depthwise12") == ["dw/depthwise"]

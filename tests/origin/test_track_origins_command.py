@@ -44,7 +44,7 @@ def test_the_json_is_accepted_by_embed_origins(files: Path) -> None:
     assert (files / "same.tflite").read_bytes() == (files / "out.tflite").read_bytes()
 
 
-def test_what_has_no_origin_is_told(files: Path) -> None:
+def test_what_has_no_origin_is_reported(files: Path) -> None:
     ran = run("track-origins", "before.tflite", "other.tflite", "--dry-run", "--min-confidence", "0.9", cwd=files)
     assert ran.status == 1
     assert "no origin for 3 of 3 operators" in ran.err

@@ -53,7 +53,7 @@ def test_without_names(both: bool) -> None:
     assert score.recall >= 0.8
 
 
-def test_names_that_were_given_anew_are_not_believed() -> None:
+def test_names_that_were_reassigned_are_not_trusted() -> None:
     score = score_of(
         [replace(pair, before=renumbered(pair.before), after=renumbered(pair.after)) for pair in pairs()]
     )

@@ -29,7 +29,7 @@ def test_two_tensors_of_one_name_are_refused_and_eight_shown() -> None:
         assert caught.value.hint == "select one by " + ", ".join(f"0/index:{index}" for index in range(shown))
 
 
-def test_tensors_are_called_by_names_that_stand_once() -> None:
+def test_tensors_are_called_by_unique_names() -> None:
     build = Build()
     graph = build.graph()
     for name in ("once", "twice", "twice", ""):
@@ -148,7 +148,7 @@ def test_names_of_a_new_signature_are_those_of_the_same_side() -> None:
     assert signatures(after)["run"] == ([("made", "y")], [("z", "z")])
 
 
-def test_a_variable_that_the_part_does_not_use_is_not_told() -> None:
+def test_a_variable_that_the_part_does_not_use_is_not_reported() -> None:
     build = Build()
     main, set_up = build.graph(), build.graph("set up")
     x, y, handle, read = main.tensor("x"), main.tensor("y"), main.tensor("h", (1,), "RESOURCE"), main.tensor("read")

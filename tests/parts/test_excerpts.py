@@ -105,7 +105,7 @@ def test_everything_has_a_new_number_in_the_old_order(opened: Any) -> None:
     ]
 
 
-def test_operators_that_do_not_stand_side_by_side(opened: Any) -> None:
+def test_operators_that_are_not_adjacent(opened: Any) -> None:
     part = opened(taken(built().to_bytes(), [1, 3], 1, inputs=[2, 6], outputs=[0, 4]))
     assert names(part) == ["z", "late", "y", "x", "early", "out"]
     assert [code.name for code in part.operator_codes] == ["CUSTOM:mine", "ADD"]

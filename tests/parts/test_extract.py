@@ -169,12 +169,12 @@ def test_the_part_of_a_signature_in_another_subgraph() -> None:
 # --- what goes along ------------------------------------------------------------------------------------------
 
 
-def test_an_archive_is_left_out_and_said() -> None:
+def test_an_archive_is_left_out_and_reported() -> None:
     _, result = extracted(bytes_of("tflite/zip_tail"), operators="0")
     assert "ARCHIVE_LEFT_OUT" in codes(result)
 
 
-def test_an_open_shape_is_said() -> None:
+def test_an_open_shape_is_reported() -> None:
     build = wired()
     build.model.subgraphs[0].tensors[6].shape_signature = [-1, 2]
     after, result = extracted(build.to_bytes(), from_=("c",), to=("h",))
@@ -221,7 +221,7 @@ def test_operators_that_share_a_state_stay_together() -> None:
     assert shape(after) == (["TANH y > out"], ["y"], ["out"])
 
 
-def test_a_state_that_another_subgraph_sets_is_said() -> None:
+def test_a_state_that_another_subgraph_sets_is_reported() -> None:
     build = stateful()
     other = build.graph("other")
     handle = other.tensor("handle", (1,), "RESOURCE")

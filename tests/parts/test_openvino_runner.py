@@ -87,7 +87,7 @@ def test_parts_are_compiled_for_their_devices_and_feed_each_other(tmp_path: Path
 
 @pytest.mark.usefixtures("in_place")
 @pytest.mark.parametrize(("words", "status"), [(["a=CPU", "b=CPU"], 0), (["a=CPU"], 1), ([], 1)])
-def test_a_part_that_is_elsewhere_is_told(
+def test_a_part_that_is_elsewhere_is_reported(
     words: list[str], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main = runner_of(CHAIN, tmp_path)["main"]
@@ -108,7 +108,7 @@ def test_a_part_that_is_elsewhere_is_told(
         ("b=NPU", 3, "model.part.00002_b.tflite (operators [1, 2]) cannot run on NPU: no driver\n"),
     ],
 )
-def test_wrong_words_are_told(
+def test_wrong_words_are_reported(
     word: str,
     status: int,
     said: str,
@@ -123,7 +123,7 @@ def test_wrong_words_are_told(
 
 
 @pytest.mark.usefixtures("in_place")
-def test_a_part_that_cannot_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_cannot_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = runner_of(CHAIN, tmp_path)
     where = r"model\.part\.00002_b\.tflite \(operators \[1, 2\]\)"
     with pytest.raises(RuntimeError, match=f"^{where} cannot run on NPU: no driver$"):

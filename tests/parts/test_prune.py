@@ -188,7 +188,7 @@ def test_tensors_that_only_a_signature_names_stay() -> None:
 
 
 @pytest.mark.parametrize("name", ["tflite/cnn_external", "circle/mlp_external", "tflite/zip_tail"])
-def test_what_stands_behind_stays(name: str) -> None:
+def test_what_follows_stays(name: str) -> None:
     data = bytes_of(name)
     with ct.open(data) as model, ct.edit(model) as edit:
         edit.add_tensor(0, "idle", type="FLOAT32", shape=(1,), buffer=edit.add_buffer(bytes(range(256))))

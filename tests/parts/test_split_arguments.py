@@ -101,7 +101,7 @@ def calling(random: Random, variables: int) -> tuple[bytes, list[int], list[set[
 
 @pytest.mark.runtime
 @pytest.mark.parametrize("block", range(2))
-def test_variables_in_branches_and_loops_are_told_apart(block: int, tmp_path: Path, litert: Worker) -> None:
+def test_variables_in_branches_and_loops_are_distinguished(block: int, tmp_path: Path, litert: Worker) -> None:
     split_at_random(
         lambda random: calling(random, random.randrange(1, 6)), range(block * 8, block * 8 + 8), tmp_path, litert
     )

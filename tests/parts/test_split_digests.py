@@ -112,7 +112,7 @@ def test_options_and_programs_count_by_their_bytes_and_not_by_their_places() -> 
     assert two != shorter[1]
 
 
-def test_subgraphs_are_told_by_what_they_do_also_the_first() -> None:
+def test_subgraphs_are_identified_by_what_they_do_even_the_first() -> None:
     def digest(code: str, *indices: int) -> bytes:
         build = Build()
         called(build, code)

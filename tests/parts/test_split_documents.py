@@ -65,7 +65,7 @@ def test_a_manifest_has_every_end_by_part_and_slot() -> None:
         ("{", "not JSON: "),
     ],
 )
-def test_the_first_difference_of_manifests_is_told(change: Any, said: str, tmp_path: Path) -> None:
+def test_the_first_difference_of_manifests_is_reported(change: Any, said: str, tmp_path: Path) -> None:
     simple = connected("x", "y", ("x", "y"))
     (tmp_path / "metadata").mkdir()
     document = json.loads(encode_manifest(simple, "circle"))

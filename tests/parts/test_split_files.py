@@ -98,7 +98,7 @@ def test_parts_get_what_those_before_them_made(tmp_path: Path) -> None:
     assert ran(files, {}) == ([], [WHOLE, *PARTS])
 
 
-def test_what_does_not_run_is_told(tmp_path: Path) -> None:
+def test_what_does_not_run_is_reported(tmp_path: Path) -> None:
     files = crossed(tmp_path / "parts")
 
     def failing(*_: int) -> str:
@@ -125,7 +125,7 @@ def test_a_part_that_fails_with_some_inputs_only_is_right(tmp_path: Path) -> Non
     assert (found, [run[2] for run in runs if run[0] == "model.circle"]) == ([], [5, 6, 7])
 
 
-def test_other_values_are_told_unless_the_source_written_anew_has_others_too(tmp_path: Path) -> None:
+def test_other_values_are_reported_unless_the_source_written_again_has_others_too(tmp_path: Path) -> None:
     files = crossed(tmp_path / "parts")
     in_parts = Finding(
         "VALUES_DIFFER", "error", "parts", "output 0: 1 of 1 values differ when the parts run one by one in onert"
@@ -184,7 +184,7 @@ def test_a_part_without_subgraphs_or_with_other_names(tmp_path: Path) -> None:
     assert changed(files, 1, rename) == [("ENDS_DIFFER", "parts[1].outputs")]
 
 
-def test_a_form_that_differs_is_told_where_it_is_read(tmp_path: Path) -> None:
+def test_a_form_that_differs_is_reported_where_it_is_read(tmp_path: Path) -> None:
     files = crossed(tmp_path / "parts")
 
     def reshape(slot: int) -> Callable[[Any], object]:

@@ -56,7 +56,7 @@ def test_scales_go_along_with_what_they_scale(devices: Sequence[int], tmp_path: 
 
 
 @pytest.mark.parametrize("change", ["other scales", "other data", "left out"])
-def test_other_scales_are_told(change: str, tmp_path: Path) -> None:
+def test_other_scales_are_reported(change: str, tmp_path: Path) -> None:
     """What a part computes depends on its scales, although no operator names them."""
     data = with_devices(bytes_of(BLOCKWISE), by_list((0, 0, 1, 1, 0, 0)))
     split_to(data, tmp_path / "parts", "tflite")
@@ -91,7 +91,7 @@ def test_tensors_that_name_each_other_have_a_digest() -> None:
 
 
 @pytest.mark.parametrize(("caller", "nested"), list(zip(CALLERS, cycle(("", "STABLEHLO_CASE")))))
-def test_called_subgraphs_go_along_wherever_they_stand(caller: str, nested: str, tmp_path: Path) -> None:
+def test_called_subgraphs_go_along_wherever_they_are(caller: str, nested: str, tmp_path: Path) -> None:
     data = calling(caller, idle=2, nested=nested)
     with open_model(data) as model:
         count = len(model.subgraphs)

@@ -216,7 +216,7 @@ def test_what_is_only_read_may_be_in_several_parts() -> None:
     assert [part.operators for part in plan.parts] == [(0, 1, 2, 3, 4), (0, 1, 5, 6)]
 
 
-def test_partitions_are_made_anew_where_they_tear_a_variable() -> None:
+def test_partitions_are_made_again_where_they_tear_a_variable() -> None:
     model = Streaming(1, 0)
     old = model.read(0)
     other = model.compute("ABS", model.x)

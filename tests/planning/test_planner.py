@@ -159,7 +159,7 @@ def test_selectors_by_origin_read_the_sources(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["seed", "min"])
-def test_steps_are_told_where_they_are_asked_for(mode: Any) -> None:
+def test_steps_are_reported_on_request(mode: Any) -> None:
     assert planned(devices=TWO, default="cpu", mode=mode).steps is None
     steps = planned(devices=TWO, default="cpu", mode=mode, explain=True).steps
     assert steps is not None
@@ -178,7 +178,7 @@ def test_times_and_copies_are_added_up(costs: Path) -> None:
     assert planned(devices=TWO, default="cpu").evaluation[0].estimate is None
 
 
-def test_memory_is_told_by_device(costs: Path) -> None:
+def test_memory_is_reported_by_device(costs: Path) -> None:
     plan = planned(costs=costs, memory=("npu=999999",))
     used = plan.evaluation[0].memory
     assert used is not None
@@ -215,7 +215,7 @@ def test_gaps_of_traces_are_notes(tmp_path: Path) -> None:
     ]
 
 
-def test_operators_that_nobody_asked_about_count_as_refused_and_are_told(tmp_path: Path) -> None:
+def test_operators_that_nobody_asked_about_count_as_refused_and_are_reported(tmp_path: Path) -> None:
     measured = [{"operators": ["FULLY_CONNECTED", "TANH"], "types": ["FLOAT32"]}]
     table = written(tmp_path, "npu.json", {"device": "npu", "measured": measured, "operators": {"TANH": [{}]}})
     plan = planned(devices=TWO, capabilities=(f"npu={table}",), default="cpu")
@@ -321,7 +321,7 @@ def test_an_earlier_model_that_tells_nothing_is_named(tmp_path: Path) -> None:
     assert str(broken.value).count("earlier.circle") == 1
 
 
-def test_times_alone_are_told_unless_more_is_asked_for(costs: Path) -> None:
+def test_times_alone_are_reported_unless_more_is_asked_for(costs: Path) -> None:
     with ct.open(DIAMOND) as model:
         plan = ct.plan(model, ct.PlanRequest(costs=costs))
     assert plan.evaluation[0].estimate is not None

@@ -53,7 +53,7 @@ def medians(*times: int) -> list[Time]:
         ((1000, 905, 820, 815), 1, [1, 1, 3, 3]),
     ],
 )
-def test_times_that_a_trace_tells_apart(times: tuple[int, ...], tick_ns: int, expected: list[int]) -> None:
+def test_times_that_a_trace_distinguishes(times: tuple[int, ...], tick_ns: int, expected: list[int]) -> None:
     assert [rank.shared for rank in ranks(medians(*times), tick_ns)] == expected
 
 

@@ -103,7 +103,7 @@ def row(number: int, name: str, copies: int = 1) -> Row:
     return Row(number, name, True, copies)
 
 
-def test_groups_are_told_apart_by_the_operators_between_them() -> None:
+def test_groups_are_distinguished_by_the_operators_between_them() -> None:
     data = model_of("ADD", "MUL", "POW", "MUL", "ADD")
     rows = (row(0, "Add (ND)"), row(1, "Multiply (ND)"), own(2), row(0, "Multiply (ND)"), row(1, "Add (ND)"))
     assert operators_of(data, *rows) == [[0], [1], [], [3], [4]]
@@ -248,7 +248,7 @@ def test_many_rows_of_several_groups_are_of_all_alike() -> None:
 
 
 @pytest.mark.parametrize(("calls", "operators"), [(3, [0]), (6, [0, 3]), (7, [0]), (9, [0, 3, 5])])
-def test_calls_in_averages_tell_how_many_groups_a_row_is_of(calls: int, operators: list[int]) -> None:
+def test_calls_in_averages_show_how_many_groups_a_row_is_of(calls: int, operators: list[int]) -> None:
     """Three executions; a number of calls that is not a multiple of theirs tells nothing."""
     data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "ADD", "POW", "ABS")
     names = ["Add (ND)", "Multiply (ND)", "POW", "Subtract (ND)", "Add (ND)", "POW", "Abs (NC)"]

@@ -73,7 +73,7 @@ def test_processes_and_threads() -> None:
             read_profile(b'{"traceEvents": []}', process=process, thread=thread)
 
 
-def test_operators_on_several_threads_are_said() -> None:
+def test_operators_on_several_threads_are_reported() -> None:
     trace = read_profile(marks((10, 11, OURS, 5), (10, 12, OURS, 5)))
     assert notes(trace) == [("SEVERAL_THREADS", "operators ran on threads 11, 12; select one with `thread=`")]
     many = [(10, thread, OURS, 5) for thread in range(11, 21)]

@@ -53,7 +53,7 @@ def test_totals_are_the_runtimes_own(on: str) -> None:
     assert read_profile(found.data).runs == found.trace.runs
 
 
-def test_runs_are_told_apart_by_the_means_of_all_so_far() -> None:
+def test_runs_are_distinguished_by_the_means_of_all_so_far() -> None:
     pytest.importorskip("openvino")
     from circletools.runtimes.openvino import run_times  # noqa: PLC0415 - imports the runtime
 

@@ -42,7 +42,7 @@ def test_the_last_column_is_not_padded() -> None:
     assert sum(map(len, table_text([["a", "x" * 100_000], *[["b", "y"]] * 10]))) < 101_000
 
 
-def test_numbers_are_told_from_text() -> None:
+def test_numbers_are_distinguished_from_text() -> None:
     assert number_columns(ROWS) == {1, 2}
     assert number_columns([["a"], ["12 ms"]]) == set()
     assert number_columns([["a"], [""], ["-"]]) == {0}

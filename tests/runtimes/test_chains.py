@@ -97,12 +97,12 @@ def test_a_chain_reads_what_it_makes_and_what_the_seed_makes(seed: int) -> None:
 @pytest.mark.parametrize(
     ("model", "said"), [("refused", "not this one"), ("broken", "ValueError: no"), ("late", "ValueError: now")]
 )
-def test_a_step_that_does_not_run_is_told_with_its_place(model: str, said: str) -> None:
+def test_a_step_that_does_not_run_is_reported_with_its_place(model: str, said: str) -> None:
     found = measure(asked([step("a")], [step("b"), step(model, "y", "u v")]))
     assert (found.times_us, found.failure, found.failed) == ([], said, (1, 1))
 
 
-def test_a_program_that_is_not_there_is_told() -> None:
+def test_a_program_that_is_not_there_is_reported() -> None:
     found = measure(asked([Step("absent", "", "m", (), ())]))
     assert found.failure.startswith("absent is not installed: No module named 'circletools.runtimes.absent'")
     assert found.failed == (0, 0)

@@ -168,14 +168,14 @@ def test_the_first_signature_runs(library: Any, monkeypatch: pytest.MonkeyPatch)
             assert same(answer.outputs, expected.outputs[:1]) is same(several.outputs, expected.outputs) is None
 
 
-def test_a_system_without_a_gpu_is_told(library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_a_gpu_is_reported(library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VK_DRIVER_FILES", "/nowhere")
     monkeypatch.setenv("VK_ICD_FILENAMES", "/nowhere")
     with printing_to(tmp_path / "errors"), pytest.raises(NoDeviceError, match=r"Vulkan|No adapters found"):
         library._compile(str(path_of("cnn")), GPU)
 
 
-def test_a_package_without_an_accelerator_is_told(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_without_accelerator_is_reported(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu._environment.cache_clear()
     monkeypatch.setattr(gpu.compiled_model, "__file__", str(tmp_path / "compiled_model.py"))
     with pytest.raises(NoDeviceError, match="this package of LiteRT has no GPU accelerator"):

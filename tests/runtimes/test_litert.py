@@ -72,7 +72,7 @@ def litert(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_another_number_of_inputs_is_told(count: int, litert: Any) -> None:
+def test_another_number_of_inputs_is_reported(count: int, litert: Any) -> None:
     answer = run_with(litert, Request("run", "m", VARIANT, [[np.ones(3, np.float32)] * count], 0))
     assert (answer.inputs, answer.outputs) == ([], [])
     assert answer.failure == f"the number of inputs is 2, not {count}"
@@ -117,7 +117,7 @@ def test_the_program_needs_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("model", "said"), [("m", "no plan"), ("refused", "no")])
-def test_of_two_refusals_the_first_is_told(
+def test_of_two_refusals_the_first_is_reported(
     model: str, said: str, litert: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def plans(_interpreter: Interpreter) -> list[Plan]:

@@ -176,7 +176,7 @@ def test_outputs_have_room(declared: tuple[int, ...], size: int, onert: Any, mon
         ("run", -1, "run: -1"),
     ],
 )
-def test_a_refusal_is_told_by_the_name_of_its_call(
+def test_a_refusal_is_reported_by_the_name_of_its_call(
     function: str, status: int, said: str, onert: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = Library([(FLOAT, (2,))], [(FLOAT, (2,))])
@@ -188,7 +188,7 @@ def test_a_refusal_is_told_by_the_name_of_its_call(
 
 
 @pytest.mark.parametrize(("form", "written"), [((FLOAT, (1,)), False), ((BYTE, (4,)), False), ((BYTE, (3,)), True)])
-def test_an_output_of_which_no_byte_is_written_is_told(
+def test_an_output_of_which_no_byte_is_written_is_reported(
     form: Form, written: bool, onert: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Up to three bytes may have come out just so."""

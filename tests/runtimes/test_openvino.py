@@ -94,7 +94,7 @@ def openvino(monkeypatch: pytest.MonkeyPatch) -> Any:
     return adapter("openvino", modules, monkeypatch)
 
 
-def test_only_the_processor_is_told_how_to_compute(openvino: Any) -> None:
+def test_only_the_processor_gets_a_precision(openvino: Any) -> None:
     """Sums must not depend on how many threads there are, nor on which types the processor is quick with."""
     for device in ("CPU", "GPU", "NPU"):
         assert openvino.loads(Request("loads", "m", device)) == Verdict("ok")
@@ -115,7 +115,7 @@ def test_what_a_device_leaves_out_is_named_by_its_outputs(openvino: Any) -> None
         ("nowhere", "Exception from src/c.cpp:1:", []),
     ],
 )
-def test_a_refusal_is_told_without_places_in_the_source(
+def test_a_refusal_is_reported_without_places_in_the_source(
     model: str, words: str, codes: list[str], openvino: Any
 ) -> None:
     with pytest.raises(RefusedError) as caught:

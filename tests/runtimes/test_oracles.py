@@ -285,7 +285,7 @@ OK = Outcome("litert", "ok", "", (floats(1, 2),), {"s": (floats(3, name="z"),)})
         ),
     ],
 )
-def test_the_first_difference_is_told(changes: dict[str, object], text: str) -> None:
+def test_the_first_difference_is_reported(changes: dict[str, object], text: str) -> None:
     assert same_behavior(OK, OK) is None
     assert same_behavior(OK, dataclasses.replace(OK, **changes)) == text  # type: ignore[arg-type]
 

@@ -49,7 +49,7 @@ def test_texts_go_round_from_the_seed_on() -> None:
     assert len(set(values)) == 5
 
 
-def test_what_has_no_values_is_told() -> None:
+def test_what_has_no_values_is_reported() -> None:
     with pytest.raises(NotImplementedError, match="no input values for dtype datetime64"):
         make_input(0, 0, np.dtype("datetime64[s]"), (1,))
 

@@ -119,7 +119,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(("start", "end", "at"), [(0, 2500, 0), (7, 2500, 100), (2000, 2001, 5), (3, 3, 0)])
-def test_a_range_is_copied_and_every_step_told(tmp_path: Path, start: int, end: int, at: int) -> None:
+def test_a_range_is_copied_and_every_step_reported(tmp_path: Path, start: int, end: int, at: int) -> None:
     content = bytes(range(1, 251)) * 10
     (tmp_path / "from").write_bytes(content)
     with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("w+b") as target:
@@ -130,7 +130,7 @@ def test_a_range_is_copied_and_every_step_told(tmp_path: Path, start: int, end: 
 
 
 @pytest.mark.usefixtures("way")
-def test_a_source_that_is_too_short_is_told(tmp_path: Path) -> None:
+def test_a_source_that_is_too_short_is_reported(tmp_path: Path) -> None:
     (tmp_path / "from").write_bytes(b"abc")
     with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("w+b") as target:
         assert list(copy_range(source.fileno(), 0, 3, target.fileno(), 0)) == [3]
@@ -140,7 +140,7 @@ def test_a_source_that_is_too_short_is_told(tmp_path: Path) -> None:
             list(copy_range(source.fileno(), 3, 4, target.fileno(), 0))
 
 
-def test_an_error_that_is_no_missing_feature_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_is_no_missing_feature_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "copy_file_range", refuse(errno.EIO), raising=False)
     (tmp_path / "from").write_bytes(b"abc")
     with (

@@ -280,7 +280,7 @@ def test_an_error_of_the_progress_leaves_the_old_file_and_nothing_else(model: Pa
     assert names(model.parent) == ["in.circle"]
 
 
-def test_an_input_that_becomes_shorter_is_told(tmp_path: Path) -> None:
+def test_an_input_that_becomes_shorter_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "in.circle"
     path.write_bytes(bytes_of("circle/mlp").ljust(1 << 20, b"x"))
 

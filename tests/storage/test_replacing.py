@@ -44,7 +44,7 @@ def cut(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [append, overwrite, cut])
 @pytest.mark.parametrize("to", ["new.circle", "old.circle", "in.circle"])
-def test_an_input_that_changed_is_told(large: Path, change: Callable[[Path], None], to: str) -> None:
+def test_an_input_that_changed_is_reported(large: Path, change: Callable[[Path], None], to: str) -> None:
     before = large.with_name("old.circle")
     before.write_bytes(b"old")
     with open_model(large) as model:
@@ -59,7 +59,7 @@ def test_an_input_that_changed_is_told(large: Path, change: Callable[[Path], Non
 
 
 @pytest.mark.parametrize("change", [append, overwrite, cut])
-def test_behind_a_pipe_it_is_told_too(large: Path, change: Callable[[Path], None]) -> None:
+def test_behind_a_pipe_it_is_reported_too(large: Path, change: Callable[[Path], None]) -> None:
     os.mkfifo(large.with_name("pipe"))
     reader = threading.Thread(target=large.with_name("pipe").read_bytes)
     reader.start()

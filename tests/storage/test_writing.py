@@ -21,7 +21,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_parts_stand_one_behind_the_other_and_progress_is_told(tmp_path: Path) -> None:
+def test_parts_follow_each_other_and_progress_is_reported(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(bytes(range(256)))
     source = open_source(tmp_path / "in")
     parts: list[files.Part] = [b"a" * 250, Range(source, 10, 250), b"", b"b" * 101]
@@ -65,7 +65,7 @@ def test_links_to_standard_output_are_followed_as_far_as_the_system_does(
 
 @pytest.mark.parametrize("changed", [False, True])
 @pytest.mark.parametrize("number", [errno.EFAULT, errno.EIO])
-def test_a_mapped_file_that_was_cut_short_is_told(
+def test_a_mapped_file_that_was_cut_short_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, changed: bool
 ) -> None:
     (tmp_path / "in").write_bytes(b"abc")

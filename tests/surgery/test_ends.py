@@ -58,7 +58,7 @@ def test_a_signature_of_all_inputs_and_outputs() -> None:
     assert signed(after, remove=("two",))[0] == build.to_bytes()
 
 
-def test_an_input_without_a_name_is_said() -> None:
+def test_an_input_without_a_name_is_reported() -> None:
     _, result = signed(DATA, add="new", inputs=("i=z",))
     assert [(note.code, note.message) for note in result.notes] == [
         ("INPUT_WITHOUT_NAME", "signature 'new' has no name for input 'x'")

@@ -150,7 +150,7 @@ def test_names_of_all_subgraphs_or_of_one() -> None:
     assert [tensor_names(by_index, index) for index in (0, 1)] == [["x", "m"], ["n", "y"]]
 
 
-def test_equal_names_are_told_apart_by_index() -> None:
+def test_equal_names_are_distinguished_by_index() -> None:
     build = Build()
     graph = build.graph()
     graph.ends([graph.tensor("t"), graph.tensor("t")], [graph.tensor("")])

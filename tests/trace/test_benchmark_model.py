@@ -67,7 +67,7 @@ def test_reports_that_are_cut() -> None:
     assert [read_profile(report[:end]).incomplete for end in ends] == [0, 1, 1]
 
 
-def test_parts_of_a_delegate_s_run_are_told_apart() -> None:
+def test_parts_of_a_delegate_s_run_are_distinguished() -> None:
     main = as_report([Row(0, "TheDelegate", "[out]:3", [50, 70])], 2)
     parts = as_report([AWKWARD], 2).split(b"\n", 1)[1]
     trace = read_profile(main + b"Delegate internal: \n" + parts)
@@ -312,7 +312,7 @@ MANY = REGULAR.replace(b"count", b" cpu w/ 4 threads (xnnpack): count") + REGULA
         (IMAGE % (b"a", b"", b" 5") + REPORT + ONERT + b"Loading model from: a\n" + LOGS[1] + LOADED % b"a", 4),
     ],
 )
-def test_every_run_in_a_file_is_told(log: bytes, count: int) -> None:
+def test_every_run_in_a_file_is_reported(log: bytes, count: int) -> None:
     assert (len(read_profile(log).whole.sessions) or 1) == count
 
 

@@ -81,7 +81,7 @@ def test_as_much_as_may_come_out(bits: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("size", [1, 4, 1 << 19])
-def test_what_stands_behind_compressed_content(size: int) -> None:
+def test_what_follows_compressed_content(size: int) -> None:
     def unpacked(packed: bytes, bits: int) -> bytes:
         return b"".join(bytes(piece) for piece in inflated(in_pieces(packed, size), "name", bits, 100)())
 

@@ -37,7 +37,7 @@ def test_the_example_is_what_its_generator_makes() -> None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_every_encoding_says_the_same(ending: str) -> None:
+def test_every_encoding_gives_the_same(ending: str) -> None:
     wanted = list(workload(300, per_run=5))
     expected = document(encoded(wanted, "ftrace"))
     assert expected["runs"]
@@ -46,7 +46,7 @@ def test_every_encoding_says_the_same(ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_pieces_of_any_size_say_the_same(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_any_size_give_the_same(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = encoded(workload(100, per_run=2), ending)
     expected = document(data)
     for size in (97, 1000, 4096):

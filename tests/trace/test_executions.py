@@ -61,7 +61,7 @@ def test_driver_executions_by_request_and_callback() -> None:
     assert spans == [([10 * US], [15 * US]), ([20 * US], [50 * US]), ([10 * US], [40 * US])]
 
 
-def test_runs_of_two_processes_are_told_apart() -> None:
+def test_runs_of_two_processes_are_distinguished() -> None:
     found = read(
         """10 T1 B [NN_LA_PO]one
            20 A1 B [NN_LA_PO]two

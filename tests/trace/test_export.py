@@ -21,14 +21,14 @@ SAID = ("runs", "all_runs", "all_executions", "executions", "functions", "driver
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("ending", ["ftrace", "pftrace"])
-def test_an_export_says_the_same(target: str, ending: str) -> None:
+def test_an_export_gives_the_same(target: str, ending: str) -> None:
     data = encoded(workload(300, per_run=5), ending)
     before, after = document(data), document(exported(data, target))
     assert {key: before[key] for key in SAID} == {key: after[key] for key in SAID}
 
 
 @given(executing(), st.sampled_from(TARGETS), st.integers(0, 99))
-def test_an_export_of_a_cut_trace_says_the_same(trace: list[Ev], target: str, cut: int) -> None:
+def test_an_export_of_a_cut_trace_gives_the_same(trace: list[Ev], target: str, cut: int) -> None:
     data = ftrace(trace).replace(b"\n", b"\nCPU:2 [LOST 7 EVENTS]\n", cut % 3)
     data = data[: len(data) - cut]
     before, after = document(data), document(exported(data, target))

@@ -124,7 +124,7 @@ def at_once(*threads: list[Ev]) -> Analysis:
     return read(sorted((event for thread in threads for event in thread), key=lambda event: event.at))
 
 
-def test_what_is_in_flight_at_once_is_not_told_apart() -> None:
+def test_what_is_in_flight_at_once_is_not_distinguished() -> None:
     found = at_once(flying(100, 200, 300), work(10, 250, 100002))
     assert [shares(found, place) for place in range(3)] == [
         {"_": 98, "LR_PE": 2},
@@ -138,7 +138,7 @@ def test_what_is_in_flight_at_once_is_not_told_apart() -> None:
     assert [shares(served, place) for place in (0, 1)] == [{"_": 100}] * 2
 
 
-def test_the_first_thirty_two_drivers_are_told_apart() -> None:
+def test_the_first_thirty_two_drivers_are_distinguished() -> None:
     calls = [work(10 + 2 * at, 11 + 2 * at, 100 * process, SERVER) for at, process in enumerate(range(50, 83))]
     main = [Ev(0, 100001, COMPUTE), Ev(100, 100001, None)]
     found = at_once(main, *calls)

@@ -37,7 +37,7 @@ def faults(data: str) -> list[Fault]:
     return trace.faults
 
 
-def test_losses_are_told_with_their_line() -> None:
+def test_losses_are_reported_with_their_line() -> None:
     lost = "CPU:2 [LOST 7 EVENTS]\n"
     data = line("B|7|a") + lost + line("E|7", "2.0") + line("B|7|b", "3.0") + lost
     assert faults(data) == [

@@ -39,7 +39,7 @@ def test_a_trace_that_is_out_of_order_is_sorted() -> None:
     assert (found.events, found.last_ns, set(found.threads)) == (4, 50 * US, {100001})
 
 
-def test_batches_of_one_line_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_one_line_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     text = """10 T1 B [NN_LA_PO]m
               12 D1 B [NN_LC_PE]early
               14 D1 E

@@ -133,7 +133,7 @@ def parts(run: dict[str, Any]) -> list[tuple[str, int, int]]:
     ]
 
 
-def test_time_outside_of_runs_is_told_if_there_is_some() -> None:
+def test_time_outside_runs_is_reported_if_there_is_any() -> None:
     zero = read(f"5 T1 B {COMPUTE}\n5 T1 E\n10 T1 B [NN_LA_PO]n\n15 T1 E")
     assert [(each["index"], parts(each)) for each in runs_json(zero)] == [(-1, [(WHOLE, 0, 0)]), (0, [(WHOLE, 5, 0)])]
     assert list(runs_json(read("5 T1 B x\n6 T1 E"))) == []

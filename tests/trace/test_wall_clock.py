@@ -91,7 +91,7 @@ def test_rows_of_the_contract_on_a_worker_thread(row: str) -> None:
     assert told["LR_PE"][1] == 10_000
 
 
-def test_drivers_are_told_apart_by_process() -> None:
+def test_drivers_are_distinguished_by_process() -> None:
     other = DRIVER.replace("D1", "A1").replace("900 ", "8200 ", 1).replace("1000 ", "8300 ").replace("8000", "8400")
     found = asynchronous(WORKER, DRIVER, other.replace("8100 A1", "8500 A1"))
     told = shares(found)
