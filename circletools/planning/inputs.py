@@ -164,7 +164,7 @@ def _check_costs(request: CostRequest) -> None:
         ("launch", request.launch, 0),
     ):
         if not number >= least:
-            raise UsageError(f"`{field}={number:g}` must be a number of at least {least:g}")
+            raise UsageError(f"`{field}={number:g}` must be at least {least:g}")
 
 
 def _cost_inputs(request: CostRequest) -> CostInputs:

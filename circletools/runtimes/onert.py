@@ -197,7 +197,7 @@ placement = loads
 
 
 def called(request: Request) -> Verdict:
-    """Return whether a model runs, and outputs that onert allocates (as in its Python package) equal bound ones."""
+    """Return whether a model runs, and whether outputs that onert allocates (as in Python) equal bound ones."""
     since = mark()
     own = run_with(sys.modules[__name__], request)
     if own.failure:

@@ -1,4 +1,4 @@
-"""Parameters shared by several commands, and checks of forbidden combinations."""
+"""Parameters shared by several commands, and checks for forbidden combinations."""
 
 from __future__ import annotations
 
