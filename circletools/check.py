@@ -130,7 +130,7 @@ def _decided(model: ModelGraph, findings: Iterable[Finding]) -> Iterator[Finding
         effect, place = one.message.rpartition("; ")[2], operator_at(one.location)
         if place and one.code == "OPERATOR_ORDER":
             codes = model.graphs[place[0]].operators.code_names
-            is_sorted = None in refused(place[0]) and table.unpacking.isdisjoint(codes)
+            is_sorted = None in refused(place[0]) and not any(map(table.unpacks, {*codes}))
             yield replace(one, severity="info") if is_sorted else one
         elif place and effect in (DelegatedError.effect, UndelegatedError.effect):
             why = refused(place[0])[place[1]]

@@ -38,16 +38,17 @@ _LEAST = float(np.finfo(np.float32).tiny)
 def failing_operators(facts: Graph, table: Capability) -> set[int]:
     """Return the operators of a subgraph that XNNPACK takes but cannot set up; `table` is its capability table."""
     rules = schema_document("litert")["xnnpack"]
-    names, large = np.array(facts.operators.code_names, np.str_), facts.values.shapes.count > rules["max_rank"]
-    tensors = _odd(facts, np.isin(names, rules["filters"]), rules["zero_points"])
-    unpacked = first_slots(facts, np.flatnonzero(np.isin(names, list(table.unpacking))), 1)[:, 0]
+    is_code, large = facts.operators.is_code, facts.values.shapes.count > rules["max_rank"]
+    tensors = _odd(facts, is_code(*rules["filters"]), rules["zero_points"])
+    unpacking = is_code(*filter(table.unpacks, {*facts.operators.code_names}))
+    unpacked = first_slots(facts, np.flatnonzero(unpacking), 1)[:, 0]
     tensors[unpacked[facts.values.is_constant[unpacked]]] = False  # the delegate reads these itself
     odd = _operators(facts, tensors)
     sides = (facts.uses, rules["inputs"]), (facts.definitions, rules["outputs"])
-    seen = [(one.operators[large[one.values]], np.isin(names, ranked)) for one, ranked in sides]
+    seen = [(one.operators[large[one.values]], is_code(*ranked)) for one, ranked in sides]
     unseen = {row for rows, _ in seen for row in rows.tolist()}
     unseen -= {row for rows, ranked in seen for row in rows[ranked[rows]].tolist()}
-    alike = set(np.flatnonzero(np.isin(names, rules["alike"] + rules["biases"])).tolist()) - unseen
+    alike = set(np.flatnonzero(is_code(*rules["alike"], *rules["biases"])).tolist()) - unseen
     refused = [one is not None for one in refusals(table, facts.model, facts.index)] if odd | alike | unseen else []
     found = {row for row in odd if not refused[row]}
     for rows, most in ((alike, 0.0), (unseen, inf)):

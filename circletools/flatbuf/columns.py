@@ -92,22 +92,28 @@ def places_in_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
 
 
-def row_numbers(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number consecutive rows of integers, whose lengths are `counts`; equal rows get equal numbers.
+def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the index of the first of each distinct row of integers, and the number of each row's distinct row.
 
-    Rows of the same length are compared by hash, and then with the first row that has this hash.
+    Rows are compared by hash, and then with the first row that has this hash.
     """
+    weights = np.arange(1, rows.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
+    weights *= weights >> np.uint64(31) | np.uint64(1)
+    _, first, number = np.unique(rows.astype(np.uint64) @ weights, return_index=True, return_inverse=True)
+    if (rows[first].take(number, axis=0) != rows).any():
+        _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, number
+
+
+def row_numbers(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number consecutive rows of integers, whose lengths are `counts`; equal rows get equal numbers."""
     found, used = np.zeros(len(counts), np.int64), 0
     starts, order = np.cumsum(counts) - counts, np.argsort(counts, kind="stable")
     lengths, begins = np.unique(counts[order], return_index=True)
     for length, rows in zip(lengths.tolist(), np.split(order, begins[1:]), strict=False):
         alone = len(lengths) == 1
         block = flat.reshape(len(rows), length) if alone else flat[starts[rows, None] + np.arange(length)]
-        weights = (np.arange(length, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
-        weights *= weights >> np.uint64(31) | np.uint64(1)
-        _, first, number = np.unique(block.astype(np.uint64) @ weights, return_index=True, return_inverse=True)
-        if (block[first].take(number, axis=0) != block).any():
-            _, first, number = np.unique(block, axis=0, return_index=True, return_inverse=True)
+        first, number = distinct_rows(block)
         found[rows] = used + number
         used += len(first)
     return found

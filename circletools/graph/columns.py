@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Tables, Vectors, row_numbers
+from circletools.flatbuf.columns import Tables, Vectors, distinct_rows, row_numbers
 from circletools.graph.algorithms import Indices
 from circletools.model.model import Model
 from circletools.model.options import options_of
@@ -58,10 +58,12 @@ class Slots:
         return Uses(operators[present], self.values[present])
 
 
-def alike(heads: Sequence[Indices], slots: Sequence[tuple[Slots, Indices]]) -> Indices:
-    """Number operators so that two have the same number if all columns of `heads` and all slot values agree."""
-    table = np.column_stack([*heads, *(row_numbers(words, each.counts) for each, words in slots)])
-    return row_numbers(table.ravel(), np.full(len(table), table.shape[1]))
+def alike(heads: Sequence[Indices], slots: Sequence[tuple[Slots, Indices]]) -> tuple[Indices, Indices]:
+    """Return the first operator of each kind, and the kind of each operator.
+
+    Two operators are of the same kind if all columns of `heads` and all slot values agree.
+    """
+    return distinct_rows(np.column_stack([*heads, *(row_numbers(words, each.counts) for each, words in slots)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,14 @@ class Operators:
     def code_indices(self) -> Indices:
         """The operator code index of each operator."""
         return self.model.operator_columns.code_indices[self.rows].astype(np.int64)
+
+    def is_code(self, *names: str) -> Mask:
+        """Return a mask of the operators with one of these code names. Raises ModelFormatError, as `code_names`."""
+        known = self.model.operator_codes
+        if self.code_indices.size and int(self.code_indices.max()) >= len(known):
+            _ = self.code_names  # names the subgraph
+        wanted = np.array([*(code.name in names for code in known), False], np.bool_)
+        return wanted[self.code_indices] if wanted.any() else np.zeros(len(self), np.bool_)
 
     @cached_property
     def code_names(self) -> list[str]:

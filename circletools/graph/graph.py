@@ -172,7 +172,7 @@ class Graph:
         accepts INT32 handles. Raises ModelFormatError.
         """
         held = self.values.is_type("RESOURCE", "VARIANT")
-        if not {*NAMING, *_BY_NAME}.isdisjoint(self.operators.code_names):
+        if self.operators.is_code(*NAMING, *_BY_NAME).any():
             self.check_values()
             for operator, code in enumerate(self.operators.code_names):
                 made = self.results.of(operator) if code in NAMING else []
@@ -187,9 +187,9 @@ class Graph:
         These operators keep their order, as in LiteRT (`Subgraph::OpMightHaveSideEffect`).
         """
         holds = self.values.is_type("RESOURCE")
-        calling = [index for index, name in enumerate(self.operators.code_names) if name in _CONTROL_FLOW]
+        calling = np.flatnonzero(self.operators.is_code(*_CONTROL_FLOW))
         touching = [operators[holds[values]] for operators, values in (self.definitions, self.uses)]
-        return np.unique(np.concatenate([np.array(calling, np.int64), *touching]))
+        return np.unique(np.concatenate([calling, *touching]))
 
     @cached_property
     def dag(self) -> Dag:
@@ -197,28 +197,35 @@ class Graph:
 
         Raises ModelFormatError if a tensor does not exist or has two producers, or if there is a cycle.
         """
-        makers, made = self.definitions
-        twice = np.flatnonzero(self.producer[made] != makers)
-        if twice.size:
-            place = f"{self.place()}.tensors[{made[twice[0]]}]"
-            raise ModelFormatError("two operators produce the tensor", location=place)
-        sources = self.producer[self.uses.values]
-        fed, effects = sources >= 0, self.effects
+        sources, targets = self._edges
         try:
-            dag = dag_from_edges(
-                len(self),
-                np.concatenate([sources[fed], effects[:-1]]),
-                np.concatenate([self.uses.operators[fed], effects[1:]]),
-            )
+            dag = dag_from_edges(len(self), sources, targets)
         except ModelFormatError as error:
             raise ModelFormatError(error.message, location=f"{self.place()}.{error.location}") from error
         return replace(dag, constants=self._folded(dag), share=self.share)
 
     @cached_property
+    def _edges(self) -> Uses:
+        """The producer and the reader of each operand, and consecutive operators with side effects; see `dag`."""
+        makers, made = self.definitions
+        twice = np.flatnonzero(self.producer[made] != makers)
+        if twice.size:
+            place = f"{self.place()}.tensors[{made[twice[0]]}]"
+            raise ModelFormatError("two operators produce the tensor", location=place)
+        sources, effects = self.producer[self.uses.values], self.effects
+        fed = sources >= 0
+        return Uses(
+            np.concatenate([sources[fed], effects[:-1]]),
+            np.concatenate([self.uses.operators[fed], effects[1:]]),
+        )
+
+    @cached_property
     def disorder(self) -> ModelFormatError | None:
         """The error that `dag` raises, if any."""
         try:
-            _ = self.dag
+            sources, targets = self._edges
+            if (sources >= targets).any():  # otherwise, file order is valid
+                _ = self.dag
         except ModelFormatError as error:
             return error
         return None

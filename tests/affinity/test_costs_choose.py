@@ -161,6 +161,6 @@ def test_an_empty_dimension_is_a_known_one(
     given = graph.tensor("x", shape=shape, shape_signature=signature) if signature else graph.tensor("x", shape=shape)
     graph.ends([given], [graph.compute("NEG", [given], "y")])
     with open_model(build.to_bytes("tflite")) as model:
-        traits = SubgraphTraits(graph_of(model, 0), {}).operator(0)
+        traits = SubgraphTraits(graph_of(model, 0), lambda _: ()).operator(0)
     assert traits.inputs[0] is not None
     assert traits.inputs[0].dynamic == dynamic

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, NoReturn, TypeVar
@@ -61,9 +62,9 @@ def load_capability(name: str) -> Capability:
     Raises UsageError for an unknown device, and InvalidInputError for a file that cannot be read or is malformed.
     """
     shipped = shipped_devices()
-    if name in shipped:
+    if name in shipped:  # the tests read all of it strictly
         resource = resources.files(__package__) / "tables" / f"{name}.json"
-        return parse_capability(resource.read_bytes(), f"{name}.json")
+        return _Reader(f"{name}.json").capability(json.loads(resource.read_bytes()))
     if not name.endswith(".json"):
         hint = suggestion(name, shipped)
         hint += "; a file name must end in .json" * hint.startswith("available")
@@ -73,7 +74,9 @@ def load_capability(name: str) -> Capability:
 
 def parse_capability(data: bytes, name: str) -> Capability:
     """Parse a table; errors call it `name`. Raises InvalidInputError with the location."""
-    return _Reader(name).capability(read_json(data, name))
+    found = _Reader(name).capability(read_json(data, name))
+    _ = [*found.operators.values(), *(found.measured or {}).values()]  # read all forms, to find mistakes
+    return found
 
 
 @cache
@@ -105,6 +108,24 @@ def _text_options() -> frozenset[str]:
 def _values(option: str) -> Mapping[int, str]:
     enum = "MirrorPadMode" if option == "mode" else enum_of(option)
     return load_schema("tflite").enums[enum] if enum else {}
+
+
+class _Forms(Mapping[str, tuple[Form, ...]]):
+    """Forms by operator code; each is read when it is needed, since models have few of the codes in a table."""
+
+    def __init__(self, codes: Iterable[str], read: Callable[[str], tuple[Form, ...]]) -> None:
+        self._codes, self._read = dict.fromkeys(codes), cache(read)
+
+    def __getitem__(self, code: str) -> tuple[Form, ...]:
+        if code not in self._codes:
+            raise KeyError(code)
+        return self._read(code)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._codes)
+
+    def __len__(self) -> int:
+        return len(self._codes)
 
 
 class _Reader:
@@ -148,12 +169,12 @@ class _Reader:
             self._fail("schema_version", version, f'this program reads "{SCHEMA_VERSION}"')
         if "operators" not in top:
             self._fail("", "has no operators")
-        operators = {
-            self._code(code, "operators"): self._forms(forms, f"operators.{code}")
-            for code, forms in self._object(top["operators"], "operators").items()
-        }
+        written = self._object(top["operators"], "operators")
+        for code in written:
+            self._code(code, "operators")
+        operators = _Forms(written, lambda code: self._forms(written[code], f"operators.{code}"))
         device, runtime, method = (self._text(top.get(key, ""), key) for key in ("device", "runtime", "method"))
-        measured = self._groups(self._list(top["measured"], "measured"), "measured") if "measured" in top else None
+        measured = self._measured(self._list(top["measured"], "measured")) if "measured" in top else None
         name = device or self._name.removesuffix(".json")
         context, rules = self._several(top, "context", self._pair), self._several(top, "rules", self._rule)
         unread = {
@@ -166,6 +187,15 @@ class _Reader:
     def _flag(self, value: Mapping[str, Any], key: str, place: str, default: bool = False) -> bool:
         return self._typed(value.get(key, default), bool, f"{place}.{key}", "true or false")
 
+    def _measured(self, entries: list[Any]) -> Mapping[str, tuple[Form, ...]]:
+        places: dict[str, list[int]] = {}
+        for index, entry in enumerate(entries):
+            place = f"measured[{index}]"
+            for code in self._codes_of(self._object(entry, place), place):
+                places.setdefault(code, []).append(index)
+        form = cache(lambda index: self._form_of(entries[index], f"measured[{index}]"))
+        return _Forms(places, lambda code: tuple(map(form, places[code])))
+
     def _groups(self, entries: list[Any], place: str) -> dict[str, tuple[Form, ...]]:
         found: dict[str, list[Form]] = {}
         for index, entry in enumerate(entries):
@@ -176,11 +206,14 @@ class _Reader:
     def _group(self, value: Any, place: str) -> dict[str, tuple[Form, ...]]:
         """Return the form of an entry for each of its operators."""
         group = self._object(value, place)
-        form = self._form({key: group[key] for key in group if key != "operators"}, place)
+        return dict.fromkeys(self._codes_of(group, place), (self._form_of(group, place),))
+
+    def _form_of(self, group: Mapping[str, Any], place: str) -> Form:
+        return self._form({key: group[key] for key in group if key != "operators"}, place)
+
+    def _codes_of(self, group: Mapping[str, Any], place: str) -> list[str]:
         place = f"{place}.operators"
-        return {
-            self._code(self._text(code, place), place): (form,) for code in self._list(group.get("operators"), place)
-        }
+        return [self._code(self._text(code, place), place) for code in self._list(group.get("operators"), place)]
 
     def _several(self, top: Mapping[str, Any], key: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
         found = self._typed(top.get(key, []), list, key, "a list")

@@ -10,7 +10,6 @@ The library's tables were measured; docs/capabilities.md describes how, and expl
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -95,30 +94,29 @@ class Capability(Attributes):
             yield from (rule.first, rule.then, rule.through)
 
     @cached_property
-    def terms(self) -> dict[str, tuple[Term, ...]]:
-        """The options and tensor properties, besides types and ranks, that the forms of each code read."""
-        named: dict[str, set[Term]] = {}
-        for table in self._tables():
-            for code, forms in table.items():
-                named.setdefault(code, set()).update(term for form in forms for term in form.terms)
-        for rule in self.rules:
-            for code in rule.codes:
-                named.setdefault(ANY if code.endswith(ANY) else code, set()).update(rule.terms)
-        every = named.get(ANY, set())
-        return {code: tuple(sorted(names | every, key=str)) for code, names in named.items() if names | every}
+    def _found(self) -> dict[str, tuple[tuple[Term, ...], int]]:
+        return {}
 
-    @cached_property
-    def conditions(self) -> Counter[str]:
-        """The number of rules, and of forms with conditions on numbers, that are tried for each code."""
-        found = Counter(code for rule in self.rules for code in rule.codes)
-        for table in self._tables():
-            found.update({code: sum(bool(form.where) for form in forms) for code, forms in table.items()})
-        return found
+    def _of(self, code: str) -> tuple[tuple[Term, ...], int]:
+        if code not in self._found:
+            forms = [form for table in self._tables() for name in {code, ANY} for form in table.get(name, ())]
+            rules = [rule for rule in self.rules if rule.concerns(code)]
+            terms = frozenset[Term]().union(*(form.terms for form in forms), *(rule.terms for rule in rules))
+            count = sum(bool(form.where) for form in forms) + len(rules)
+            self._found[code] = tuple(sorted(terms, key=str)), count
+        return self._found[code]
 
-    @cached_property
-    def unpacking(self) -> frozenset[str]:
-        """The codes that have a form whose output counts as a constant."""
-        return frozenset(code for code, forms in self.operators.items() if any(form.unpacks for form in forms))
+    def terms(self, code: str) -> tuple[Term, ...]:
+        """Return the options and tensor properties, besides types and ranks, that the forms of a code read."""
+        return self._of(code)[0]
+
+    def conditions(self, code: str) -> int:
+        """Return the number of rules, and of forms with conditions on numbers, that are tried for a code."""
+        return self._of(code)[1]
+
+    def unpacks(self, code: str) -> bool:
+        """Return whether a code has a form whose output counts as a constant."""
+        return any(form.unpacks for form in self.forms(code))
 
     def why_not(self, traits: OperatorTraits) -> Refusal | None:
         """Return why the device refuses an operator, or None if it is accepted.
@@ -181,12 +179,12 @@ def why_not(
     if unpacking:
         kinds, examples = traits.kinds()
     operators = [traits.operator(example) for example in examples]
-    tried = sum(capability.conditions[code] for operator in operators for code in (operator.code, ANY))
+    tried = sum(capability.conditions(operator.code) for operator in operators)
     if tried > _MOST_TRIED:
         message = f"{tried:,} conditions would be tried for the {len(operators):,} kinds of operators of the model"
         raise InvalidInputError(message, location=capability.device, hint=f"the limit is {_MOST_TRIED:,}")
     of_kind = [capability.why_not(operator) for operator in operators]
-    reasons = [of_kind[kind] for kind in kinds.tolist()]
+    reasons: list[Refusal | None] = np.array([*of_kind, None], np.object_)[kinds].tolist()
     for index in unpacking:
         reasons[index] = None
     _keep_unpacked(traits, unpacking, reasons)
@@ -203,9 +201,9 @@ def why_not(
 
 def _forget_unread(unread: Mapping[str, int], facts: Graph, reasons: list[Refusal | None]) -> None:
     """Accept operators whose results are needed only by inputs that the device never reads."""
-    names = facts.operators.code_names
-    if not any(reasons) or unread.keys().isdisjoint(names):
+    if not any(reasons) or not facts.operators.is_code(*unread).any():
         return
+    names = facts.operators.code_names
     needed = set(facts.outputs.tolist())
     slots = enumerate(zip(facts.operands.lists(), facts.results.lists(), strict=True))
     for index, (operands, results) in reversed(list(slots)):
@@ -218,12 +216,10 @@ def _forget_unread(unread: Mapping[str, int], facts: Graph, reasons: list[Refusa
 
 def _unpack(capability: Capability, traits: SubgraphTraits, kinds: NDArray[np.int64]) -> list[int]:
     """Mark as constants the outputs of operators that unpack constants; return these operators, in order."""
-    if not capability.unpacking:
-        return []
     found: list[int] = []
     made: set[int] = set()
     matches: dict[object, bool] = {}
-    for index in traits.with_codes(None if ANY in capability.unpacking else capability.unpacking):
+    for index in traits.with_codes(capability.unpacks):
         # An operator that does not read a new constant keeps its kind.
         key = kinds[index] if made.isdisjoint(traits.inputs.of(index)) else traits.key(index)
         if key not in matches:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from circletools.affinity.capability.comparison import Measures, Term
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Vectors
+from circletools.flatbuf.columns import Vectors, distinct_rows
 from circletools.graph.columns import Slots, Values, alike
 from circletools.graph.graph import Graph
 
@@ -23,6 +22,7 @@ QUANTIZABLE = frozenset(("INT2", "INT4", "INT8", "INT16", "INT32", "INT64", "UIN
 """The types for which quantization matters; a scale has no effect on a tensor of another type."""
 
 Key = tuple[int, int, bytes, bytes]
+_Bits = dict[Term, NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,13 @@ class OperatorTraits:
 
 
 class SubgraphTraits:
-    """The operators of one subgraph; `terms` lists the properties to read, by operator code name or `*`."""
+    """The operators of one subgraph; `terms` returns the properties to read, by operator code name."""
 
-    def __init__(self, facts: Graph, terms: Mapping[str, tuple[Term, ...]]) -> None:
+    def __init__(self, facts: Graph, terms: Callable[[str], tuple[Term, ...]]) -> None:
         """Read the columns. Raises ModelFormatError if an operator refers to something that does not exist."""
-        self._facts, self._names = facts, facts.operators.code_names
-        self._codes: list[int] = facts.operators.code_indices.tolist()
+        self._facts = facts
+        self._codes = facts.operators.code_indices
+        facts.operators.is_code()  # checks the codes
         if facts not in _READ:
             _READ[facts] = _Once(*_tensor_classes(facts.values), Measures(ref(facts)))
         self._once = _READ[facts]
@@ -75,6 +76,7 @@ class SubgraphTraits:
         self.inputs, self.outputs = self._checked(facts.operands), self._checked(facts.results)
         self._traits: dict[tuple[int, bool], TensorTraits] = {}
         self._settings: list[dict[Term, float]] = [{}]
+        self._is_split = False  # whether operators of one code differ in their terms
         self._setting_of = self._read_terms(terms)
 
     def __len__(self) -> int:
@@ -85,12 +87,10 @@ class SubgraphTraits:
             raise ModelFormatError("an operator's tensor does not exist", location=self._facts.place())
         return slots
 
-    def with_codes(self, codes: Set[str] | None) -> list[int]:
-        """Return the operators with one of these code names, or all operators for None."""
-        if codes is None:
-            return list(range(len(self._codes)))
-        wanted = np.array([code.name in codes for code in self._facts.operators.model.operator_codes], np.bool_)
-        found: list[int] = np.flatnonzero(wanted[self._facts.operators.code_indices]).tolist() if wanted.any() else []
+    def with_codes(self, wanted: Callable[[str], bool]) -> list[int]:
+        """Return the operators with a code name that is wanted."""
+        names = {code.name for code in self._facts.operators.model.operator_codes}
+        found: list[int] = np.flatnonzero(self._facts.operators.is_code(*filter(wanted, names))).tolist()
         return found
 
     def kinds(self) -> tuple[NDArray[np.int64], list[int]]:
@@ -98,24 +98,25 @@ class SubgraphTraits:
 
         No table distinguishes operators of the same kind. Tensors that `make_constant` marked count as constants.
         """
-        number = self._alike() if self._unpacks else self._once.alike
-        if number is None:
-            number = self._once.alike = self._alike()
-        _, examples, of = np.unique(
-            number * len(self._settings) + self._setting_of, return_index=True, return_inverse=True
-        )
-        return of, examples.tolist()
+        first, kinds = (self._once.alike if not self._unpacks else None) or self._alike()
+        if not self._unpacks:
+            self._once.alike = first, kinds
+        if self._is_split:
+            _, first, kinds = np.unique(
+                kinds * len(self._settings) + self._setting_of, return_index=True, return_inverse=True
+            )
+        return kinds, first.tolist()
 
-    def _alike(self) -> NDArray[np.int64]:
-        """Number operators so that those with the same code and tensors share a number."""
+    def _alike(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the kinds of operators with the same code and tensors, as `graph.columns.alike`."""
         columns = [(slots, self._words(slots.values).astype(np.int64)) for slots in (self.inputs, self.outputs)]
-        return alike([np.array(self._codes, np.int64)], columns)
+        return alike([self._codes], columns)
 
     def key(self, index: int) -> Key:
         """Return a key that operators share if and only if they are currently of the same kind."""
         both = (self.inputs, self.outputs)
         inputs, outputs = (self._words(np.array(slots.of(index), np.int64)).tobytes() for slots in both)
-        return self._codes[index], int(self._setting_of[index]), inputs, outputs
+        return int(self._codes[index]), int(self._setting_of[index]), inputs, outputs
 
     def _words(self, tensors: NDArray[np.int64]) -> NDArray[np.int32]:
         words: NDArray[np.int32] = (self._classes[tensors] * 2 + self._constant[tensors]).astype(np.int32)
@@ -126,9 +127,7 @@ class SubgraphTraits:
         code = self._facts.operators.model.operator_codes[self._codes[index]]
         both = [slots.of(index) for slots in (self.inputs, self.outputs)]
         inputs, outputs = (tuple(self._tensor(tensor) for tensor in tensors) for tensors in both)
-        return OperatorTraits(
-            self._names[index], code.version, inputs, outputs, self._settings[self._setting_of[index]]
-        )
+        return OperatorTraits(str(code.name), code.version, inputs, outputs, self._settings[self._setting_of[index]])
 
     def _tensor(self, tensor: int) -> TensorTraits | None:
         if tensor < 0:
@@ -170,33 +169,48 @@ class SubgraphTraits:
         found: NDArray[np.float64] = np.any(there, axis=0).astype(np.float64)
         return found
 
-    def _read_terms(self, terms: Mapping[str, tuple[Term, ...]]) -> NDArray[np.int64]:
+    def _read_terms(self, terms: Callable[[str], tuple[Term, ...]]) -> NDArray[np.int64]:
         """Number the distinct values of each operator's relevant terms; 0 stands for no terms."""
         found = np.zeros(len(self), np.int64)
-        codes, measures = np.array(self._codes, np.int64), self._once.measures
-        group_of: dict[tuple[Term, ...], int] = {(): 0}  # grouped by terms: a file may have thousands of codes
-        names_of = [terms.get(code.name, terms.get("*", ())) for code in self._facts.operators.model.operator_codes]
-        groups = np.array([group_of.setdefault(names, len(group_of)) for names in names_of], np.int64)[codes]
-        for names, group in list(group_of.items())[1:]:
-            rows = np.flatnonzero(groups == group)
-            values = np.column_stack(
-                [self._option(name, rows) if isinstance(name, str) else measures.of(name, rows) for name in names]
-            )
-            # Compare bits, because NaN is not equal to itself.
-            first, which = _distinct(values.view(np.int64))
+        groups: dict[object, list[int]] = {}  # a file may have thousands of codes
+        for index, code in enumerate(self._facts.operators.model.operator_codes):
+            named = not code.name.startswith(("CUSTOM:", "UNKNOWN:"))  # then other tables read the same columns
+            groups.setdefault(str(code.name) if named else terms(code.name), []).append(index)
+        for codes in groups.values():
+            names = terms(self._facts.operators.model.operator_codes[codes[0]].name)
+            key = tuple(codes)
+            if key not in self._once.terms:
+                self._once.terms[key] = np.flatnonzero(np.isin(self._codes, codes)), {}
+            rows, columns = self._once.terms[key]
+            if not names or not rows.size:
+                continue
+            for name in names:
+                if name not in columns:
+                    columns[name] = self._column(name, rows).view(np.int64)  # as bits: NaN is not equal to itself
+            several = [columns[name] for name in names if (columns[name] != columns[name][0]).any()]
+            first, which = distinct_rows(np.column_stack(several)) if several else (rows[:1] * 0, 0)
+            self._is_split |= len(first) > 1
             found[rows] = len(self._settings) + which
-            self._settings += [dict(zip(names, row, strict=True)) for row in values[first].tolist()]
+            values = zip(*(columns[name][first].view(np.float64).tolist() for name in names), strict=True)
+            self._settings += [dict(zip(names, row, strict=True)) for row in values]
         return found
+
+    def _column(self, name: Term, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self._option(name, rows) if isinstance(name, str) else self._once.measures.of(name, rows)
 
 
 @dataclass(slots=True)
 class _Once:
-    """Data about a graph, for all tables; `alike` (made on first use) numbers operators by code and tensors."""
+    """Data about a graph, for all tables; `alike` (made on first use) holds the kinds of operators without terms.
+
+    `terms` holds, by operator codes, their operators and the terms that were read for these.
+    """
 
     classes: NDArray[np.int64]
     kinds: list[list[int]]
     measures: Measures
-    alike: NDArray[np.int64] | None = None
+    alike: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    terms: dict[tuple[int, ...], tuple[NDArray[np.int64], _Bits]] = field(default_factory=dict)
 
 
 _READ: WeakKeyDictionary[Graph, _Once] = WeakKeyDictionary()
@@ -207,18 +221,8 @@ def _tensor_classes(values: Values) -> tuple[NDArray[np.int64], list[list[int]]]
     dynamic = np.maximum(_open(values.shapes), _open(values.shape_signatures))
     columns = [values.type_numbers, _quantizations(values), values.shapes.count, dynamic]
     rows = np.column_stack(columns).astype(np.int64)
-    first, which = _distinct(rows)
+    first, which = distinct_rows(rows)
     return which, rows[first].tolist()
-
-
-def _distinct(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the index of each distinct row, and the number of the distinct row that equals each row."""
-    order = np.lexsort(rows.T)
-    ordered = rows[order]
-    is_new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))[: len(rows)]
-    number = np.empty(len(rows), np.int64)
-    number[order] = np.cumsum(is_new) - 1
-    return order[is_new], number
 
 
 def _open(vectors: Vectors) -> NDArray[np.int64]:

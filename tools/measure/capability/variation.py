@@ -136,7 +136,8 @@ def traits_of(probe: Probe, comparisons: Sequence[Comparison], forms: Sequence[M
     terms |= {name for form in forms for name in form.get("options", {})}
     with open_model(probe.model) as model:
         ordered = tuple(sorted(terms, key=str))
-        return SubgraphTraits(graph_of(model, 0), {probe.code: ordered}).operator(probe.focus)
+        traits = SubgraphTraits(graph_of(model, 0), lambda code: ordered if code == probe.code else ())
+        return traits.operator(probe.focus)
 
 
 def explained(answers: Sequence[tuple[Settings, bool]], possible: Sequence[Comparison]) -> list[Comparison]:

@@ -68,5 +68,5 @@ def witnesses(paths: Sequence[Path]) -> Iterator[Witness]:
     for path in paths:
         with open_model(path) as model:
             for facts in model_graph(model).graphs:
-                traits = SubgraphTraits(facts, {})
+                traits = SubgraphTraits(facts, lambda _: ())
                 yield from (Witness(traits.operator(index)) for index in range(len(traits)))
