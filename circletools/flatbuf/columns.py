@@ -92,6 +92,14 @@ def places_in_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
 
 
+def distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct integers in ascending order, like `np.unique`, which imports `numpy.ma`."""
+    ordered = np.sort(values)
+    is_new = np.ones(len(ordered), np.bool_)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_new]
+
+
 def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the index of the first of each distinct row of integers, and the number of each row's distinct row.
 
@@ -226,7 +234,7 @@ class Vectors:
 
     def rows_where(self, mask: Mask) -> NDArray[np.int64]:
         """Return the rows that have a true element in `mask` (a mask over `flat()`), without duplicates."""
-        return np.unique(np.searchsorted(self.splits(), np.flatnonzero(mask), "right") - 1)
+        return distinct(np.searchsorted(self.splits(), np.flatnonzero(mask), "right") - 1)
 
 
 class Tables:
@@ -336,7 +344,7 @@ class Tables:
         if name in self.type.by_name:
             field, targets = self.field(name), self.targets(name)
             codes = self.union_codes(field)
-            for code in np.unique(codes[targets != 0]).tolist():
+            for code in distinct(codes[targets != 0]).tolist():
                 target = schema.tables.get(schema.unions[str(field.target)].get(code, ""))
                 if target is not None:
                     rows = np.flatnonzero((codes == code) & (targets != 0))

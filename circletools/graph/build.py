@@ -19,8 +19,13 @@ def graph_of(model: Model, index: int) -> Graph:
 
 
 def model_graph(model: Model | ModelGraph) -> ModelGraph:
-    """Return the graphs of a model; nothing is read yet."""
-    return model if isinstance(model, ModelGraph) else ModelGraph(model)
+    """Return the graphs of a model, the same ones each time; nothing is read yet."""
+    if isinstance(model, ModelGraph):
+        return model
+    if model.graph is None:
+        model.graph = ModelGraph(model)
+    found: ModelGraph = model.graph
+    return found
 
 
 def joined_graph(model: Model) -> Graph:
@@ -28,7 +33,7 @@ def joined_graph(model: Model) -> Graph:
 
     Omitted inputs, outputs and slots stay -1. Raises ModelFormatError.
     """
-    return _Joined(model, -1)
+    return _Joined(model, -1) if len(model.subgraph_tables) != 1 else model_graph(model).graphs[0]
 
 
 class _Joined(Graph):

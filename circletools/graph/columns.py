@@ -15,7 +15,7 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Vectors, distinct_rows, row_numbers
 from circletools.graph.algorithms import Indices
 from circletools.model.model import Model
-from circletools.model.options import options_of
+from circletools.model.options import Members, members_of, options_of
 from circletools.model.sizes import least_bytes, size_bytes
 from circletools.model.views import text
 
@@ -121,7 +121,18 @@ class Operators:
 
     def option(self, name: str, chosen: Indices | slice = slice(None)) -> NDArray[np.float64]:
         """Return an option of each operator, or 0 if the operator lacks it; strings are returned as numbers."""
-        return options_of(self.tables.take(chosen), name, self.model.schema)
+        if name not in self._options:
+            self._options[name] = options_of(self.options, len(self), name)
+        return self._options[name][chosen]
+
+    @cached_property
+    def options(self) -> Members:
+        """The options tables in the file."""
+        return members_of(self.tables, self.model.schema)
+
+    @cached_property
+    def _options(self) -> dict[str, NDArray[np.float64]]:
+        return {}
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Vectors, grouped
+from circletools.flatbuf.columns import Vectors, distinct, grouped
 from circletools.graph.algorithms import Dag, Indices, dag_from_edges, distinct_edges, reachable
 from circletools.graph.columns import Mask, Operators, Slots, Uses, Values
 from circletools.model.model import Model
@@ -189,7 +189,7 @@ class Graph:
         holds = self.values.is_type("RESOURCE")
         calling = np.flatnonzero(self.operators.is_code(*_CONTROL_FLOW))
         touching = [operators[holds[values]] for operators, values in (self.definitions, self.uses)]
-        return np.unique(np.concatenate([calling, *touching]))
+        return distinct(np.concatenate([calling, *touching]))
 
     @cached_property
     def dag(self) -> Dag:

@@ -116,6 +116,7 @@ class ModelColumns(Attributes):
         self.wire: Wire = wire
         self.schema: Schema = schema
         self._root: Tables = root
+        self.graph: Any = None  # the graphs, once `graph.build.model_graph` is called
 
     @cached_property
     def reachable(self) -> Reachable:
@@ -238,12 +239,12 @@ class ModelColumns(Attributes):
         columns, roles = self.operator_columns, load_roles()
         for field in OPTION_FIELDS:
             for rows, options in columns.tables.members(field, self.schema):
-                owners = np.searchsorted(columns.splits, rows, "right") - 1
-                places = list(zip(owners.tolist(), (rows - columns.splits[owners]).tolist(), strict=True))
-                for item in options.type.fields:
-                    role = roles.get((options.type.name, item.name))
+                every = [(item, roles.get((options.type.name, item.name))) for item in options.type.fields]
+                for item, role in every:
                     if role is None or role.kind != "subgraph":
                         continue
+                    owners = np.searchsorted(columns.splits, rows, "right") - 1
+                    places = list(zip(owners.tolist(), (rows - columns.splits[owners]).tolist(), strict=True))
                     for (owner, operator), named in zip(places, options.numbers(item), strict=True):
                         found.setdefault(owner, {}).setdefault(operator, []).extend(named)
                         patterns.update(named if role.pattern else ())

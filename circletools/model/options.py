@@ -63,15 +63,23 @@ def _members(schema: Schema, enum: str, every: bool) -> Mapping[object, str]:
 OPTION_FIELDS = ("builtin_options", "builtin_options_2")
 
 
-def options_of(operators: Tables, name: str, schema: Schema) -> NDArray[np.float64]:
-    """Return an option of each operator; 0 if its options table has no field with this name."""
-    values = np.zeros(len(operators))
-    for field in OPTION_FIELDS:
-        for rows, chosen in operators.members(field, schema):
-            option = chosen.type.by_name.get(name)
-            if option is not None and option.kind in {"scalar", "string"}:
-                is_text = option.kind == "string"
-                values[rows] = [*map(text_number, chosen.strings(name))] if is_text else chosen.scalars(name)
+Members = list[tuple[NDArray[np.int64], Tables]]
+"""The options tables of operators, type by type, with the operators' rows."""
+
+
+def members_of(operators: Tables, schema: Schema) -> Members:
+    """Return the options tables of operators."""
+    return [pair for field in OPTION_FIELDS for pair in operators.members(field, schema)]
+
+
+def options_of(members: Members, count: int, name: str) -> NDArray[np.float64]:
+    """Return an option of each of `count` operators; 0 if its options table has no field with this name."""
+    values = np.zeros(count)
+    for rows, chosen in members:
+        option = chosen.type.by_name.get(name)
+        if option is not None and option.kind in {"scalar", "string"}:
+            is_text = option.kind == "string"
+            values[rows] = [*map(text_number, chosen.strings(name))] if is_text else chosen.scalars(name)
     return values
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError, shortened
 from circletools.findings import Finding, Severity
+from circletools.flatbuf.columns import distinct
 from circletools.flatbuf.digest import equal_rows
 from circletools.graph.algorithms import Indices, dag_from_edges
 from circletools.model.model import Model
-from circletools.model.options import OPTION_FIELDS
+from circletools.model.options import members_of
 from circletools.model.verify import SHOWN, findings_at
 from circletools.soundness.whole import Whole, lacking
 
@@ -75,7 +75,8 @@ def _produced_twice(whole: Whole) -> Iterator[Finding]:
     first, some = whole.first_producer[made], again[:SHOWN]
     some = some[makers[some] != first[some]]  # not two outputs of one operator
     copies = some[equal_rows(whole.operators.tables, whole.model.schema, makers[some], first[some])]
-    kinds: tuple[tuple[Indices, Severity], ...] = ((np.setdiff1d(again, copies), "warning"), (copies, "info"))
+    others = again[~np.isin(again, copies)] if len(copies) else again
+    kinds: tuple[tuple[Indices, Severity], ...] = ((others, "warning"), (copies, "info"))
     for slots, severity in kinds:
         yield from findings_at("PRODUCED_TWICE", slots, lambda at: whole.operator(int(makers[at])), message, severity)
 
@@ -121,10 +122,12 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
     if _repeats(made).any():
         count = len(whole.tensors.tables)
         own = np.isin(readers * count + read, makers * count + made)
-    empty = np.intersect1d(lacking(whole.graph.operands), lacking(whole.graph.results))
-    both = np.union1d(readers[own], empty)
-    tables, schema = whole.operators.tables.take(both), whole.model.schema
-    options = chain.from_iterable(tables.members(field, schema) for field in OPTION_FIELDS)
+    empty, bare = lacking(whole.graph.operands), lacking(whole.graph.results)
+    both = distinct(np.concatenate([readers[own], empty[np.isin(empty, bare)] if len(bare) else bare]))
+    if not both.size:
+        return
+    schema = whole.model.schema
+    options = members_of(whole.operators.tables.take(both), schema)
     refused = {row for rows, chosen in options if chosen.type.fields for row in both[rows].tolist()}
     named = {name.upper() for name, table in schema.tables.items() if table.fields}  # LiteRT adds their defaults
     owned = [f"{code.name.replace('_', '')}OPTIONS" in named for code in whole.model.operator_codes]
@@ -146,8 +149,9 @@ def _left_out(whole: Whole) -> Iterator[Finding]:
 
 def _is_custom(whole: Whole, rows: Indices) -> NDArray[np.bool_]:
     """Return a mask of the custom operators among these."""
-    custom = [code.index for code in whole.model.operator_codes if code.name.startswith("CUSTOM:")]
-    return np.isin(whole.operators.code_indices[rows], custom)
+    custom = np.array([code.name.startswith("CUSTOM:") for code in whole.model.operator_codes], np.bool_)
+    mask: NDArray[np.bool_] = custom[whole.operators.code_indices[rows]]
+    return mask
 
 
 def _order(whole: Whole) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.findings import Finding
+from circletools.flatbuf.columns import distinct
 from circletools.graph.algorithms import Indices
 from circletools.model.model import Model
 from circletools.model.sizes import element_counts
@@ -48,7 +49,7 @@ _MOST_FIXED = 5  # an operator with more inputs may omit many of them
 
 def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield findings about the operators of a TFLite model; `kernels` holds the input counts of each code."""
-    given = _quantization(model)
+    given = _quantization(model, whole)
     for code in model.operator_codes:
         rows = np.flatnonzero(whole.operators.code_indices == code.index)
         if not rows.size or code.name not in kernels:
@@ -56,7 +57,7 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         slots, needs = first_slots(whole.graph, rows, _INPUTS), kernels[code.name].get("needs", {})
         required = needs.get("required", (kernels[code.name]["inputs"] or (0,))[0])
         if required <= _MOST_FIXED:
-            fixed = np.setdiff1d(np.arange(required), needs.get("optional", ()))
+            fixed = np.array([slot for slot in range(required) if slot not in needs.get("optional", ())], np.int64)
             yield from _left_out(whole, code.name, rows, fixed, needs.get("least", 0))
         yield from _without_options(whole, code.name, rows, needs.get("options", ""))
         equal = needs.get("equal", ())
@@ -96,19 +97,19 @@ class _Quantization(NamedTuple):
         return differ
 
 
-def _quantization(model: Model) -> _Quantization:
-    tables, rows = model.tensor_columns.tables.child("quantization", model.schema)
+def _quantization(model: Model, whole: Whole) -> _Quantization:
+    tables, rows = whole.graph.values.quantization
     found = _Quantization(*np.zeros((5, len(model.tensor_columns.tables))))
     found.first[:] = np.nan
     if len(tables):
         codes = tables.union_codes(tables.field("details"))
-        members = model.schema.unions["QuantizationDetails"]
-        plain = np.flatnonzero([members.get(code) != "BlockwiseQuantization" for code in codes.tolist()])
-        tables, rows = tables.take(plain), rows[plain]
+        members = model.schema.unions["QuantizationDetails"].items()
+        blockwise = np.isin(codes, [code for code, member in members if member == "BlockwiseQuantization"])
+        tables, rows = (tables.take(~blockwise), rows[~blockwise]) if blockwise.any() else (tables, rows)
         scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
         one = (scales.count == 1) & (zeros.count == 1)
-        found.first[rows] = scales.element(0)
-        found.scale[rows[one]] = scales.element(0)[one]
+        found.first[rows] = first = scales.element(0)
+        found.scale[rows[one]] = first[one]
         found.zero[rows[one]] = zeros.element(0)[one].astype(np.int64).astype(np.int32)  # LiteRT keeps 32 bits
         found.several[rows] = scales.count > 1
         found.moved[rows[zeros.rows_where(zeros.flat().astype(np.int32) != 0)]] = 1
@@ -152,7 +153,7 @@ def _not_joined(
     wrong |= _is(whole, first, equal) & given.differ(read, made)
     wrong |= _is(whole, first, ("INT16",)) & (given.zero[read] != 0)
     message = f"the inputs of {name} differ in type or scale; {_REFUSED}"
-    yield from _at(whole, "OPERATOR_SLOTS", np.unique(readers[wrong]), message)
+    yield from _at(whole, "OPERATOR_SLOTS", distinct(readers[wrong]), message)
 
 
 def _wrong_types(whole: Whole, name: str, slots: Indices, needs: Mapping[str, Any]) -> Iterator[_Wrong]:

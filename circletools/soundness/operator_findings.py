@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,10 @@ from numpy.typing import NDArray
 
 from circletools.errors import shortened
 from circletools.findings import Finding
+from circletools.flatbuf.columns import distinct
 from circletools.flatbuf.schema import load_roles, schema_document
 from circletools.model.model import Model
-from circletools.model.options import OPTION_FIELDS, enum_of_field
+from circletools.model.options import enum_of_field
 from circletools.model.verify import findings_at
 from circletools.soundness.graph_findings import CORRECT
 from circletools.soundness.kernel_findings import kernel_findings
@@ -66,7 +66,7 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
     if not model.root.has("operator_codes")[0]:
         message = f"there is no list of operator codes; TICO's tools refuse the model; {CORRECT}"
         yield Finding("NO_OPERATOR_CODES", "info", "model", message)
-    used = np.unique(whole.operators.code_indices).tolist()
+    used = distinct(whole.operators.code_indices).tolist()
     yield from _codes(model, used)
     if model.format == "tflite":
         yield from _versions(model, used)
@@ -113,12 +113,13 @@ def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Findi
 
     An operator implemented only by LiteRT's XNNPACK delegate loads if the delegate takes it, as it does by default.
     """
-    outside = np.intersect1d(np.flatnonzero(model.buffers.external), model.tensor_columns.buffers)
+    outside = np.flatnonzero(model.buffers.external)
+    outside = outside[np.isin(outside, model.tensor_columns.buffers)] if outside.size else outside
     if "onert" in programs and outside.size:
         message = f"onert does not read the data of {counted(outside.size, 'buffer')} outside the flatbuffer"
         yield Finding("CONSTANT_TOO_SHORT", "warning", f"buffers[{outside[0]}]", message)
     known = _litert("custom")
-    for index in np.unique(model.operator_columns.code_indices).tolist():
+    for index in distinct(model.operator_columns.code_indices).tolist():
         name = model.operator_codes[index].name if index < len(model.operator_codes) else ""
         for who in ("LiteRT", "onert"):
             if name.startswith("CUSTOM:") and who.lower() in programs and name[7:] not in known[who]:
@@ -202,8 +203,8 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
 
 def _options(model: Model, whole: Whole) -> Iterator[Finding]:
     """Find enums, strides and dilations that no runtime supports, unless the options are of another operator code."""
-    codes, tables = [code.name.replace("_", "") for code in model.operator_codes], whole.operators.tables
-    for rows, chosen in chain.from_iterable(tables.members(field, model.schema) for field in OPTION_FIELDS):
+    codes = [code.name.replace("_", "") for code in model.operator_codes]
+    for rows, chosen in whole.graph.operators.options:
         name = chosen.type.name
         own = np.array([name[: -len("Options")].upper() in code for code in codes], np.bool_)
         mine = np.flatnonzero(own[whole.operators.code_indices[rows]])
@@ -216,7 +217,7 @@ def _options(model: Model, whole: Whole) -> Iterator[Finding]:
             if kind != "subgraph" and members is None and not _STEPS.fullmatch(field.name):
                 continue
             every = read.vectors(field.name).flat() if field.kind == "vector" else read.scalars(field.name)
-            values = np.unique(every)
+            values = distinct(every)
             if kind == "subgraph":
                 known, allowed = values >= 0, "not a subgraph"
             elif members is not None:

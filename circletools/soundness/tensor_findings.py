@@ -110,7 +110,7 @@ def _variables(model: Model, whole: Whole) -> Iterator[Finding]:
 
 
 def _quantization(model: Model, whole: Whole) -> Iterator[Finding]:
-    tables, rows = model.tensor_columns.tables.child("quantization", model.schema)
+    tables, rows = whole.graph.values.quantization
     if not len(tables):
         return
     scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from circletools.flatbuf.columns import distinct
 from circletools.graph.algorithms import Indices
 from circletools.graph.build import joined_graph, model_graph
 from circletools.graph.columns import Mask, Slots
@@ -65,6 +66,21 @@ class Whole:
         return np.append(keeps[self.operators.code_indices], False)
 
     @cached_property
+    def is_retyped(self) -> Mask:
+        """For each tensor, whether its producer's first input has another type or is omitted; false for -1."""
+        makers, types = self.first_producer, self.tensors.types
+        sources = first_slots(self.graph, np.arange(len(self.operators.tables)), 1)[:, 0]
+        sources = np.append(sources, -1)[makers]
+        return np.append((makers >= 0) & ((sources < 0) | (types[sources] != types)), False)
+
+    @cached_property
+    def is_rewritten(self) -> Mask:
+        """For each tensor, whether LiteRT may change its type (see the function `is_rewritten`); false for -1."""
+        kept = self.is_kept[np.append(self.first_producer, -1)]
+        found: Mask = np.append(self.is_passed, False) | (self.is_retyped & ~kept)
+        return found
+
+    @cached_property
     def is_passed(self) -> Mask:
         """For each tensor, whether it is an input of a subgraph that an operator calls."""
         found, splits = np.zeros(len(self.graph.values), np.bool_), self.tensors.splits
@@ -104,7 +120,7 @@ class Whole:
 
 def lacking(slots: Slots) -> Indices:
     """Return the operators that have an omitted slot, in ascending order."""
-    return np.unique(np.repeat(np.arange(len(slots.splits) - 1), slots.counts)[slots.values < 0])
+    return distinct(np.searchsorted(slots.splits, np.flatnonzero(slots.values < 0), "right") - 1)
 
 
 def first_slots(graph: Graph, operators: Indices, count: int) -> Indices:
@@ -125,8 +141,5 @@ def is_rewritten(whole: Whole, tensors: Indices, kept: bool = False) -> Mask:
     call, which get the types of the operator's inputs. With `kept`, the outputs of the kernels that keep the type in
     the file are included.
     """
-    types, makers = whole.tensors.types, whole.first_producer[tensors]
-    sources = first_slots(whole.graph, makers.reshape(-1).clip(0), 1)[:, 0].reshape(tensors.shape)
-    found: Mask = (makers >= 0) & ((sources < 0) | (types[sources] != types[tensors]))
-    found &= kept | ~whole.is_kept[makers]
-    return (tensors >= 0) & (found | whole.is_passed[tensors])
+    found: Mask = (whole.is_rewritten | whole.is_retyped if kept else whole.is_rewritten)[tensors]
+    return found

@@ -41,12 +41,10 @@ def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     Raises ModelFormatError if an operator's tensor does not exist.
     """
     facts.check_values()
-    codes, known = facts.operators.code_indices, facts.operators.model.operator_codes
-    found = [np.zeros((0, 2), np.int64)]
-    for code in np.unique(codes[codes < len(known)]).tolist():
-        name = known[code].name
-        if name in _FIRST_AXIS:
-            found.append(_large(facts, np.flatnonzero(codes == code), _FIRST_AXIS[name]))
+    codes, found = facts.operators.code_indices, [np.zeros((0, 2), np.int64)]
+    for code in facts.operators.model.operator_codes:
+        if code.name in _FIRST_AXIS:
+            found.append(_large(facts, np.flatnonzero(codes == code.index), _FIRST_AXIS[code.name]))
     every = np.concatenate(found)
     operators, is_open = every[np.argsort(every[:, 0])].T
     return operators, is_open > 0
