@@ -75,7 +75,7 @@ def load_capability(name: str) -> Capability:
 def parse_capability(data: bytes, name: str) -> Capability:
     """Parse a table; errors call it `name`. Raises InvalidInputError with the location."""
     found = _Reader(name).capability(read_json(data, name))
-    _ = [*found.operators.values(), *(found.measured or {}).values()]  # read all forms, to find mistakes
+    _ = [[*table.values()] for table in found.tables()]  # read all forms, to find mistakes
     return found
 
 
@@ -174,7 +174,7 @@ class _Reader:
             self._code(code, "operators")
         operators = _Forms(written, lambda code: self._forms(written[code], f"operators.{code}"))
         device, runtime, method = (self._text(top.get(key, ""), key) for key in ("device", "runtime", "method"))
-        measured = self._measured(self._list(top["measured"], "measured")) if "measured" in top else None
+        measured = self._groups(self._list(top["measured"], "measured"), "measured") if "measured" in top else None
         name = device or self._name.removesuffix(".json")
         context, rules = self._several(top, "context", self._pair), self._several(top, "rules", self._rule)
         unread = {
@@ -187,21 +187,13 @@ class _Reader:
     def _flag(self, value: Mapping[str, Any], key: str, place: str, default: bool = False) -> bool:
         return self._typed(value.get(key, default), bool, f"{place}.{key}", "true or false")
 
-    def _measured(self, entries: list[Any]) -> Mapping[str, tuple[Form, ...]]:
+    def _groups(self, entries: list[Any], place: str) -> Mapping[str, tuple[Form, ...]]:
         places: dict[str, list[int]] = {}
         for index, entry in enumerate(entries):
-            place = f"measured[{index}]"
-            for code in self._codes_of(self._object(entry, place), place):
+            for code in self._codes_of(self._object(entry, f"{place}[{index}]"), f"{place}[{index}]"):
                 places.setdefault(code, []).append(index)
-        form = cache(lambda index: self._form_of(entries[index], f"measured[{index}]"))
+        form = cache(lambda index: self._form_of(entries[index], f"{place}[{index}]"))
         return _Forms(places, lambda code: tuple(map(form, places[code])))
-
-    def _groups(self, entries: list[Any], place: str) -> dict[str, tuple[Form, ...]]:
-        found: dict[str, list[Form]] = {}
-        for index, entry in enumerate(entries):
-            for name, forms in self._group(entry, f"{place}[{index}]").items():
-                found.setdefault(name, []).extend(forms)
-        return {name: tuple(forms) for name, forms in found.items()}
 
     def _group(self, value: Any, place: str) -> dict[str, tuple[Form, ...]]:
         """Return the form of an entry for each of its operators."""

@@ -87,7 +87,7 @@ class Capability(Attributes):
         """Return the forms of an operator code, followed by the forms that apply to every operator."""
         return (*self.operators.get(code, ()), *self.operators.get(ANY, ()))
 
-    def _tables(self) -> Iterator[Mapping[str, tuple[Form, ...]]]:
+    def tables(self) -> Iterator[Mapping[str, tuple[Form, ...]]]:
         """Yield the forms by code, from each part of the table."""
         yield from (self.operators, self.measured or {})
         for rule in self.context:
@@ -99,7 +99,7 @@ class Capability(Attributes):
 
     def _of(self, code: str) -> tuple[tuple[Term, ...], int]:
         if code not in self._found:
-            forms = [form for table in self._tables() for name in {code, ANY} for form in table.get(name, ())]
+            forms = [form for table in self.tables() for name in {code, ANY} for form in table.get(name, ())]
             rules = [rule for rule in self.rules if rule.concerns(code)]
             terms = frozenset[Term]().union(*(form.terms for form in forms), *(rule.terms for rule in rules))
             count = sum(bool(form.where) for form in forms) + len(rules)
@@ -134,7 +134,8 @@ class Capability(Attributes):
             return None
         if self._asked(traits):
             return Refusal("; ".join(nearest) if nearest else f"{self.device} does not support {traits.code}")
-        asked = (*self.forms(traits.code), *(self.measured or {}).get(traits.code, ()))
+        measured = [form for form in (self.measured or {}).get(traits.code, ()) if form.outputs is None]
+        asked = (*self.forms(traits.code), *measured)
         return Refusal(untried(_nearest(asked, traits) or nearest or [], traits.code), measured=False)
 
     def _asked(self, operator: OperatorTraits) -> bool:
@@ -146,7 +147,10 @@ class Capability(Attributes):
         if any(form.is_unlike(operator) for form in self.forms(operator.code)):
             return False
         forms = (*self.measured.get(operator.code, ()), *self.measured.get(ANY, ()))
-        return any(not mismatches(form, operator) for form in forms)
+        found = [form for form in forms if not mismatches(form, operator)]
+        if not operator.is_mixed or any(form.types is None and form.outputs is None for form in found):
+            return bool(found)
+        return any(form.types for form in found) and any(form.outputs for form in found)
 
 
 def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Refusal | None]:

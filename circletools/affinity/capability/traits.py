@@ -57,6 +57,14 @@ class OperatorTraits:
     outputs: tuple[TensorTraits | None, ...]
     settings: Mapping[Term, float]
 
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some computed inputs and outputs are quantized, and others are not."""
+        tensors = (
+            tensor for tensor in (*self.inputs, *self.outputs) if tensor and tensor.type and not tensor.constant
+        )
+        return len({tensor.quantization in ("", "unquantized") for tensor in tensors}) > 1
+
 
 class SubgraphTraits:
     """The operators of one subgraph; `terms` returns the properties to read, by operator code name."""

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tools.measure.capability.forms import merged
 from tools.measure.capability.single import QUANTIZABLE, WORDS, Operand, Probe
 from tools.measure.capability.template import EVERY
 
@@ -15,24 +16,57 @@ _MOST = 0.75
 def asked(probes: Iterable[tuple[Probe, Sequence[int]]]) -> list[dict[str, Any]]:
     """Group operators about which the same was asked, given first probes and the ranks of their templates.
 
-    Types, constants and ranks are collected separately: any combination of tested ones counts as tested.
+    Types, constants and ranks are collected separately: any combination of tested ones counts as tested. But mixes of
+    quantized and unquantized tensors have forms of their own, with outputs.
     """
     by_code: dict[str, list[tuple[Probe, Sequence[int]]]] = defaultdict(list)
     for probe, ranks in probes:
         by_code[probe.code].append((probe, ranks))
-    return _grouped({code: _form(of_code) for code, of_code in by_code.items()})
+    return _grouped({code: [_form(of_code), *mixed(of_code)] for code, of_code in by_code.items()})
+
+
+def mixed(probes: Sequence[tuple[Probe, Sequence[int]]]) -> list[dict[str, Any]]:
+    """Return the forms of the probes of one operator with both quantized and unquantized computed tensors."""
+    boxes: dict[int, list[tuple[frozenset[str], ...]]] = defaultdict(list)  # by the number of inputs
+    for probe, _ in probes:
+        if len({operand.quantization == "n" for operand in _computed(probe)}) > 1:
+            sides = (*map(_word, probe.inputs), *map(_word, probe.outputs))
+            boxes[len(probe.inputs)].append(tuple(frozenset([text]) for text in sides))
+    found = []
+    for count, some in boxes.items():
+        for box in merged(some):
+            places = [texts[0] if len(texts) == 1 else texts for texts in map(sorted, box)]
+            found.append({"inputs": places[:count], "outputs": places[count:]})
+    return found
+
+
+def _word(operand: Operand) -> str:
+    if operand.kind in {"none", "constant"}:
+        return "none" if operand.kind == "none" else "* constant"
+    return f"* {WORDS[operand.quantization]} computed"
+
+
+def _computed(probe: Probe) -> list[Operand]:
+    return [one for one in (*probe.inputs, *probe.outputs) if one.kind in {"computed", "variable"}]
 
 
 def joined(before: Iterable[Mapping[str, Any]], later: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the groups of two measurements; for a code in both, those of the later one."""
-    forms = {code: group for groups in (before, later) for group in groups for code in group["operators"]}
-    return _grouped({code: {**group, "operators": []} for code, group in forms.items()})
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for groups in (before, later):
+        mine: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for group in groups:
+            for code in group["operators"]:
+                mine[code].append({**group, "operators": []})
+        found |= mine
+    return _grouped(found)
 
 
-def _grouped(forms: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _grouped(forms: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
     groups: dict[str, list[str]] = defaultdict(list)
     for code in sorted(forms):
-        groups[json.dumps({"operators": [], **forms[code]})].append(code)
+        for form in forms[code]:
+            groups[json.dumps({"operators": [], **form})].append(code)
     ordered = sorted(groups.items(), key=lambda group: group[1])
     return [{**json.loads(form), "operators": codes} for form, codes in ordered]
 
@@ -44,12 +78,7 @@ def _form(probes: Sequence[tuple[Probe, Sequence[int]]]) -> dict[str, Any]:
     if least != most:
         # An operand that may be absent is described together with the one before it.
         places[-1:] = [_place(operand for row in inputs for operand in row[least - 1 :]), "..."]
-    computed = [
-        operand
-        for probe, _ in probes
-        for operand in (*probe.inputs, *probe.outputs)
-        if operand.kind in {"computed", "variable"}
-    ]
+    computed = [operand for probe, _ in probes for operand in _computed(probe)]
     ranks = {rank for probe, of_template in probes for rank in (*of_template, *probe.ranks)}
     return {"types": _types(computed), "inputs": places, "min_rank": min(ranks), "max_rank": max(ranks)}
 
