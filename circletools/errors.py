@@ -40,8 +40,8 @@ class CircleToolsError(Exception):
 
     def __str__(self) -> str:
         """Return `location: message (hint)`."""
-        said = self.message, self.location or "", self.hint or ""
-        message, location, hint = (shortened(one, _LONGEST) for one in said)
+        parts = self.message, self.location or "", self.hint or ""
+        message, location, hint = (shortened(one, _LONGEST) for one in parts)
         text = f"{location}: {message}" if location else message
         return f"{text} ({hint})" if hint else text
 

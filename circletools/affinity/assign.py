@@ -42,7 +42,7 @@ class Entry(Protocol):
         """Return whether the entry is from the command line."""
 
     @property
-    def says(self) -> str:
+    def label(self) -> str:
         """Return the entry's value as text; entries with equal values do not contradict each other."""
 
 
@@ -63,10 +63,10 @@ def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = Fa
                 other = row[operator]
                 if other is None:
                     row[operator] = entry
-                elif other.says != entry.says and _rank(other) == _rank(entry):
+                elif other.label != entry.label and _rank(other) == _rank(entry):
                     raise UsageError(
-                        f"{entry.selector} assigns {entry.says} to subgraphs[{subgraph}].operators[{operator}], but "
-                        f"{other.selector} ({other.place}) assigns {other.says}",
+                        f"{entry.selector} assigns {entry.label} to subgraphs[{subgraph}].operators[{operator}], but "
+                        f"{other.selector} ({other.place}) assigns {other.label}",
                         location=entry.place,
                         hint="the more specific rule wins: index, then name, origin, op; a full name precedes a glob",
                     )
@@ -110,7 +110,7 @@ class Rule:
     may_miss: bool = False
 
     @property
-    def says(self) -> str:
+    def label(self) -> str:
         """Return the device; rules for the same device do not contradict each other."""
         return self.device
 

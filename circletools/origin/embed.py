@@ -114,7 +114,7 @@ def _check(model: ModelGraph, origins: Origins) -> tuple[Finding, ...]:
         for one in (model.graphs if stated else ())
         for row, found in enumerate(zip(one.operators.code_names, one.operators.first_result_names, strict=True))
     }
-    pairs = [(place, *said, *own.get(place, ("", ""))) for place, said in stated.items()]
+    pairs = [(place, *recorded, *own.get(place, ("", ""))) for place, recorded in stated.items()]
     codes = [place for place, code, _, own_code, _ in pairs if code != own_code]
     names = [place for place, _, name, _, own_name in pairs if name and own_name and name != own_name]
     if 2 * len(codes) > len(stated):

@@ -127,8 +127,8 @@ def _asked_text(target: verdicts.TargetFit, asked: verdicts.Asked) -> Iterator[s
     for one in asked.disagreements:
         label = operator_label(one.subgraph or 0, one.operator_index or 0, bool(one.subgraph))
         place = "the model" if one.operator_index is None else f"operator {label}"
-        table, stance = ("accepts", "refuses it") if one.table_takes else ("refuses", "accepts it")
-        yield f"  the table {table} {place}, but {asked.program} {stance}" + (f": {one.words}" if one.words else "")
+        table, verb = ("accepts", "refuses it") if one.table_takes else ("refuses", "accepts it")
+        yield f"  the table {table} {place}, but {asked.program} {verb}" + (f": {one.words}" if one.words else "")
 
 
 def _misfits_text(misfits: Sequence[verdicts.Misfit], full: bool) -> Iterator[str]:

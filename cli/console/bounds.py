@@ -128,12 +128,12 @@ def stop() -> None:
 
 def _times() -> int:
     """Return the factor in the environment variable; 0 if there are no limits."""
-    said = os.environ.get(VARIABLE, "1")
-    if said == "off":
+    value = os.environ.get(VARIABLE, "1")
+    if value == "off":
         return 0
-    if not said.isdecimal() or len(said) > 9:
-        raise ct.UsageError(f"{VARIABLE} must be 'off' or a whole number, not {said[:20]!r}")
-    return int(said)
+    if not value.isdecimal() or len(value) > 9:
+        raise ct.UsageError(f"{VARIABLE} must be 'off' or a whole number, not {value[:20]!r}")
+    return int(value)
 
 
 def _size(word: str) -> int | None:

@@ -51,7 +51,7 @@ TOLD: list[tuple[float, float, str]] = [
 
 def test_a_time_as_text() -> None:
     for time_us, us_per_byte, said in TOLD:
-        assert TimeRule(parse_selector("op:*"), time_us, us_per_byte, "here").says == said
+        assert TimeRule(parse_selector("op:*"), time_us, us_per_byte, "here").label == said
 
 
 def test_a_document_is_read_value_for_value() -> None:

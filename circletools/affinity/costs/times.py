@@ -40,7 +40,7 @@ class TimeRule:
     from_command: bool = False
 
     @property
-    def says(self) -> str:
+    def label(self) -> str:
         """Return the time as text."""
         if self.time_us == inf:
             return "no time"
