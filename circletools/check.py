@@ -39,7 +39,7 @@ _TABLES = {
     "tflm": ("tflm",),
 }
 """By program, the table of its own kernels, and those of the delegates that it tries first."""
-_MISFIT = Refusal("its XNNPACK delegate takes it, but not the rank, type, scale or zero point of one of its tensors")
+_MISFIT = Refusal("its XNNPACK delegate takes it, but then rejects the rank, type, scale or zero point of a tensor")
 _ENDS = {
     "refused": "refuses the model",
     "crash": "crashes on the model",

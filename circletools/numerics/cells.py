@@ -25,11 +25,11 @@ from circletools.wording import numbered
 #                         reference's integer kernels, which may be inexact, differ from its float results
 #     floating point      by half of the digits of the type: sqrt(epsilon) of the largest value, the usual tolerance
 #                         for results that took many steps
-#     any                 by the change of the *reference* when the lower half of its inputs' digits changes, and
+#     any                 by the change in the *reference* when the lower half of its inputs' digits changes, and
 #                         by the smallest normal number: an operator that divides by almost zero amplifies small
 #                         differences, even to infinity (a backward error: the result is exact for inputs close to the
 #                         given ones)
-#     quantized weights   compared with float weights: by twice the change of the reference when its weights are
+#     quantized weights   compared with float weights: by twice the change in the reference when its weights are
 #                         randomly rounded to such steps; likewise for inputs that are quantized at run time
 
 

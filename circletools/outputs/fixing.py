@@ -214,7 +214,7 @@ def fix_outputs(
     runtimes recognize by their operators). Copies are exact in `runtime`. With `keep_constants`, a constant is copied
     only if it is also an earlier output; with `detach_taps`, outputs that an operator reads are copied too. `with_`
     names programs (docs/runtimes.md): a program that accepts the model as it was opened must accept the result and
-    return the same outputs; otherwise the next copy operator is tried. Programs do not see other changes of the edit.
+    return the same outputs; otherwise the next copy operator is tried. Programs do not see the edit's other changes.
 
     Raises EditError, before any change, if no operator copies an output exactly, or none keeps the model running in
     all programs; and UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged

@@ -11,7 +11,7 @@ second t, and each test has half of the significance level.
 With fewer than three degrees of freedom, t is useless. The error is then the variation between the fastest executions
 in five parts of each recording, because successive executions tend to be slow together (the method of batch means),
 plus two variations that such recordings cannot show: between processes (an assumed value, or a larger one if they do
-show it) and in the speed of the machine (the usual change of the other operators).
+show it) and in the speed of the machine (the usual change in the other operators).
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A change of an input: other values, or, without a value, repetition along a dimension to fit the new batch."""
+    """A change to an input: other values, or, without a value, repetition along a dimension to fit the new batch."""
 
     slot: int
     value: Value | None = None
@@ -90,7 +90,7 @@ def _reshape(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
 
 
 def patches(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
-    """Yield the necessary changes of an operator's inputs. Raises RefusedError if the batch cannot be followed."""
+    """Yield the necessary changes to an operator's inputs. Raises RefusedError if the batch cannot be followed."""
     code = call.code
     if code == "RESHAPE":
         yield from _reshape(call, was, batch)

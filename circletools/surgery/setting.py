@@ -140,7 +140,7 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
     """Set the shapes of a model's inputs, and the shapes of all other tensors that LiteRT computes from them.
 
     With `batch` and `dynamic_batch`, every output must grow with the batch. Raises UsageError for an input that does
-    not exist, and EditError for an operator that refuses the shapes, with its source and the constant to blame.
+    not exist, and EditError for an operator that refuses the shapes, with its source and the responsible constant.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.set_shape(edit, ct.surgery.ShapeRequest(batch=4, mend=True))

@@ -192,7 +192,7 @@ class _Clock:
         beyond = bounds - moments.times[at] - moments.spans[at]
 
         def passed(active: npt.NDArray[np.bool_]) -> Numbers:
-            """Return how much of the unshared time of each window falls into active moments."""
+            """Return how much of the unshared time of each window falls in active moments."""
             values = np.cumsum(moments.spans * active)[at] + beyond * active[at]
             found: Numbers = values[1] - values[0]
             return found

@@ -162,7 +162,7 @@ def _session(lines: Sequence[str], begin: int, end: int, tables: int) -> Whole:
 
 
 def _sections(lines: Sequence[str], marks: Sequence[int]) -> tuple[list[_Section], list[_Section]]:
-    """Return the tables of the initialization, if marked as such, and those of the runs, in the order of running."""
+    """Return the tables of the initialization, if marked as such, and those of the runs, in execution order."""
     initial, sections, section, title, end = list[_Section](), list[_Section](), _Section(), "", 0
     for at in marks:
         line = lines[at]
