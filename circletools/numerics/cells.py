@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
 from itertools import product
 from math import sqrt
 
 import numpy as np
 
+from circletools.affinity import load_capability, refusals
+from circletools.fit.programs import JUDGES
 from circletools.numerics.request import CompareRequest
 from circletools.numerics.results import Cell, Difference, Reals, Verdict, changes_kind, difference
 from circletools.numerics.running import Known, NotRunError, Runner, Task
@@ -108,6 +112,15 @@ class Judge:
     second: Subject
     reference: Runner
 
+    @cached_property
+    def distrusted(self) -> dict[int, str]:
+        """The operators for which the reference computes wrong values, by its capability table, with the reason."""
+        targets = {(judge.program, judge.variant): name for name, judge in JUDGES.items()}
+        targets["litert", "reference"] = str(resources.files(__package__) / "reference.json")
+        target = targets.get((self.reference.worker.runtime, self.reference.worker.variant))
+        found = refusals(load_capability(target), self.first.model) if target else []
+        return {at: f"the reference is wrong: {why.reason}" for at, why in enumerate(found) if why and why.wrong}
+
     def cell(self, runner: Runner, task: Task, given: Known, whole: Known | None) -> Cell:
         """Return the cell for an operator in a program; `given` are values of the reference.
 
@@ -115,7 +128,8 @@ class Judge:
         """
         known = None if task.skipped else whole
         inherited = None if known is None else self.largest(task, task.expected(given), known)
-        if words := task.skipped or task.alone:
+        words = next((self.distrusted[one] for one in task.theirs.operators if one in self.distrusted), "")
+        if words := task.skipped or task.alone or words:
             return Cell("skipped", inherited=inherited, words=words)
         try:
             fed, expected = self._fed(task, given)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 
 import numpy as np
@@ -116,6 +116,9 @@ class _Comparing(Judge):
             else:
                 cells |= self._slice(some, known, others, plains)
         groups = [one for runner in self.runners for one in self._groups(runner, inputs, plain)]
+        for operator, words in islice(self.distrusted.items(), 1):
+            code = self.first.graph.operators.code_names[operator]
+            self.reference.failure = f"operator {operator} {code}: {words}: choose another reference"
         return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups)
 
     def _plain(self, runner: Runner, inputs: Runs, expected: Runs) -> Runs | None:

@@ -55,7 +55,7 @@ def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:
     runs = counted(found.runs, "run")
     yield f"reference: {found.file} on {_program(found.reference)}, {runs}"
     if found.reference.failure:
-        yield f"  the reference does not run: {found.reference.failure}"
+        yield f"  the reference fails: {found.reference.failure}"
     for at, column in enumerate(found.columns):
         yield ""
         yield f"{found.other or found.file} on {_program(column)}: {_outputs(column)}{_answer(found, at)}"
