@@ -29,8 +29,8 @@ def requirements_text(found: Requirements) -> Iterator[str]:
         yield from table_text([["needs", "first runtime", "count", "sources"], *rows], right=(2,))
     if len(found.verdicts) < len(runtime_table().runtimes):
         for one in found.verdicts:
-            lacking = "loads it" if one.takes else f"does not load it: {', '.join(one.lacking)}"
-            yield f"{title(one.runtime)} {lacking}"
+            words = f"{'loads it, but computes wrong values' if one.wrong else 'does not load it'}: "
+            yield f"{title(one.runtime)} {'loads it' if one.takes else words + ', '.join(one.lacking)}"
     minimum = found.minimum
     declared = "none" if minimum.declared is None else minimum.declared
     needed = "no known TensorFlow release suffices" if minimum.needed is None else f"needed: {minimum.needed}"

@@ -12,7 +12,6 @@ from circletools.errors import UsageError
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
-from circletools.model.views import text
 from circletools.origin.read import current_origins
 from circletools.requires.minimum import Minimum, minimum_of
 from circletools.requires.table import RuntimeTable, features, runtime_table
@@ -40,11 +39,15 @@ class Requirement(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeVerdict(Attributes):
-    """Whether a runtime supports a model; `lacking` lists what it does not support."""
+    """Whether a runtime supports a model; `lacking` lists what it does not support.
+
+    `wrong` means that it loads the model anyway, but computes wrong values.
+    """
 
     runtime: str
     takes: bool
     lacking: tuple[str, ...]
+    wrong: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -99,7 +102,8 @@ def requires(model: Model, runtimes: Iterable[str] = ()) -> Requirements:
 
 def _verdict(table: RuntimeTable, at: int, rows: Sequence[tuple[int, Requirement]]) -> RuntimeVerdict:
     lacking = tuple(row.what for first, row in rows if first > at and at not in table.early.get(row.what, ()))
-    return RuntimeVerdict(table.runtimes[at], not lacking, lacking)
+    wrong = bool(lacking) and all(at in table.wrong.get(what, ()) for what in lacking)
+    return RuntimeVerdict(table.runtimes[at], not lacking, lacking, wrong)
 
 
 def _needs(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requirement]]:
@@ -129,10 +133,7 @@ def _sources_by_code(model: ModelGraph, codes: Collection[int]) -> dict[int, tup
         for code, names in found.items():
             chosen = np.flatnonzero(graph.operators.code_indices == code)[: MOST_SOURCES - len(names)]
             for operator in chosen.tolist():
-                ids = set() if origins is None else origins.of(graph.index, operator)
-                value = int(graph.first_results[operator])
-                first = text(graph.values.names[value]) if 0 <= value < len(graph.values) else ""
-                name = origins.sources[min(ids)] if origins is not None and ids else first
-                if name:
-                    names.append(name)
-    return {code: tuple(dict.fromkeys(names)) for code, names in found.items()}
+                ids = origins.of(graph.index, operator) if origins else ()
+                first = graph.operators.first_result_names[operator]
+                names.append(origins.sources[min(ids)] if origins and ids else first)
+    return {code: tuple(filter(None, dict.fromkeys(names))) for code, names in found.items()}

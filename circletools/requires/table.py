@@ -31,9 +31,10 @@ _WANTED = re.compile(r"(?:ai-edge-)?(tflite|litert)(?:-runtime)?-(\d+(?:\.\d+){0
 class RuntimeTable:
     """The capabilities of runtimes. `runtimes` are their names, such as litert-2.1.6, oldest first.
 
-    `types` and `features` hold the index of the first runtime that supports each, or NEVER; `early` holds indices of
-    older runtimes that support a feature. `operators` holds the lowest version of each code and its highest version
-    in each runtime; `custom` holds the custom codes that all runtimes resolve.
+    `types` and `features` hold the index of the first runtime that supports each, if any does; `early` holds indices
+    of older runtimes that support a feature, and `wrong` of those that load it, but compute wrong values. `operators`
+    holds the lowest version of each code and its highest version in each runtime; `custom` holds the custom codes
+    that all runtimes resolve.
     """
 
     runtimes: tuple[str, ...]
@@ -41,6 +42,7 @@ class RuntimeTable:
     types: Mapping[str, int]
     features: Mapping[str, int]
     early: Mapping[str, Sequence[int]]
+    wrong: Mapping[str, Sequence[int]]
     custom: frozenset[str]
 
     def first_for_operator(self, code: str, version: int) -> int:
@@ -85,9 +87,10 @@ def runtime_table() -> RuntimeTable:
             code: (lowest, tuple(highest) if isinstance(highest, list) else (highest,) * count)
             for code, (lowest, highest) in raw["operators"].items()
         },
-        _indices(raw["types"]),
-        _indices(raw["features"]),
+        raw["types"],
+        raw["features"],
         raw["early"],
+        raw["wrong"],
         frozenset(raw["custom"]),
     )
 
@@ -99,10 +102,6 @@ def measured() -> list[str]:
     True
     """
     return list(runtime_table().runtimes)
-
-
-def _indices(found: Mapping[str, int | None]) -> dict[str, int]:
-    return {name: NEVER if at is None else at for name, at in found.items()}
 
 
 # --- the tensor types and format features in a model ----------------------------------------------------------

@@ -13,8 +13,9 @@ The file:
     runtimes   name -> the package that was measured, oldest first
     operators  code -> [the lowest version, the highest version in each runtime, or 0 if it has none]
     types      tensor type -> index of the first runtime that supports it
-    features   feature -> index of the first runtime since which all read it correctly, or null
+    features   feature -> index of the first runtime since which all read it correctly, if any does
     early      feature -> indices of older runtimes that read it correctly
+    wrong      feature -> indices of runtimes that load it, but compute wrong values
     custom     the custom codes that all of these runtimes resolve
 """
 
@@ -95,9 +96,14 @@ def measure(wheels: Path) -> dict[str, Any]:
     return {
         "runtimes": {runtime_name(package): package for package in PACKAGES},
         "operators": dict(operators(pairs, versions)),
-        "types": {name: first([row[at] == "" for row in typed]) for at, name in enumerate(types)},
-        "features": {name: first(some) for name, some in right.items()},
+        "types": supported({name: [row[at] == "" for row in typed] for at, name in enumerate(types)}),
+        "features": supported(right),
         "early": {name: early for name, some in right.items() if (early := before(some))},
+        "wrong": {
+            name: wrong
+            for at, (name, some) in enumerate(right.items())
+            if (wrong := [of for of, row in enumerate(read) if isinstance(row[at], list) and not some[of]])
+        },
         "custom": [
             name
             for at, name in enumerate(CUSTOM)
@@ -128,10 +134,10 @@ def operators(pairs: Sequence[tuple[str, int]], rows: Sequence[Sequence[Any]]) -
         yield name, [lowest, highest if len(set(highest)) > 1 else highest[0]]
 
 
-def first(taken: Sequence[bool]) -> int | None:
-    """Return the index of the first runtime since which all support a feature, or None if there is none."""
-    refused = [at for at, one in enumerate(taken) if not one]
-    return None if not taken[-1] else refused[-1] + 1 if refused else 0
+def supported(taken: dict[str, list[bool]]) -> dict[str, int]:
+    """Return the index of the first runtime since which all support a feature, for the features that they support."""
+    refused = {name: [at for at, one in enumerate(some) if not one] for name, some in taken.items() if some[-1]}
+    return {name: max(some, default=-1) + 1 for name, some in refused.items()}
 
 
 def before(taken: Sequence[bool]) -> list[int]:
