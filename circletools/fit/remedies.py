@@ -77,7 +77,8 @@ def size_remedies(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, st
         if operator in refusals and (of_sizes or operator in wanted):
             if causes := sorted({since[value] for value in (*read, *made) if value in since}):
                 first = f"operator {causes[0]} ({codes[causes[0]]})"
-                remedy = f"its sizes are known only at run time, from {first} on; compute them outside the model"
+                remedy = f"its sizes are known only at run time, from {first} on: compute them outside the model, "
+                remedy += "by cutting there with `extract --from`, then `set-shape --static`"
             else:
                 is_known = all((facts.index, value) in fixed.values for value in of_sizes)
                 remedy = FIX_SIZES if is_known else FIX_SHAPES

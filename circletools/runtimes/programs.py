@@ -39,7 +39,7 @@ PROGRAMS = {
     "onert": Program("onert", "onert", ("cpu", "ruy", "xnnpack", "builtin"), ("tflite", "circle")),
     "openvino": Program("openvino", "openvino", ("CPU", "GPU", "NPU")),
     "vela": Program("ethosu", "ethos-u-vela", _ACCELERATORS),
-    "tflm": Program("tflite_micro", "tflite-micro", ("default",)),
+    "tflm": Program("tflite_micro", "tflite-micro", ("default",), ("tflite", "circle")),
 }
 
 

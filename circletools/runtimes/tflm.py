@@ -9,19 +9,21 @@ import multiprocessing
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tflite_micro.python.tflite_micro import runtime
 
 from circletools.runtimes.inputs import filled
-from circletools.runtimes.protocol import Array, Make, Placed, RefusedError, Request, Verdict, mark, printed
+from circletools.runtimes.protocol import Array, NoDeviceError, Placed, RefusedError, Request, Verdict, mark, printed
 
 FAILURES = (RuntimeError, ValueError, RefusedError)
 # This is more than any microcontroller's memory; the system provides pages only when they are used.
 _ARENA_BYTES, _MOST_PREPARING = 1 << 29, 1 << 14
 _UNKNOWN = re.compile(r"Failed to get registration from op code (\w+)")
 _NODE = re.compile(r"Node (\w+) \(number (\d+)f?\) failed to (?:prepare|invoke)")
+_VELA = b"\x07\0\0\0ethos-u\0"  # the custom code of a program that Vela compiled
 _TOTAL = re.compile(r"Arena allocation total (\d+) bytes")
 
 
@@ -46,7 +48,7 @@ placement = loads
 class Running:
     """A model that is ready to run."""
 
-    def __init__(self, _variant: str, model: str, given: Sequence[Array | None] | None, make: Make) -> None:
+    def __init__(self, _variant: str, model: str, given: Sequence[Array | None] | None, make: Any) -> None:
         """Load the model. Raises RefusedError."""
         self._interpreter, self.verdict = _loaded(model)
         forms = ((detail["dtype"], detail["shape"]) for detail in _details(self._interpreter.get_input_details))
@@ -99,6 +101,8 @@ def _loaded(model: str) -> tuple[Any, Verdict]:
     try:
         interpreter = runtime.Interpreter.from_file(model, arena_size=_ARENA_BYTES)
     except (RuntimeError, ValueError) as error:
+        if Path(model).is_file() and _VELA in Path(model).read_bytes():
+            raise NoDeviceError("its package has no kernel for Ethos-U") from error
         raise _refusal(printed(since), error) from error
     since = mark()
     interpreter.print_allocations()

@@ -169,6 +169,6 @@ def test_another_python_without_the_program(python: str, said: str, monkeypatch:
 def test_a_circle_model_is_not_given_to_a_reader_of_tflite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.circle"
     path.write_bytes(bytes_of("circle/mlp"))
-    monkeypatch.setenv("CIRCLETOOLS_TFLM_PYTHON", "/nowhere/python")
-    with Worker("tflm") as worker:
-        assert {worker.loads(path).words, worker.run(path).failure} == {"tflm cannot read Circle models"}
+    monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", "/nowhere/python")
+    with Worker("litert") as worker:
+        assert {worker.loads(path).words, worker.run(path).failure} == {"litert cannot read Circle models"}
