@@ -1,4 +1,5 @@
 from circletools.storage.directories import write_directory as write_directory
+from circletools.storage.files import BUNDLES as BUNDLES
 from circletools.storage.files import SUFFIXES as SUFFIXES
 from circletools.storage.files import check_target as check_target
 from circletools.storage.files import make_directory as make_directory

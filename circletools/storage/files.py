@@ -22,6 +22,7 @@ from circletools.wording import did_you_mean, nearest
 Progress = Callable[[int, int], None]
 """Called with the number of bytes written so far, and the total number."""
 
+SUFFIXES, BUNDLES = (".circle", ".tflite"), (".litertlm", ".task")
 _MOST_NAMES = 1000  # the maximum number of names in a folder that are compared with a wrong name
 _LINKS = 40  # the maximum number of symbolic links that Linux follows
 
@@ -192,8 +193,9 @@ def write(
     """Write `parts` to `target`, whole or not at all; see `replacing`.
 
     `source` is the file from which the parts were made: a new file gets its mode bits, and nothing is written if it
-    has changed since it was opened (InvalidInputError). A symbolic link is followed; `-`, pipes, devices and names
-    such as /dev/stdout are written directly. Raises OutputError if writing fails.
+    has changed since it was opened (InvalidInputError), or if this file would stay the same. A symbolic
+    link is followed; `-`, pipes, devices and names such as /dev/stdout are written directly. Raises OutputError if
+    writing fails.
     """
     name = os.fspath(target)
     check_target(name)
@@ -207,7 +209,7 @@ def write(
         elif descriptor is not None or (path.exists() and not path.is_file()):
             with open(path if descriptor is None else os.dup(descriptor), "wb") as stream:
                 _stream(stream, parts)
-        else:
+        elif source is None or [*parts] != [Range(source, 0, len(source.octets))] or not same_file(source.name, path):
             _replace(path, parts, source, progress)
             return
     except OSError as error:
@@ -315,13 +317,10 @@ def _copy(part: Part, target: int, at: int) -> Iterator[int]:
     yield at + len(part)
 
 
-SUFFIXES = (".circle", ".tflite")
-
-
-def models_below(directory: str) -> Iterator[str]:
+def models_below(directory: str, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[str]:
     """Yield the paths, relative to `directory`, of the models in it and below, sorted by name.
 
-    A model is a file whose name ends in .tflite or .circle, in any case, and does not begin with a dot. Links are
+    A model is a file whose name has one of the suffixes, in any case, and does not begin with a dot. Links are
     followed; each directory is entered once, so cyclic links terminate. A dangling link and an unreadable directory
     are yielded too, so that opening them raises the error.
     """
@@ -335,7 +334,7 @@ def models_below(directory: str) -> Iterator[str]:
                 waiting += reversed(_inside(path, name, entered))
             except OSError:
                 yield name or os.curdir
-        elif name.lower().endswith(SUFFIXES) and (os.path.isfile(path) or not os.path.exists(path)):
+        elif name.lower().endswith(suffixes) and (os.path.isfile(path) or not os.path.exists(path)):
             yield name
 
 

@@ -162,8 +162,11 @@ def identities(name: str | os.PathLike[str]) -> set[str | tuple[int, int]]:
 def _below(directory: str, only: str) -> list[tuple[str, str]]:
     """Return the models below a directory and their relative paths, or the directory and "" if there are none.
 
-    Models whose names do not end in `only` are counted in a note instead.
+    Notes give the numbers of models whose names do not end in `only`, and of bundles.
     """
+    if bundles := sum(1 for _ in ct.files.models_below(directory, ct.files.BUNDLES)):
+        words = f"{bundles:,} skipped ({', '.join(ct.files.BUNDLES)})"
+        print_diagnostic("note", f"{directory}: {words}; name the models in them, as in face.task!face.tflite")
     paths = list(ct.files.models_below(directory))
     read = [path for path in paths if path.lower().endswith(only)]
     if skipped := len(paths) - len(read):

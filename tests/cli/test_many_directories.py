@@ -64,9 +64,11 @@ def test_a_directory_without_models(tmp_path: Path) -> None:
 
 
 def test_models_that_are_not_read_and_an_error_for_all(models: Path) -> None:
+    (models / "net.litertlm").touch()
     ran = run("requires", models, "--runtime", "litert-9")
     assert (ran.status, ran.out, ran.err.count("litert-9")) == (2, b"", 1)
     assert "3 skipped, since only .tflite files are read\n" in ran.err
+    assert "1 skipped (.litertlm, .task); name the models in them" in ran.err
 
 
 def test_the_results_of_a_directory_have_its_shape(models: Path, tmp_path: Path) -> None:

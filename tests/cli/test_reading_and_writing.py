@@ -154,6 +154,9 @@ def test_nothing_to_change(tmp_path: Path) -> None:
     ran = run("metadata", "remove", MLP, tmp_path / "out.circle", "--origins")
     assert (ran.status, ran.err) == (0, "nothing to change\n")
     assert (tmp_path / "out.circle").read_bytes() == MLP.read_bytes()
+    before = (tmp_path / "out.circle").stat()
+    assert run("fix-outputs", tmp_path / "out.circle", "--in-place").err == "nothing to change\n"
+    assert (tmp_path / "out.circle").stat().st_ino == before.st_ino
 
 
 def test_names_of_files_are_bytes(tmp_path: Path) -> None:
