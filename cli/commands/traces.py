@@ -109,8 +109,15 @@ def trace_compare(
     other = 2 * count > len(comparison.rows) - 1
     if other:
         print_diagnostic("warning", f"operators on one side only: {count}; do the models or runtimes differ?")
-    if _show_diagnostics(*analyses) or comparison.regressed or other:
+    if _show_diagnostics(*analyses) or _regressed(comparison) or other:
         raise Exit(1)
+
+
+def _regressed(comparison: ct.types.TraceComparison | ct.types.ProfileComparison) -> bool:
+    """Return whether something is slower; warn if that cannot be told of any row."""
+    if all(row.time.verdict == "cannot tell" for row in comparison.rows):
+        print_diagnostic("warning", "nothing was measured precisely enough to judge it: compare more recordings")
+    return comparison.regressed
 
 
 def _unlisted(source: str, strict: bool) -> ct.types.Analysis:
@@ -272,4 +279,4 @@ def _against(old: str, new: str, recordings: int, record: Callable[[ct.Model], c
         traces = [record(one).trace for _ in range(recordings) for one in (before, after)]
     comparison = ct.compare_profiles(traces[::2], traces[1::2], paired=True)
     show_as(form, comparison, text=ct.render.comparison_text, json=ct.render.comparison_json)
-    raise Exit(int(comparison.regressed))
+    raise Exit(int(_regressed(comparison)))
