@@ -43,7 +43,8 @@ def failing_operators(facts: Graph, table: Capability) -> set[int]:
     unpacking = is_code(*filter(table.unpacks, {*facts.operators.code_names}))
     unpacked = first_slots(facts, np.flatnonzero(unpacking), 1)[:, 0]
     tensors[unpacked[facts.values.is_constant[unpacked]]] = False  # the delegate reads these itself
-    odd = _operators(facts, tensors)
+    slots = facts.uses, facts.definitions
+    odd = {row for one in slots for row in one.operators[tensors[one.values]].tolist()}
     sides = (facts.uses, rules["inputs"]), (facts.definitions, rules["outputs"])
     seen = [(one.operators[large[one.values]], is_code(*ranked)) for one, ranked in sides]
     unseen = {row for rows, _ in seen for row in rows.tolist()}
@@ -74,11 +75,6 @@ def _taken(forms: tuple[Form, ...], most: float, alike: bool) -> Iterator[Form]:
             where = tuple(each for each in form.where if not re.search("(scale|zero_point) ==", each.text))
             one = replace(one, outputs=outputs, where=where)
         yield one
-
-
-def _operators(facts: Graph, tensors: NDArray[np.bool_]) -> set[int]:
-    """Return the operators that read or compute some of these tensors."""
-    return {row for one in (facts.uses, facts.definitions) for row in one.operators[tensors[one.values]].tolist()}
 
 
 def _odd(facts: Graph, filtering: NDArray[np.bool_], ranges: Any) -> NDArray[np.bool_]:

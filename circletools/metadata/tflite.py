@@ -110,7 +110,7 @@ def _table(kind: str, document: Any, place: str, needs: tuple[list[_Version], li
         if item.kind == "vector" and (item.target is not None or f"{kind}.{name}" in _TEXTS):
             places = ((one, f"{where}[{at}]") for at, one in enumerate(_checked(value, list, where)))
             table.fields[item.slot] = (
-                tuple(_text(one, at) for one, at in places)
+                tuple(str(_checked(one, str, at)).encode("utf-8", "surrogateescape") for one, at in places)
                 if item.target is None
                 else [_table(item.target, one, at, needs) for one, at in places]
             )
@@ -127,10 +127,6 @@ def _table(kind: str, document: Any, place: str, needs: tuple[list[_Version], li
             number = numbers.get(value, value) if isinstance(value, str) else value
             table.set(name, _checked(number, {"string": str, "vector": list}.get(item.kind, int | float), where))
     return table
-
-
-def _text(value: Any, place: str) -> bytes:
-    return str(_checked(value, str, place)).encode("utf-8", "surrogateescape")
 
 
 def _checked(value: Any, kind: Any, place: str) -> Any:

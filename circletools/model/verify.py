@@ -54,7 +54,11 @@ _ANY = np.iinfo(np.int64).max
 
 def check_model(model: Model) -> Findings:
     """Return all findings about the indices of a model. Raises ModelFormatError for a broken structure."""
-    return Findings((*check_indices(model), *_check_external(model), *_check_sentinel(model), *_check_size(model)))
+    found = [*check_indices(model), *_check_external(model), *_check_sentinel(model)]
+    if (count := model.reachable.visits) > MAX_TABLES:
+        message = f"{count} tables; LiteRT refuses more than {MAX_TABLES}"
+        found.append(Finding("TOO_MANY_TABLES", "warning", "model", message))
+    return Findings(found)
 
 
 def check_indices(model: Model, *, as_read: bool = False) -> list[Finding]:
@@ -191,12 +195,6 @@ def _check_sentinel(model: Model) -> Iterator[Finding]:
     if model.buffers.data.count[:1].any() or any(first.scalars(name).any() for name in ("offset", "size")):
         message = "buffer 0 stands for no data, so it must be empty"
         yield Finding("SENTINEL_BUFFER_NOT_EMPTY", "warning", "buffers[0]", message)
-
-
-def _check_size(model: Model) -> Iterator[Finding]:
-    if model.reachable.visits > MAX_TABLES:
-        message = f"{model.reachable.visits} tables; LiteRT refuses more than {MAX_TABLES}"
-        yield Finding("TOO_MANY_TABLES", "warning", "model", message)
 
 
 def _check(indices: Indices, limit: int | NDArray[np.int64]) -> Iterator[Finding]:

@@ -96,7 +96,8 @@ def new_values(
     With `every_source`, sources without operators are kept. With a `device`, all operators of the first subgraph form
     one partition on it.
     """
-    records = [_chosen(annotations.records[index], chosen) for index, chosen in kept]
+    every = [(annotations.records[index], chosen) for index, chosen in kept]
+    records = [rows if chosen is None else [rows[one] for one in chosen] for rows, chosen in every]
     stamp = encode_stamp(make_stamp(records))
     values: dict[str, bytes] = {STAMP: stamp, AFFINITY_STAMP: stamp}
     if annotations.origins is not None:
@@ -104,10 +105,6 @@ def new_values(
     if annotations.affinity is not None:
         values[AFFINITY_TABLE] = encode_affinity(dict(_affinity(annotations.affinity, kept, device)))
     return values
-
-
-def _chosen(rows: Sequence[bytes], chosen: Sequence[int] | None) -> Sequence[bytes]:
-    return rows if chosen is None else [rows[operator] for operator in chosen]
 
 
 def _origins(origins: Origins, kept: SubgraphSelection, *, every_source: bool) -> dict[str, bytes]:

@@ -118,7 +118,9 @@ def read_request(request: CostRequest) -> PlanInputs | CostInputs:
             rules = replace(rules, default=default)
         if not (request.has_costs or request.reproject):
             ruled = {rule.device for rule in rules.rules} | ({rules.default.device} if rules.default else set())
-            _check_tables(request.devices, ruled.union(tables))
+            for device in sorted({*shipped_devices()}.intersection(request.devices).difference(ruled, tables)):
+                hint = f"add `capabilities={device}` to use the built-in table"
+                raise UsageError(f"no rule or capability table puts operators on {device}", hint=hint)
         earlier = None if request.reproject is None else _earlier(os.fspath(request.reproject))
     return PlanInputs(
         request,
@@ -145,13 +147,6 @@ def _check(request: PlanRequest) -> None:
         raise UsageError(f"`solve_time={request.solve_time:g}` must be at least 0 seconds")
     if request.min_size < 1:
         raise UsageError(f"`min_size={request.min_size}` must be at least 1")
-
-
-def _check_tables(devices: Sequence[str], used: Collection[str]) -> None:
-    """Raise UsageError for a device with a built-in table if nothing puts operators on the device."""
-    for device in sorted({*shipped_devices()}.intersection(devices).difference(used)):
-        hint = f"add `capabilities={device}` to use the built-in table"
-        raise UsageError(f"no rule or capability table puts operators on {device}", hint=hint)
 
 
 def _check_costs(request: CostRequest) -> None:

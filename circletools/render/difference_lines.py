@@ -153,7 +153,10 @@ def difference_markdown(
     rows = [("file, bytes", before.wire.size, after.wire.size), *zip(titles, *totals, strict=True)]
     for title, old, new in [*rows, ("peak activation memory, bytes", *peaks)]:
         yield f"| {title} | {old:,} | {new:,} | {f'{new - old:+,}' if new != old else ''} |"
-    words = [[("check", _checked(side.findings)), *_fitted(side.fit)] for side in verdicts]
+    words = [[("check", _checked(side.findings))] for side in verdicts]
+    for row, side in zip(words, verdicts, strict=True):
+        for target in side.fit.targets if side.fit else ():
+            row.append((f"fit on {target.name}", f"{target.verdict.replace('_', ' ')}, {target.refused:,} refused"))
     for one, other in zip_longest(*words):
         yield f"| {_cell(one[0])} | {one[1]} | {other[1]} | {'' if one[1] == other[1] else 'changed'} |"
 
@@ -161,11 +164,6 @@ def difference_markdown(
 def _checked(findings: Sequence[Finding]) -> str:
     counts = Counter(finding.severity for finding in findings)
     return ", ".join(counted(counts[kind], kind) for kind in ("error", "warning") if counts[kind]) or "ok"
-
-
-def _fitted(found: Fit | None) -> Iterator[tuple[str, str]]:
-    for one in () if found is None else found.targets:
-        yield f"fit on {one.name}", f"{one.verdict.replace('_', ' ')}, {one.refused:,} refused"
 
 
 def _cell(words: str) -> str:

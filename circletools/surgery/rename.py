@@ -65,9 +65,15 @@ def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
     ...     edit.save("out.tflite")
     """
     tensors = _Tensors(edit, request)
-    changes = [*_rename_tensors(edit, tensors)]
+    changes = []
+    for (subgraph, tensor), name in sorted(tensors.new.items()):
+        if (old := tensors.names[subgraph].names[tensor]) != name:
+            edit.rename_tensor(subgraph, tensor, name)
+            changes.append(f"subgraphs[{subgraph}].tensors[{tensor}]: {quoted(old)} -> {quoted(name)}")
     changes += _rename_entries(edit, request, tensors)
-    changes += _rename_signatures(edit, request.signatures)
+    for index, old, name in _renamed([one.key for one in edit.signatures.now], request.signatures, "signature"):
+        edit.signatures.rename(index, name)
+        changes.append(f"signatures[{index}]: {quoted(old)} -> {quoted(name)}")
     return RewriteResult(tuple(changes))
 
 
@@ -209,14 +215,6 @@ def _filled(new: str, found: Iterable[str]) -> str:
     return first + "".join(match + other for match, other in zip(found, others, strict=False))
 
 
-def _rename_tensors(edit: ModelEdit, tensors: _Tensors) -> Iterator[str]:
-    for (subgraph, tensor), name in sorted(tensors.new.items()):
-        old = tensors.names[subgraph].names[tensor]
-        if old != name:
-            edit.rename_tensor(subgraph, tensor, name)
-            yield f"subgraphs[{subgraph}].tensors[{tensor}]: {quoted(old)} -> {quoted(name)}"
-
-
 def _rename_entries(edit: ModelEdit, request: RenameRequest, tensors: _Tensors) -> Iterator[str]:
     for side, pairs in zip(SIDES, (request.signature_inputs, request.signature_outputs), strict=True):
         named = _asked_entries(edit, side, pairs)
@@ -252,12 +250,6 @@ def _asked_entries(edit: ModelEdit, side: Direction, pairs: Iterable[Pair]) -> d
             raise UsageError(f"no signature has {side} called {quoted(old)}", hint=hint)
         found.update(dict.fromkeys(entries[old], new))
     return found
-
-
-def _rename_signatures(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
-    for index, old, name in _renamed([one.key for one in edit.signatures.now], pairs, "signature"):
-        edit.signatures.rename(index, name)
-        yield f"signatures[{index}]: {quoted(old)} -> {quoted(name)}"
 
 
 def rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:

@@ -191,15 +191,12 @@ def by_key(graph: Graph, results: Mapping[int, dict[str, Any]]) -> dict[str, dic
     for index, result in results.items():
         key = str(index)
         if key.encode() in tensors:  # the key would refer to the tensor instead
-            own = next((name for name in map(text, outputs[index]) if _is_own(name, tensors)), None)
+            # Model Explorer changes names that are not valid UTF-8
+            names = (name for name in map(text, outputs[index]) if name and not re.search("[\udc80-\udcff]", name))
+            own = next((name for name in names if tensors[name.encode()] == 1), None)
             if own is None:
                 why = f"{key!r} is the name of a tensor, and no output of the operator has a unique name"
                 raise EditError(f"Model Explorer has no key for this operator: {why}", location=graph.place(index))
             key = own
         keyed[key] = result
     return keyed
-
-
-def _is_own(name: str, tensors: Counter[bytes]) -> bool:
-    """Return whether this name identifies one tensor. Model Explorer changes names that are not valid UTF-8."""
-    return bool(name) and not re.search("[\udc80-\udcff]", name) and tensors[name.encode()] == 1

@@ -108,11 +108,8 @@ def uncalled_modules(program: Any) -> Calls:
         taken.setdefault(name, set()).update(modules[one] for one in given & modules.keys())
     called = set(callers.values())
     single = {name: min(paths) for name, paths in taken.items() if len(paths) == 1}
-    return {name: path for name, path in single.items() if path not in called and _is_inside(path, callers[name])}
-
-
-def _is_inside(path: str, module: str) -> bool:
-    return path.startswith(f"{module}.") if module else bool(path)
+    inside = {name: f"{module}." if module else "" for name, module in callers.items()}
+    return {one: path for one, path in single.items() if path not in {"", *called} and path.startswith(inside[one])}
 
 
 def _as_given(node: Any) -> Any:

@@ -90,16 +90,13 @@ def classify(before: Sequence[Graph], after: Sequence[Graph]) -> tuple[list[Indi
     all_ = olds | news
     close = np.zeros(len(numbers), np.bool_)
     shared = np.array([number in olds and number in news for number in range(len(numbers))], np.bool_)
-    distinctive = np.array([_is_distinctive(all_[number].data) for number in range(len(numbers))], np.bool_)
+    values = (all_[number].data for number in range(len(numbers)))
+    various = [len(one) >= TELLING_BYTES and (len({*one[:64]}) > 4 or len({*one[:4096]}) > 4) for one in values]
     same = np.append(np.arange(len(numbers)), -1)
     left = [{n: c for n, c in one.items() if n not in other} for one, other in ((olds, news), (news, olds))]
     for new, old in _close(*left):
         same[new], shared[old], close[old] = old, True, True
-    return old_values, [same[values] for values in new_values], Constants(shared, close, distinctive)
-
-
-def _is_distinctive(data: memoryview) -> bool:
-    return len(data) >= TELLING_BYTES and (len(set(data[:64])) > 4 or len(set(data[:4096])) > 4)
+    return old_values, [same[values] for values in new_values], Constants(shared, close, np.array(various, np.bool_))
 
 
 def _by_content(graphs: Sequence[Graph], numbers: dict[bytes, int]) -> tuple[list[Indices], Payloads]:
