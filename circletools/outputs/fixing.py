@@ -73,7 +73,7 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
             notes.append(output.finding("warning", message))
     for at in chosen:
         if edit.ends(at, "outputs") != model.subgraphs[at].outputs.tolist():
-            hint = "save this edit first, and fix the outputs in another one"
+            hint = "save this edit first, and fix the outputs in another edit"
             raise EditError("this edit has changed the outputs", location=f"subgraphs[{at}].outputs", hint=hint)
     # onert treats a tensor with an empty data vector as a constant, and would copy memory that was never written.
     buffers = {0} | {int(whole.graphs[at].values.buffers[one.tensor]) for at in chosen for one, _ in chosen[at]}

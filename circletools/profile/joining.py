@@ -277,7 +277,7 @@ def _other_model(traced: str, model: str) -> InvalidInputError:
 def joined_executions(model: ModelGraph, trace: OperatorTrace) -> tuple[OperatorTrace, Join]:
     """Return the trace joined with a model, without the executions of other models.
 
-    Raises InvalidInputError if none is of this model.
+    Raises InvalidInputError if none belongs to this model.
     """
     if trace.runtime == "tflm":
         builtin = model.source.schema.enums["BuiltinOperator"].values()
