@@ -44,11 +44,11 @@ from circletools.profile.comparisons import compare_traces as compare_traces
 from circletools.profile.recording import profile as profile
 from circletools.reduction.reduce import ReduceRequest as ReduceRequest
 from circletools.reduction.reduce import reduce as reduce
+from circletools.render.trace_slices import export_trace as export_trace
 from circletools.requires.minimum import rewrite_requirements as rewrite_requirements
 from circletools.requires.requirements import requires as requires
 from circletools.requires.resolver import resolver_code as resolver_code
 from circletools.trace.nnapi.analysis import read_trace as read_trace
-from circletools.trace.nnapi.export import export_trace as export_trace
 from circletools.trace.operators.read import read_profile as read_profile
 from circletools.version import __version__ as __version__
 from circletools.wording import CallWarning as CallWarning

@@ -21,7 +21,7 @@ from circletools.profile.comparisons import ProfileComparison as ProfileComparis
 from circletools.profile.comparisons import TraceComparison as TraceComparison
 from circletools.profile.recording import Profile as Profile
 from circletools.reduction.reduce import Reduction as Reduction
+from circletools.render.trace_slices import ExportedTrace as ExportedTrace
 from circletools.requires.requirements import Requirements as Requirements
 from circletools.trace.nnapi.analysis import Analysis as Analysis
-from circletools.trace.nnapi.export import ExportedTrace as ExportedTrace
 from circletools.trace.operators.profile import OperatorTrace as OperatorTrace

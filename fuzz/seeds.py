@@ -7,8 +7,8 @@ import json
 from functools import cache
 from pathlib import Path
 
+from circletools.render.trace_slices import chrome_parts, perfetto_parts
 from circletools.trace.nnapi.analysis import analyse
-from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
 from circletools.trace.sources import open_trace
 from circletools.trace.sources.wire import field_bytes, field_number
 

@@ -14,9 +14,9 @@ from circletools.profile.comparisons import ProfileComparison, TraceComparison, 
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.render.comparison import comparison_json, comparison_text
 from circletools.render.table import rows_csv
+from circletools.render.trace_slices import chrome_parts, perfetto_parts
 from circletools.render.traces import trace_csv, trace_json, trace_text
 from circletools.trace.nnapi.analysis import Analysis, analyse
-from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
 from circletools.trace.operators.profile import OperatorTrace, without_first
 from circletools.trace.operators.read import read_profile
 from circletools.trace.sources import Trace, open_trace
@@ -103,4 +103,4 @@ def _attribute(times: OperatorTrace, name: str) -> None:
     assert json.dumps(attribution_json(result))
     assert attribution_csv(result)
     exhaust(attribution_text(result))
-    assert sum(row.share.time.total_ns for row in result.sources) <= result.total_ns
+    assert sum(row.time.total_ns for row in result.sources) <= result.total_ns

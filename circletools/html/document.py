@@ -332,8 +332,8 @@ def operator_times(
     for row in found.operators:
         by_subgraph[row.subgraph].append(row)
     rows = {source: row for row, source in enumerate(sorted(origins.sources))}
-    in_module = {group.name: group.share.time.total_ns for group in found.modules}
-    known = {rows[group.source]: group.share.time.total_ns for group in found.sources if group.source is not None}
+    in_module = {group.name: group.time.total_ns for group in found.modules}
+    known = {rows[group.source]: group.time.total_ns for group in found.sources if group.source is not None}
     whole = attribution_json(found, ())
     return {
         **{key: whole[key] for key in whole if key not in ("schema_version", "sources_from", "ambiguous")},
@@ -342,7 +342,7 @@ def operator_times(
         "backends": [" ".join(names) for names in backends.values],
         "sources_ns": [known.get(row, 0) for row in range(len(rows))],
         "modules_ns": [in_module.get(path, 0) for path in modules.paths],
-        "no_origin_ns": sum(group.share.time.total_ns for group in found.sources if group.source is None),
+        "no_origin_ns": sum(group.time.total_ns for group in found.sources if group.source is None),
     }
 
 

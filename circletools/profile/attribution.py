@@ -207,12 +207,12 @@ def attribute_to(
         operators = tuple(_operators(model, origins, joined, trace))
     sources, modules, types = grouped_times(operators, joined, origins, trace, depth)
     if trace.whole.types:  # the rows are not operators
-        operators, types = (), tuple(replace(row, share=replace(row.share, operators=())) for row in types)
+        operators, types = (), tuple(replace(row, operators=()) for row in types)
     rows = ((*key, tuple(sorted(one.backends)), time_of(one, trace)) for key, one in sorted(joined.added.items()))
     added = tuple(AddedTime(*row) for row in rows)
     groups = tuple(_delegated_groups(joined, trace, operators))
     times = [row.time for row in operators if row.time] + [row.time for row in added if row.kind != "inside"]
-    times += [row.share.time for row in types if trace.whole.types] + [group.time for group in groups]
+    times += [row.time for row in types if trace.whole.types] + [group.time for group in groups]
     inside, elapsed, settled = _executed(joined, trace), trace.whole.elapsed_ns, warm_up(trace)
     # The difference of two medians would contain the noise of each operator.
     outside = [max(0, whole - own) for whole, own in zip(elapsed, inside, strict=False)][settled:]

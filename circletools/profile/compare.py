@@ -114,9 +114,9 @@ class Row:
     """A row of times to compare, from the recordings of both sides. `total_ns` is the total time before.
 
     `history` holds further recordings of the earlier model, which show how much recordings vary. If the recordings of
-    both sides were made alternately (`paired`), they form pairs. `pace` is how much other operators (`others` of
-    them) changed: the standard deviation of logarithms, estimated from the median. In one or two recordings, this
-    cannot be distinguished from a change in machine speed. `common` is the median change of all operators.
+    both sides were made alternately (`paired`), they form pairs. `pace` is how much other operators changed: the
+    standard deviation of logarithms, estimated from the median. In one or two recordings, this cannot be told from a
+    change in machine speed.
     """
 
     before: Sequence[Samples]
@@ -125,8 +125,6 @@ class Row:
     history: Sequence[Samples] = ()
     paired: bool = False
     pace: float = 0.0
-    common: float = 0.0
-    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +210,7 @@ def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[
     comparisons of equal models have any row that is slower or faster, if recordings vary independently and in about
     a normal distribution. An added row is slower if it takes more than the fraction `limit` of the total time before.
     """
-    found = [_estimate(row, tick_ns) for row in rows]
+    found = [_estimate(row, tick_ns, len(rows) - 1) for row in rows]
     slower, faster = (_holm([one.chance(sign) for one in found]) for sign in (1, -1))
     return [
         _judged(one, row.total_ns, limit, tick_ns, len(rows), sure=(up <= LEVEL / 2, down <= LEVEL / 2))
@@ -246,7 +244,7 @@ def _exceeds(less: float, more: float, limit: float, total_ns: float) -> bool:
     return more > limit * total_ns if not less else more > less * (1 + limit)
 
 
-def _estimate(row: Row, tick_ns: float) -> _Estimate:
+def _estimate(row: Row, tick_ns: float, others: int) -> _Estimate:
     sides = [np.array([location(times) for times in side]) for side in (row.before, row.after, row.history)]
     before, after, _ = (float(side.mean()) if len(side) else 0.0 for side in sides)
     known = [side for side in sides if side.any()]
@@ -254,7 +252,7 @@ def _estimate(row: Row, tick_ns: float) -> _Estimate:
     variance = sum(_squares(side) for side in known) / max(1, freedom)
     rounding = sum((tick_ns / mean) ** 2 / 12 for mean in (before, after) if mean)
     inverse = sum(1 / len(side) for side in sides[:2] if side.any())
-    errors = [] if freedom >= _FEWEST_FREE else _within(row, sides[:2], rounding, variance, freedom)
+    errors = [] if freedom >= _FEWEST_FREE else _within(row, sides[:2], rounding, variance, freedom, others)
     if not errors:
         least = max(rounding / 2, 1e-12, 0 if freedom else ASSUMED_SPREAD**2)
         error = math.sqrt(max(variance, least) * max(inverse, 1e-12))
@@ -284,11 +282,11 @@ def _larger(freedom: float) -> float:
 
 
 def _within(
-    row: Row, sides: Sequence[Samples], rounding: float, variance: float, freedom: float
+    row: Row, sides: Sequence[Samples], rounding: float, variance: float, freedom: float, others: int
 ) -> list[tuple[float, float, float]]:
     """Return the error from the scatter of executions; empty if a recording has too few of them or takes no time.
 
-    `variance` is that between recordings, with its degrees of freedom, perhaps none.
+    `variance` is that between recordings, with its degrees of freedom, perhaps none; `others` is the number of rows.
     """
     recordings = [times for side in (row.before, row.after) for times in side]
     if not all(side.all() for side in sides) or min(map(len, recordings)) < _FEWEST:
@@ -299,8 +297,7 @@ def _within(
     known, least = float(variances.sum()) + rounding / 2 * inverse, PROCESS_SPREAD**2
     total = known + max(least, variance) * inverse + row.pace**2
     later = known + max(least, variance * larger**2) * inverse
-    # A single pair shows little of how much the speed of the machine varies.
-    later += (row.pace * _larger(max(1.0, _EFFICIENCY * row.others))) ** 2 + (row.common * _larger(1)) ** 2
+    later += (row.pace * _larger(max(1.0, _EFFICIENCY * others))) ** 2
     # The degrees of freedom of a sum of variances (Welch-Satterthwaite); an assumed variance has infinitely many.
     inexact = float((variances**2 / [free for _, free, _ in found]).sum())
     free = max(1, int(total**2 / inexact)) if inexact * _MANY > total**2 else math.inf

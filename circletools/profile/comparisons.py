@@ -92,7 +92,7 @@ def compare_profiles(
         for trace in side
     )
     pairs = [
-        compare.Row(first, second, total_ns, known, paired, *pace, len(series) - 2)
+        compare.Row(first, second, total_ns, known, paired, pace)
         for (first, second, known), pace in zip(series.values(), _paces(list(series.values()), tick_ns), strict=True)
     ]
     compared = compare.compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
@@ -113,25 +113,23 @@ def _present(key: _Key | None, time: compare.ComparedTime, times: Sequence[Seque
     return time if (before and after) or time.regressed else replace(time, verdict=verdict)
 
 
-def _paces(series: Sequence[Sequence[Sequence[compare.Samples]]], tick_ns: float) -> list[tuple[float, float]]:
+def _paces(series: Sequence[Sequence[Sequence[compare.Samples]]], tick_ns: float) -> list[float]:
     """Return the median change of the other operators for each row, including the error of rounding to clock ticks.
 
-    The second number is the change that all operators have in common. The first row is not an operator.
+    The first row is not an operator.
     """
     times = [[float(np.mean([*map(compare.location, side)])) for side in sides[:2]] for sides in series]
-    logs = [math.log(after / before) if before and after else None for before, after in times]
     error = tick_ns / math.sqrt(12)
     changes = [
-        None if log is None else math.hypot(log, error / before, error / after)
-        for log, (before, after) in zip(logs, times, strict=True)
+        math.hypot(math.log(after / before), error / before, error / after) if before and after else None
+        for before, after in times
     ]
     known = np.sort([change for change in changes[1:] if change is not None])
-    common = abs(float(np.median([log for log in logs[1:] if log is not None]))) if len(known) > 2 else 0.0
     found = []
     for own in (None, *changes[1:]):
         at, left = (len(known), len(known)) if own is None else (int(np.searchsorted(known, own)), len(known) - 1)
         middle = [known[one + (one >= at)] for one in ((left - 1) // 2, left // 2)] if left else [0.0]
-        found.append((float(sum(middle)) / len(middle) / NORMAL_QUARTILE, common))
+        found.append(float(sum(middle)) / len(middle) / NORMAL_QUARTILE)
     return found
 
 

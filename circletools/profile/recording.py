@@ -74,8 +74,7 @@ def profile(
     threads = None if program == "onert" else 1
     whole = replace(trace.whole, initialization_ns=round(found.initialization_us * 1000), threads=threads)
     trace = replace(trace, name=name, whole=whole, own=True)
-    settled = trace if trace.averaged else without_first(trace, "auto")
-    attribution = attribute(model, settled, depth=depth)
+    attribution = attribute(model, without_first(trace, "auto"), depth=depth)
     if name == "litert:reference" and version.startswith("2.3."):  # the only version in which this was measured
         message = "LiteRT's profiler ran the optimized kernels, as with litert:builtin"
         note = Finding("OPTIMIZED_KERNELS", "warning", name, message)

@@ -41,25 +41,18 @@ class OperatorTime(Attributes):
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """A group's share of the time: its operators, and whether other groups share any of them."""
-
-    operators: tuple[Place, ...]
-    shared: bool
-    time: Time
-
-
-@dataclass(frozen=True, slots=True)
 class GroupTime(Attributes):
     """A source, a module or an operator code; `source` is a source's id.
 
-    The group without a name contains the operators without an origin. `details` are a source's details; `parent` is
-    the path of the module that contains a module.
+    The group without a name contains the operators without an origin. `shared` means that other groups share some of
+    its `operators`. `details` are a source's details; `parent` is the path of the module that contains a module.
     """
 
     source: int | None
     name: str | None
-    share: Shared
+    operators: tuple[Place, ...]
+    shared: bool
+    time: Time
     details: SourceDetails = NOTHING
     parent: str | None = None
 
@@ -82,16 +75,16 @@ def grouped_times(
                 for above in (None,) if module is None else tree.upwards(module):
                     by_module.add(above, place, part, 1 / len(sources) / len(modules))
     yield tuple(
-        GroupTime(source, origins.sources.get(source), share, origins.details.get(source, NOTHING))
+        GroupTime(source, origins.sources.get(source), *share, origins.details.get(source, NOTHING))
         for source, share in by_source.groups()
     )
     yield tuple(
-        GroupTime(None, None, share)
+        GroupTime(None, None, *share)
         if row is None
-        else GroupTime(None, tree.paths[row], share, parent=tree.parent(row))
+        else GroupTime(None, tree.paths[row], *share, parent=tree.parent(row))
         for row, share in by_module.groups()
     )
-    yield tuple(GroupTime(None, code, share) for code, share in by_code.groups())
+    yield tuple(GroupTime(None, code, *share) for code, share in by_code.groups())
 
 
 class _Shares:
@@ -109,13 +102,15 @@ class _Shares:
         parts = self._parts.setdefault(group, {})
         parts[place] = parts.get(place, 0.0) + part
 
-    def groups(self) -> Iterator[tuple[Any, Shared]]:
-        """Yield the share of every group, ordered by name; the group without a name comes last."""
+    def groups(self) -> Iterator[tuple[Any, tuple[tuple[Place, ...], bool, Time]]]:
+        """Yield the operators of every group, whether it shares them, and its time; without a name, it comes last."""
         for group, parts in sorted(self._parts.items(), key=lambda entry: (entry[0] is None, entry[0])):
             runs = sum(self._measured[place].runs for place in parts if place in self._measured)
             shared = any(not math.isclose(part, 1) for part in parts.values())
-            time = time_in(runs, self._totals[group], self._times(parts), self._trace)
-            yield group, Shared(tuple(sorted(parts)), shared, time)
+            yield (
+                group,
+                (tuple(sorted(parts)), shared, time_in(runs, self._totals[group], self._times(parts), self._trace)),
+            )
 
     def _times(self, parts: Mapping[Place, float]) -> dict[int, int]:
         """Return the time of these parts in each execution."""

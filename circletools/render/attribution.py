@@ -65,7 +65,7 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
     }
     if "type" in by:
         document["types"] = [
-            {"name": row.name, "macs": _macs(row.share.operators, attribution)} | _group_json(row, attribution)
+            {"name": row.name, "macs": _macs(row.operators, attribution)} | _group_json(row, attribution)
             for row in attribution.types
         ]
     if "operator" in by:
@@ -128,8 +128,8 @@ def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any
 
 
 def _group_json(row: GroupTime, attribution: Attribution) -> dict[str, Any]:
-    operators = places_json(row.share.operators)
-    return {"operators": operators, "shared": row.share.shared} | _time_json(row.share.time, attribution)
+    operators = places_json(row.operators)
+    return {"operators": operators, "shared": row.shared} | _time_json(row.time, attribution)
 
 
 def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
@@ -276,8 +276,8 @@ def _kinds(attribution: Attribution) -> Iterator[tuple[str, Sequence[Place], Tim
     if not attribution.averaged or attribution.whole.types:
         places = {place for *_, place in timed}
         for kind in attribution.types:
-            if kind.share.time.runs:
-                yield kind.name or "", sorted(places.intersection(kind.share.operators)), kind.share.time
+            if kind.time.runs:
+                yield kind.name or "", sorted(places.intersection(kind.operators)), kind.time
         yield from groups
         return
     opaque = {group.name for group in attribution.groups}
@@ -337,13 +337,13 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
 def _groups_text(kind: str, attribution: Attribution, rows: Iterable[GroupTime], top: int) -> Iterator[str]:
     lines = []
     for row in rows:
-        if not row.share.time.runs:
+        if not row.time.runs:
             continue  # none of the group's operators has a time
         name = _NO_ORIGIN if row.name is None else row.name
         label = name if row.source is None else with_line(f"{row.source} {name}", row.details)
-        shared = "yes" if row.share.shared else ""
-        lines.append((row.share.time, (str(len(row.share.operators)), shared), label))
-    title = f"{kind}s" + " (those of one operator share its time evenly)" * any(row.share.shared for row in rows)
+        shared = "yes" if row.shared else ""
+        lines.append((row.time, (str(len(row.operators)), shared), label))
+    title = f"{kind}s" + " (those of one operator share its time evenly)" * any(row.shared for row in rows)
     yield from _table(title, ("operators", "shared", kind), lines, attribution, top=top)
 
 

@@ -24,7 +24,7 @@ _USE = re.compile(r"use (?!caching).*")  # the options of delegates; Ruy's cache
 _WHOLLY = ("parts: ", " piece", "completely", "not be exec", "not applied", "none (")  # texts of parts
 _PIECES = re.compile(r"((\d+)( of \d+)? operators in (?:TfLite)?(\w+?)(?: ?Delegate)?(?:V2)?), pieces: (\d+)")
 _TYPED = re.compile(r"\(.*\b[PQ]?[FQ][SUDCP]?\d+")  # the types in an XNNPACK row, such as (NC, PF32)
-_SETTINGS = attrgetter("model", "model_bytes", "threads", "delegates", "options")
+_SETTINGS = attrgetter("model", "model_bytes", "threads", "options")
 _OF_RECORDINGS = ("threads", "initialization", "first run", "steady state", "memory")  # microcontrollers: only memory
 _WIDTH, _SCREEN = 78, 118  # the width of a figure's text, and that of the longest line
 _SHORT = 10  # a run that takes less than this fraction of the average is not a whole run
@@ -110,8 +110,9 @@ def _missing_in_log(attribution: Attribution) -> list[str]:
     """Return what a log of benchmark_model lacks, other than figures."""
     whole, kernels = attribution.whole, any(_TYPED.search(row.code) for row in attribution.operators)
     precise = kernels or any("fp16" in name or "precision" in name for name, _ in whole.options)
-    others = (one for at, one in enumerate(whole.sessions) if at != whole.session and one.mean_ns is not None)
-    plain = (one for one in others if _SETTINGS(one) == _SETTINGS(whole) and not one.first_operators_ns)
+    others = (one for one in whole.sessions if one.line != whole.line and one.mean_ns is not None)
+    others = (one for one in others if {*one.delegates} <= {*whole.delegates} and not one.first_operators_ns)
+    plain = (one for one in others if _SETTINGS(one) == _SETTINGS(whole))
     lacking = {
         "model's name": whole.model_bytes and not whole.model,
         "model's size": whole.model and not whole.model_bytes,
@@ -145,20 +146,15 @@ def _delegates(attribution: Attribution) -> tuple[str, list[str]]:
     known, absent = "; ".join(_delegate_texts(attribution.whole.delegates)), list[str]()
     if rows and "parts: " not in known:
         known = "; ".join(filter(None, (known, *(f"{name}, parts: {count}" for name, count in rows.items()))))
-    bare = without_model(attribution)
     options = attribution.whole.options
     used = {name.removeprefix("use "): text for name, text in options if _USE.fullmatch(name)}
     if used and attribution.operators and not (known or rows) and {*used.values()} <= {"0", "false"}:
         known = f"none ({', '.join(used)} off)"
-    calls_of_rows = [row.time.runs for row in attribution.operators if bare and row.time and row.backends]
-    calls = max(calls_of_rows, default=0) // attribution.executions
-    if calls > 1 and "parts: " not in known:
-        known = f"{known or 'delegate'}, parts: {calls} or more (calls of one row)"
-    elif known and not any(words in known for words in _WHOLLY):
+    if known and not any(words in known for words in _WHOLLY):
         absent.append("delegate's parts")
     if rows and not any(row.kind == "inside" for row in attribution.added):
         absent.append("operators inside delegates")
-    elif calls_of_rows:
+    elif without_model(attribution) and any(row.time and row.backends for row in attribution.operators):
         absent.append("operators in delegate rows (give --model)")
     return known, absent
 
@@ -195,7 +191,7 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
     ends = Counter(one.failure.partition(":")[0] for one in whole.sessions if one.failure)
     failed = "".join(f", {count} {end}" for end, count in ends.items())
     title = f"runs of the program in the file, in ms: {len(whole.sessions)}{failed}{cut}"
-    yield f"{title}; above: run {whole.session}"
+    yield f"{title}; above: run {[one.line for one in whole.sessions].index(whole.line)}"
     rows = [_SESSION]
     several = [len({getattr(one, name) for one in whole.sessions}) > 1 for name in ("program", "model")]
     less = not all(one.failure or (one.model and one.mean_ns is not None) for one in whole.sessions)
@@ -205,7 +201,11 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
         of = ["" if time is None else milliseconds(time) for time in (*times, one.operators_ns if less else None)]
         of += ["" if one.memory_bytes is None else f"{one.memory_bytes / (1 << 20):.1f}", str(one.threads or "")]
         stated = sorted(one.delegates, key=lambda text: " operators" in text)  # the most informative
-        how = "".join([*_delegate_texts(stated, short=True)][-1:]) or _options(one.options)
+        how = (
+            "".join([*_delegate_texts(stated, short=True)][-1:])
+            or _options(one.options)
+            or _options(one.options, off=True)
+        )
         rows.append((str(at), *of, str(one.line) if less else ""))
         rows[-1] += (one.program or attribution.runtime) * several[0], one.model * several[1], how
     cells = [[text or "-" for text in row] for row in filled(rows)]

@@ -55,7 +55,7 @@ def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
             modules = modules_of(name, details.get(source, NOTHING))[0]
             yield (*(one.name for one in modules), *[name] * (modules[-1].path != name), label), part
     for kind in attribution.types if attribution.whole.types else ():
-        yield (kind.name or "",), kind.share.time.total_ns
+        yield (kind.name or "",), kind.time.total_ns
     for group in attribution.groups:
         yield (group.name, f"{len(group.operators)} operators"), group.time.total_ns
     for added in attribution.added:

@@ -47,8 +47,8 @@ def totals(found: Attribution) -> tuple[int, int, int, int]:
     """Return the sums over operators, sources, modules, and what was added."""
     return (
         sum(row.time.total_ns for row in found.operators if row.time is not None),
-        sum(row.share.time.total_ns for row in found.sources),
-        sum(row.share.time.total_ns for row in found.modules if row.parent is None),
+        sum(row.time.total_ns for row in found.sources),
+        sum(row.time.total_ns for row in found.modules if row.parent is None),
         sum(row.time.total_ns for row in found.added if row.kind != "inside"),
     )
 

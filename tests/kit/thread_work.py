@@ -24,9 +24,9 @@ from circletools.origin.embed import embed, follow
 from circletools.origin.names import collect_sources
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.fixing import fix_outputs
+from circletools.render.trace_slices import chrome_parts
 from circletools.render.traces import trace_json
 from circletools.trace.nnapi.analysis import analyse
-from circletools.trace.nnapi.export import chrome_parts
 from circletools.trace.sources import open_trace
 from tests.kit.affinity_support import with_affinity
 from tests.kit.support import TESTDATA, own_models

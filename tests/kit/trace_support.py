@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
+from circletools.render.trace_slices import chrome_parts, perfetto_parts
 from circletools.render.traces import trace_json
 from circletools.trace.nnapi.analysis import Analysis, analyse
-from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
 from circletools.trace.nnapi.marks import LAYERS, PHASES, SUBPHASES, classify
 from circletools.trace.nnapi.statistics import Table
 from circletools.trace.sources import open_trace

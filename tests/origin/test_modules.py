@@ -128,7 +128,7 @@ def test_the_tree_is_the_same_in_all_places(name: str, tmp_path: Path) -> None:
         sums[row.parent] += row.macs
     assert sums[None] == costs.total.macs
     assert all(sums[path] <= own[path] for path in own)
-    times = {row.name: row.share.time.total_ns for row in attributed.modules}
+    times = {row.name: row.time.total_ns for row in attributed.modules}
     ending = {row for rows in tree.of_source.values() for row in rows}
     for number, path in enumerate(tree.paths):
         below = [times.get(inner, 0) for inner, parent in expected.items() if parent == path]

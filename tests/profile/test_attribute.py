@@ -22,7 +22,7 @@ def test_a_model_with_origins() -> None:
     with ct.open(data) as model:
         found = ct.attribute(model, traced({0: 100, 1: 10, 2: 1}))
         assert notes(found) == []
-        assert [(row.source, row.name, row.share.time.total_ns) for row in found.sources] == [
+        assert [(row.source, row.name, row.time.total_ns) for row in found.sources] == [
             (5, "a/x", 105), (6, "a/b/y", 5), (None, None, 1)
         ]  # fmt: skip
         assert [row.name for row in found.modules] == ["a", "a/b", None]
@@ -65,8 +65,8 @@ def test_groups_without_a_name_come_last() -> None:
     found = joined(MLP, traced({0: 1, 1: 2, 2: 4}), wanted)
     assert [row.source for row in found.sources] == [2, 3, 7, None]
     assert [row.name for row in found.modules] == ["b", "/", "z", None]
-    assert [row.share.shared for row in found.sources] == [True, True, False, False]
-    assert [(row.share.time.median_ns, row.share.shared) for row in found.modules] == [
+    assert [row.shared for row in found.sources] == [True, True, False, False]
+    assert [(row.time.median_ns, row.shared) for row in found.modules] == [
         (1, True), (1, True), (1, False), (4, False)
     ]  # fmt: skip
 

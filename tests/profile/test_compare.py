@@ -54,10 +54,9 @@ def test_bounds_are_those_of_students_t(first: int, second: int) -> None:
     random = np.random.default_rng(first)
     before, after = 1e6 * random.normal(1, 0.02, first), 1.3e6 * random.normal(1, 0.02, second)
     found = one(side(*before), side(*after))
-    freedom = first + second - 2
-    squares = sum(len(some) * np.log(some).var() for some in (before, after))
+    variance = sum(len(some) * np.log(some).var() for some in (before, after)) / (first + second - 2)
     middle = math.log(after.mean() / before.mean())
-    reach = stats.t.ppf(0.975, freedom) * math.sqrt(squares / freedom * (1 / first + 1 / second))
+    reach = stats.t.ppf(0.975, first + second - 2) * math.sqrt(variance * (1 / first + 1 / second))
     assert (math.log(found.low or 0), math.log(found.high or 0)) == pytest.approx(
         (middle - reach, middle + reach), rel=1e-9
     )
@@ -163,8 +162,8 @@ def recordings(draw: np.random.Generator, count: int, run: float, drift: float, 
 def verdicts(
     draw: np.random.Generator, counts: tuple[int, int], run: float, drift: float, factor: float = 1.0
 ) -> list[str]:
-    sides = recordings(draw, counts[0], run, drift, 1.0), recordings(draw, counts[1], run, drift, factor)
-    before, after = sides
+    pairs = zip(counts, (1.0, factor), strict=True)
+    before, after = (recordings(draw, count, run, drift, more) for count, more in pairs)
     rows = [Row([one[at] for one in before], [one[at] for one in after]) for at in range(len(OPERATORS))]
     return [one.verdict for one in compare_times(rows, limit=0.1, tick_ns=1000)]
 

@@ -58,8 +58,8 @@ def test_sums_are_exact(
             ),
             Fraction(0),
         )
-        assert abs(group.share.time.total_ns - exact) < 3  # a nanosecond for each operator
-        assert group.share.shared == any(len(found) > 1 and group.source in found for found in chosen)
+        assert abs(group.time.total_ns - exact) < 3  # a nanosecond for each operator
+        assert group.shared == any(len(found) > 1 and group.source in found for found in chosen)
     for row in found.operators:
         if row.time is not None:
             series = [execution.get(row.index, 0) for execution in times]
@@ -71,14 +71,13 @@ def test_fission_and_fusion() -> None:
     wanted = origins({5: "a/x", 6: "a/y", 7: "b/z", 8: "gone"}, {0: {5}, 1: {5}, 2: {5, 6, 7}})
     found = joined(MLP, traced({0: 100, 1: 10, 2: 8}, {0: 200, 1: 20, 2: 3}, {2: 0}), wanted)
     assert {
-        row.source: (row.share.time.total_ns, row.share.time.median_ns, row.share.shared, row.share.operators)
-        for row in found.sources
+        row.source: (row.time.total_ns, row.time.median_ns, row.shared, row.operators) for row in found.sources
     } == {
         5: (334, 113, True, ((0, 0), (0, 1), (0, 2))),  # 330 and 4 of 11; the median of 112.7, 221 and 0
         6: (4, 1, True, ((0, 2),)),
         7: (3, 1, True, ((0, 2),)),
     }
-    assert {row.name: row.share.time.total_ns for row in found.modules} == {"a": 338, "b": 3}
+    assert {row.name: row.time.total_ns for row in found.modules} == {"a": 338, "b": 3}
 
 
 def test_without_the_first_executions() -> None:

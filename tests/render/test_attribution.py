@@ -12,7 +12,7 @@ import pytest
 from circletools.origin.source import SourceDetails
 from circletools.profile.attribution import AddedTime, AmbiguousTime, Attribution, DelegatedGroup
 from circletools.profile.joining import Spread, Time
-from circletools.profile.shares import GroupTime, OperatorTime, Shared
+from circletools.profile.shares import GroupTime, OperatorTime
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.trace.operators.profile import Whole
 
@@ -37,16 +37,16 @@ FOUND = Attribution(
         AddedTime("inside", 0, 1, "part", (), Time(1, 50, None)),
     ),
     sources=(
-        GroupTime(3, "net::a", Shared(((0, 0),), True, Time(2, 750, 350))),
-        GroupTime(4, "net::b", Shared(((0, 0), (1, 0)), True, Time(2, 750, 350)), DETAILS),
-        GroupTime(5, "gone", Shared(((1, 0),), False, Time(0, 0, 0))),
-        GroupTime(None, None, Shared(((0, 1),), False, Time(2, 301, None))),
+        GroupTime(3, "net::a", ((0, 0),), True, Time(2, 750, 350)),
+        GroupTime(4, "net::b", ((0, 0), (1, 0)), True, Time(2, 750, 350), DETAILS),
+        GroupTime(5, "gone", ((1, 0),), False, Time(0, 0, 0)),
+        GroupTime(None, None, ((0, 1),), False, Time(2, 301, None)),
     ),
     modules=(
-        GroupTime(None, "net", Shared(((0, 0), (1, 0)), False, Time(2, 1500, 700, SPREAD))),
-        GroupTime(None, None, Shared(((0, 1),), False, Time(2, 301, None))),
+        GroupTime(None, "net", ((0, 0), (1, 0)), False, Time(2, 1500, 700, SPREAD)),
+        GroupTime(None, None, ((0, 1),), False, Time(2, 301, None)),
     ),
-    types=(GroupTime(None, "CONV_2D", Shared(((0, 0),), False, Time(2, 1500, 700, SPREAD))),),
+    types=(GroupTime(None, "CONV_2D", ((0, 0),), False, Time(2, 1500, 700, SPREAD)),),
     source_names={3: "net::a", 4: "net::b", 5: "gone"},
     named=False,
     unchecked=2,

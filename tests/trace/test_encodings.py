@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.traces import encoded, workload
 from circletools.errors import InvalidInputError
+from circletools.render.trace_slices import perfetto_parts
 from circletools.trace.nnapi.analysis import analyse
-from circletools.trace.nnapi.export import perfetto_parts
 from circletools.trace.sources import content, events, open_trace
 from circletools.trace.sources.wire import field_bytes, field_number
 from tests.kit.trace_support import EXAMPLE, SIMPLE, US, document, ftrace, inclusive, lines, read, table

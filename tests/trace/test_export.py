@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.traces import encoded, workload
+from circletools.render.trace_slices import chrome_parts, export_trace, perfetto_parts
 from circletools.trace.nnapi.analysis import analyse
-from circletools.trace.nnapi.export import chrome_parts, export_trace, perfetto_parts
 from circletools.trace.sources import events, open_trace
 from tests.kit.trace_support import EXAMPLE, US, Ev, document, executing, exported, ftrace, table
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from benchmarks.traces import encoded, workload
 from circletools.errors import CircleToolsError, InvalidInputError
+from circletools.render.trace_slices import chrome_parts, perfetto_parts
 from circletools.render.traces import trace_csv, trace_json, trace_text
 from circletools.trace.nnapi.analysis import analyse
-from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
 from circletools.trace.sources import open_trace
 from tests.kit.trace_support import (
     _CALL,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError
-from circletools.trace.nnapi.export import export_trace
+from circletools.render.trace_slices import export_trace
 from circletools.trace.sources import events, open_trace
 from circletools.trace.sources.batch import LATEST_NS, Batch, Fault, merged
 from circletools.trace.sources.names import distinct, read_names, sums

@@ -92,7 +92,7 @@ def parse(data: bytes) -> OperatorTrace:
     known = [(tables, not one.failure, bool(one.first_ns)) for one, (*_, tables) in zip(each, sessions, strict=True)]
     shown = max(range(len(each)), key=lambda at: (known[at], at))
     begin, end, _ = sessions[shown]
-    whole = replace(each[shown], session=shown, sessions=tuple(each) if len(each) > 1 else ())
+    whole = replace(each[shown], sessions=tuple(each) if len(each) > 1 else ())
     marks = [at for at in marks if begin <= at < end]
     runs, executions = printed(lines[at] for at in marks)
     if runs:
@@ -269,6 +269,11 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
         first = sum(row.first_ms for section in sections if not section.delegates for row in section.rows)
         whole = replace(whole, first_operators_ns=whole.first_operators_ns or int(first * 1_000_000) or None)
     whole = replace(whole, parts=parts, others=tuple(others), types=tuple((+types).items()))
+    # Rows are numbered from 0 in each part of a delegate; equal rows of several parts are one row with more calls.
+    delegated = [run for run in runs if run.of_delegate]
+    least = max(sum(not run.operator for run in delegated), *(run.calls // executions for run in delegated), 0)
+    if least > 1 and "parts: " not in "".join(whole.delegates):
+        whole = replace(whole, delegates=(*whole.delegates, f"delegate's parts: {least} or more"))
     cut = sum(section.open for section in sections)
     return OperatorTrace("benchmark_model", tuple(runs), executions, True, tuple(inside), cut, whole=whole)
 

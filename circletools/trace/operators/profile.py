@@ -63,9 +63,9 @@ class Whole(Attributes):
     and, if known, its minimum and maximum; `operators_ns` is the mean time of all operators in a run, and
     `first_operators_ns` that in the first; `options` are those that a log shows; `program` wrote the log, if not
     benchmark_model. If it ran several times, `sessions` has the figures of each run, which begins at `line` or just
-    before; the others are those of run `session`. If a report has only times by type, `types` holds the types' names
-    and numbers of operators, if known. `failure` is `failed` or `cut` if there are no results, perhaps with `: ` and
-    an error. `clock` is what a log states about the length of its ticks.
+    before; the other figures are those of the run with this `line`. If a report has only times by type, `types` holds
+    the types' names and numbers of operators, if known. `failure` is `failed` or `cut` if there are no results,
+    perhaps with `: ` and an error. `clock` is what a log states about the length of its ticks.
     """
 
     initialization_ns: int | None = None
@@ -91,7 +91,6 @@ class Whole(Attributes):
     program: str = ""
     line: int = 1
     types: tuple[tuple[str, int], ...] = ()
-    session: int = 0
     failure: str = ""
     sessions: tuple[Whole, ...] = ()
     range_of_operators: bool = False

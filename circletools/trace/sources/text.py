@@ -57,7 +57,6 @@ _HEAD_BYTES = 4096
 _OPENINGS = (b'<script class="trace-data"', b"<script class='trace-data'", b"var linuxPerfData")
 _CLOSING = b"</script>"
 _MOST_SECTIONS = 100  # pages have one to three sections
-_BAR, _SPACE, _DASH, _B, _E, _NEWLINE, _OPEN, _BRACKET = b"|", b" ", b"-", b"B", b"E", b"\n", b"(", b"["
 
 
 def read_text(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
@@ -103,14 +102,14 @@ def _sections(whole: Iterable[tuple[int, bytes]], trace: Trace) -> Iterator[tupl
                 if end > at:
                     yield left_out + data.count(b"\n", start, at), data[at:end]
                     left_out = 0
-                    start = end if data[end - 1 : end] == _NEWLINE else data.find(_NEWLINE, end) + 1 or len(data)
+                    start = end if data[end - 1 : end] == b"\n" else data.find(b"\n", end) + 1 or len(data)
                 inside = close < 0
                 at = len(data) if close < 0 else close + len(_CLOSING)
                 continue
             opens = [place for opening in _OPENINGS if (place := data.find(opening, at)) >= 0]
             if not opens:
                 break
-            at, inside = data.find(_NEWLINE, min(opens)) + 1 or len(data), True
+            at, inside = data.find(b"\n", min(opens)) + 1 or len(data), True
             sections += 1
             if sections > _MOST_SECTIONS:
                 raise InvalidInputError(f"more than {_MOST_SECTIONS} scripts with a trace", location=trace.name)
@@ -134,13 +133,13 @@ def _note_losses(trace: Trace, data: bytes, line: int, count_lost: bool) -> None
 def _first_bars(text: bytes, ends: Numbers) -> tuple[Numbers, Numbers]:
     """Return the lines that may contain a mark, and the position of the first bar (`|`) in each."""
     data = np.frombuffer(text, np.uint8)
-    bars = np.flatnonzero(data == ord(_BAR))
+    bars = np.flatnonzero(data == ord(b"|"))
     bars = bars[bars > 2]
     kind = data[bars - 1]
-    bars = bars[((kind == ord(_B)) | (kind == ord(_E))) & (data[bars - 2] == ord(_SPACE))]
+    bars = bars[((kind == ord(b"B")) | (kind == ord(b"E"))) & (data[bars - 2] == ord(b" "))]
     bare = ends[ends > 3]
     bare = bare - (data[bare - 1] == ord(b"\r"))
-    bare = bare[(data[bare - 1] == ord(_E)) & (data[bare - 2] == ord(_SPACE)) & (data[bare - 3] == ord(b":"))]
+    bare = bare[(data[bare - 1] == ord(b"E")) & (data[bare - 2] == ord(b" ")) & (data[bare - 3] == ord(b":"))]
     if len(bare):
         bars = np.sort(np.concatenate((bars, bare)))
     index = np.searchsorted(ends, bars)
@@ -165,7 +164,7 @@ class _Reader:
     def __init__(self, trace: Trace, data: bytes, line: int) -> None:
         self.trace, self.data, self.line = trace, data, line
         self.bytes = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero(self.bytes == ord(_NEWLINE))
+        ends = np.flatnonzero(self.bytes == ord(b"\n"))
         self.ends = ends if len(ends) and ends[-1] == len(data) - 1 else np.append(ends, len(data))
 
     def read(self) -> Batch | None:
@@ -203,14 +202,14 @@ class _Reader:
             others = self._joined(bars < 0)
         index = np.flatnonzero(bars >= 0)
         bars = bars[index]
-        return _Lines(index, starts[index], self.ends[index], bars, self.bytes[bars - 1] == ord(_B)), others
+        return _Lines(index, starts[index], self.ends[index], bars, self.bytes[bars - 1] == ord(b"B")), others
 
     def _in_one_column(self, starts: Numbers) -> Numbers:
         """Return each line's bar if the line has ` B|` or ` E|` in the column of the first mark, or else -1."""
         first = self.data.find(_WRITES)
         if first < 0:
             return np.full(len(starts), -1)
-        bars = starts + (first + len(_WRITES) + 1 - self.data.rfind(_NEWLINE, 0, first) - 1)
+        bars = starts + (first + len(_WRITES) + 1 - self.data.rfind(b"\n", 0, first) - 1)
         good = np.flatnonzero(bars < np.minimum(self.ends, len(self.data) - len(_WRITES)))
         near = parsing.blocks(self.data, bars[good] - 2, 4).view("<u4")[:, 0] & _THREE
         found = np.full(len(starts), -1)
@@ -237,8 +236,8 @@ class _Reader:
         start = parsing.blocks(self.data, found.start[quick], _FIRST_FAST // 2)
         threads[quick], dropped = parsing.leading(start, _TASK_COLUMNS + 1)
         near, far = start[:, 23], start[:, 25]
-        opens = (near == ord(_OPEN)) | (near == ord(_BRACKET)) | (far == ord(_OPEN)) | (far == ord(_BRACKET))
-        good &= stamped & (start[:, _TASK_COLUMNS] == ord(_DASH)) & (dropped > 0) & (dropped < 8) & opens
+        opens = (near == ord(b"(")) | (near == ord(b"[")) | (far == ord(b"(")) | (far == ord(b"["))
+        good &= stamped & (start[:, _TASK_COLUMNS] == ord(b"-")) & (dropped > 0) & (dropped < 8) & opens
         quick[quick] = good
         return quick
 
@@ -258,7 +257,7 @@ class _Reader:
             self._malformed(int(found.index[at]), start, end)
             return False
         times[at], threads[at] = t_ns, tid
-        found.begins[at] = mark["kind"] == _B
+        found.begins[at] = mark["kind"] == b"B"
         found.bar[at] = mark.end("kind")
         return True
 
