@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -81,7 +82,7 @@ def cost(model: Model, by: By = "code") -> Cost:
     tree = module_tree(origins) if origins and by == "module" else None
     products, *others = map(np.concatenate, zip(*columns, strict=True))
     fields = [np.maximum(products, 0), np.equal(products, UNKNOWN).astype(np.int64), *others]
-    parts = [part for graph in graphs for part in _parts(graph, by, origins, tree)]
+    parts = (part for graph in graphs for part in _parts(graph, by, origins, tree))
     codes = [code for graph in graphs for code in graph.operators.code_names]
     rows = _rows(parts, fields, codes, tree)
     if by != "operator":
@@ -133,28 +134,28 @@ def _parts(graph: Graph, by: By, origins: Origins | None, tree: ModuleTree | Non
 
 
 def _rows(
-    parts: Sequence[_Part], fields: Sequence[Indices], codes: Sequence[str], tree: ModuleTree | None
+    parts: Iterable[_Part], fields: Sequence[Indices], codes: Sequence[str], tree: ModuleTree | None
 ) -> list[CostRow]:
     """Return the sums by key, in order of first occurrence; `fields` hold the fields of a row, by operator."""
-    places: dict[str | int, list[int]] = {}
+    places: dict[str | int, array[int]] = {}
+    numbers = array("q")  # there can be very many parts, so none is kept as an object
     for at, part in enumerate(parts):
+        numbers.extend((part.first, *part.source, *part.module))
         for key in part.keys:
-            places.setdefault(key, []).append(at)
-    operators = np.cumsum([part.first for part in parts], dtype=np.int64) - 1
-    products, _, *others = (column[operators] for column in fields)
-    columns = [products, *others]
-    shares = zip(*((part.source, part.module) for part in parts), strict=True)
-    for one in shares if len(parts) > len(fields[0]) else ():
-        number, count = np.array(one, np.int64).reshape(-1, 2).T
+            places.setdefault(key, array("q")).append(at)
+    first, *shares = np.array(numbers, np.int64).reshape(-1, 5).T
+    operators = np.cumsum(first) - 1
+    columns = [column[operators] for column in (fields[0], *fields[2:])]
+    for number, count in (shares[:2], shares[2:]):
         columns = [column // count + (number < column % count) for column in columns]
-    lists, of, unknown = [column.tolist() for column in columns], operators.tolist(), fields[1].tolist()
     found = []
-    for key, some in places.items():
-        own = set(map(of.__getitem__, some))
-        first, *rest = (sum(map(column.__getitem__, some)) for column in lists)
-        kinds = set(map(codes.__getitem__, own))
+    for key, ats in places.items():
+        some = np.array(ats)
+        own = np.unique(operators[some])
+        product, *rest = (sum(column[some].tolist()) for column in columns)
+        kinds = {codes[operator] for operator in own.tolist()}
         name, parent = (key, None) if tree is None or isinstance(key, str) else (tree.paths[key], tree.parent(key))
-        sums = len(own), first, sum(map(unknown.__getitem__, own)), *rest
+        sums = len(own), product, int(fields[1][own].sum()), *rest
         found.append(CostRow(str(name), kinds.pop() if len(kinds) == 1 else "", *sums, parent=parent))
     return found
 

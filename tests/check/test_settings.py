@@ -69,7 +69,7 @@ def test_a_baseline_is_beside_the_settings(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "text",
     ["[check", "[check]\nfail-on = 1", '[check]\nignore = "A"', "[check]\nno = 1", "[other]\n", "check = 1",
-     '[check.per-file-ignores]\n"*" = [1]'],
+     '[check.per-file-ignores]\n"*" = [1]', ("#" + "." * 900 + "\n") * 9],
 )  # fmt: skip
 def test_wrong_settings_are_refused_by_name(text: str, tmp_path: Path) -> None:
     file = project(tmp_path, "circletools.toml", text)
