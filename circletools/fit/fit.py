@@ -26,6 +26,7 @@ from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
 from circletools.origin.source import NOTHING
+from circletools.shapes.infer import Shapes, fixed_shapes
 from circletools.soundness.operator_findings import format_findings
 from circletools.soundness.refusals import judged
 from circletools.soundness.soundness import end_findings
@@ -48,8 +49,8 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     verdicts = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
     unusual = unusual_operators(whole, inputs.tables)
     cyclic = cyclic_operators(whole)
-    shaped = cache(lambda: with_shapes(model))
-    size, programs = model.wire.size, {program_of(name) for name in inputs.tables}
+    shaped, sizes = cache(lambda: with_shapes(model)), cache(fixed_shapes)
+    programs = {program_of(name) for name in inputs.tables}
     # No program accepts a model that has no subgraphs.
     judgement = judged(model, programs) if facts else dict.fromkeys(programs, judged(model, ["litert"])["litert"])
     targets = Items(
@@ -62,9 +63,9 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
                 doubted_operators(judgement[program_of(name)].doubted) | unusual[name] | cyclic,
                 known.get(name, Known()),
                 verdicts.get(name, ()),
-                size,
                 judgement[program_of(name)].refused,
                 shaped,
+                sizes,
             ),
         )
         for name, table in inputs.tables.items()
@@ -76,7 +77,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
 class _Question:
     """A target, and what is known about running the model on it.
 
-    `refused` holds operators that are refused regardless of the table; `shaped` returns the result of `with_shapes`.
+    `refused` is regardless of the table; `shaped` and `sizes` are `with_shapes` and `fixed_shapes`, cached.
     """
 
     name: str
@@ -84,9 +85,9 @@ class _Question:
     refused: Mapping[tuple[int, int], Refusal]
     known: Known
     verdicts: Sequence[ProgramAnswer]
-    file_bytes: int
     unloadable: Sequence[Finding]
     shaped: Callable[[], tuple[Model, set[tuple[int, int]]]]
+    sizes: Callable[[Graph], Shapes | None]
 
 
 def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit:
@@ -101,9 +102,8 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     obstacles = (*(end_findings(model) if reads_signatures(question.name) else ()), *question.unloadable)
     obstacles += tuple(format_findings(model.source)) if question.name == "litert-cpu" else ()
     is_new, gone = against(obstacles, question.known.obstacles)
-    program = "" if any(one.verdict for one in question.verdicts) else judge_of(question.name)
     parts = [
-        _Part(one, refused[one.index], naming, program, bodies.get(one.index, ""))
+        _Part(one, refused[one.index], naming, question, bodies.get(one.index, ""))
         for one in needed
         if any(refused[one.index])
     ]
@@ -126,9 +126,8 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         obstacles=tuple(map(Obstacle, obstacles, is_new)),
     )
     target = replace(target, cause=_cause(target, question.table, needed, misfits.alike))
-    places = [subgraph.index for subgraph in needed]
-    asked = tuple(compare(target, places, verdict) for verdict in question.verdicts)
-    memory = micro_memory(model, question.file_bytes) if question.name == "tflm" and not target.refused else None
+    asked = tuple(compare(target, [one.index for one in needed], verdict) for verdict in question.verdicts)
+    memory = micro_memory(model, model.source.wire.size) if question.name == "tflm" and not target.refused else None
     for answer in question.verdicts if memory else ():
         if memory and answer.verdict and answer.verdict.arena_bytes is not None:
             memory = memory.measured(answer.verdict.arena_bytes)
@@ -154,9 +153,7 @@ def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph], alike:
 
 def _floats(graph: Graph) -> int:
     """Return the number of operators with floating-point outputs."""
-    kinds = [
-        number for number, name in graph.values.model.schema.enums["TensorType"].items() if name.startswith("FLOAT")
-    ]
+    kinds = [number for number, name in graph.model.schema.enums["TensorType"].items() if name.startswith("FLOAT")]
     results = graph.first_results
     return int(np.isin(graph.values.type_numbers[results[results >= 0]], kinds).sum())
 
@@ -164,16 +161,17 @@ def _floats(graph: Graph) -> int:
 class _Part:
     """The operators of a subgraph that a target does not support; the object stays valid after the file is closed."""
 
-    def __init__(self, facts: Graph, refusals: Refusals, naming: Naming, program: str, caller: str) -> None:
+    def __init__(self, facts: Graph, refusals: Refusals, naming: Naming, question: _Question, caller: str) -> None:
         self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}
         self.codes, self.names = facts.operators.code_names, naming.of(facts)
         self.composites = composite_names(facts, self.refusals)
-        self.of_sizes = size_remedies(facts, self.refusals)
+        self.of_sizes = size_remedies(facts, self.refusals, question.sizes)
         self.followers = needed_by(facts, self.refusals).keys()
         if caller:
             self.of_sizes = dict.fromkeys(self.refusals, f"first change {caller}, which calls this subgraph")
         self.bytes = computed_bytes(facts)
-        self.kept, self.program = "", program
+        self.kept, answered = "", any(one.verdict for one in question.verdicts)
+        self.program = "" if answered else judge_of(question.name)
 
     def alike(self) -> list[Alike]:
         """Return the operators, grouped by the reason for their refusal."""

@@ -13,7 +13,7 @@ from functools import cache
 
 from circletools.affinity.capability.table import Refusal
 from circletools.graph.graph import Graph
-from circletools.shapes.infer import fixed_shapes
+from circletools.shapes.infer import Shapes, fixed_shapes
 
 MEASURE = "measure the operator as docs/measure-a-device.md describes"
 FIX_SHAPES = "convert the model with fixed input shapes, so that its shape arithmetic becomes constant"
@@ -43,20 +43,20 @@ def remedy_of(refusal: Refusal, code: str, of_sizes: str = "", program: str = ""
     return refusal.remedy or _remedy(refusal.conditions or refusal.reason, code)
 
 
-def size_remedies(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, str]:
+def size_remedies(
+    facts: Graph, refusals: Mapping[int, Refusal], sizes: Callable[[Graph], Shapes | None] = fixed_shapes
+) -> dict[int, str]:
     """Return the remedies of refused operators that compute sizes, read computed sizes, or have unknown dimensions.
 
     They depend on where the sizes come from: shapes of inputs, arithmetic that is not followed, or values. Operators
-    that `needed_by` returns have remedies, too.
+    that `needed_by` returns have remedies, too. `sizes` is `fixed_shapes`, which may be cached.
     """
     codes, values = facts.operators.code_names, facts.values
     wanted = {operator for operator, one in refusals.items() if "an unknown dimension" in one.reason}
-    ends = [tuple(max(size, 1) for size in values.shapes.row(tensor).tolist()) for tensor in facts.inputs.tolist()]
-    fixed = fixed_shapes(facts, ends) if wanted or "SHAPE" in codes else None
-    others = needed_by(facts, refusals)
+    fixed = sizes(facts) if wanted or "SHAPE" in codes else None
     found = {
         at: f"first change operator {other} ({codes[other]}), the only one that uses its result"
-        for at, other in others.items()
+        for at, other in needed_by(facts, refusals).items()
     }
     if fixed is None:
         return found

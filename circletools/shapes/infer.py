@@ -385,11 +385,11 @@ class Inference:
             yield from ((key, one) for one in self.subgraphs[key[0]].graph.readers[key[1]] if one not in operators)
 
 
-def fixed_shapes(graph: Graph, inputs: Sequence[Shape]) -> Shapes | None:
-    """Return what follows from input shapes and constants alone, or None if a rule refuses them."""
-    run = Inference(graph.model, strict=True)
+def fixed_shapes(graph: Graph, inputs: Sequence[Shape] = ()) -> Shapes | None:
+    """Return what follows from input shapes (default: those in the file) and constants alone, or None if refused."""
+    run, rows = Inference(graph.model, strict=True), map(graph.values.shapes.row, graph.inputs.tolist())
     try:
-        run.run(graph.index, inputs)
+        run.run(graph.index, inputs or [tuple(max(size, 1) for size in row.tolist()) for row in rows])
     except (CircleToolsError, ShapesRefusedError, RefusedError):
         return None
     return run.found
