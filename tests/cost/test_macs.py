@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 import circletools as ct
 from circletools.cost.cost import cost
-from tests.kit.build import Build, Code, floats, quantization
+from tests.kit.build import Build, Code, floats, quantization, row
 from tests.kit.origin_support import embedded, origins
 
 Shape = tuple[int, ...]
@@ -35,17 +36,8 @@ def one(
     return build.to_bytes()
 
 
-LSTM_INPUTS: list[Shape | None] = [
-    (2, 5, 3),
-    *[(4, 3)] * 4,
-    *[(4, 6)] * 4,
-    *[None] * 3,
-    *[(4,)] * 4,
-    (6, 4),
-    None,
-    (2, 6),
-    (2, 4),
-]
+LSTM_INPUTS: list[Shape | None] = [(2, 5, 3), *[(4, 3)] * 4, *[(4, 6)] * 4, *[None] * 3, *[(4,)] * 4]
+LSTM_INPUTS += [(6, 4), None, (2, 6), (2, 4)]
 
 
 @pytest.mark.parametrize(
@@ -100,10 +92,16 @@ def test_constants_count_once_and_axes_are_no_parameters() -> None:
     assert [(row.read_bytes, row.written_bytes) for row in found.rows] == [(64, 64)] * 3
 
 
-def test_a_hostile_shape_is_unknown_and_no_error() -> None:
-    huge = 2**31 - 1
-    with ct.open(one("FULLY_CONNECTED", [(huge, huge, huge), (huge, huge), None], (huge, huge, huge))) as model:
+def test_hostile_models_are_no_error_and_take_little_memory() -> None:
+    huge = (2**31 - 1,) * 3
+    with ct.open(one("FULLY_CONNECTED", [huge, huge[1:], None], huge)) as model:
         assert cost(model).total.unknown == 1
+    given = origins({at: f"net.{at}" for at in range(400)}, {at: {*range(400)} for at in range(100)})
+    tracemalloc.start()
+    with ct.open(embedded(row(*["ABS"] * 100).to_bytes(), given)) as model:
+        assert len(cost(model, "source").rows) == 400
+        assert tracemalloc.get_traced_memory()[1] < 300 * 40_000
+    tracemalloc.stop()
 
 
 def test_costs_add_up_by_source_and_by_module_instance() -> None:
