@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -137,13 +136,15 @@ def _rows(
     parts: Iterable[_Part], fields: Sequence[Indices], codes: Sequence[str], tree: ModuleTree | None
 ) -> list[CostRow]:
     """Return the sums by key, in order of first occurrence; `fields` hold the fields of a row, by operator."""
-    places: dict[str | int, array[int]] = {}
-    numbers = array("q")  # there can be very many parts, so none is kept as an object
-    for at, part in enumerate(parts):
-        numbers.extend((part.first, *part.source, *part.module))
-        for key in part.keys:
-            places.setdefault(key, array("q")).append(at)
-    first, *shares = np.array(numbers, np.int64).reshape(-1, 5).T
+    places: dict[str | int, list[int]] = {}
+
+    def numbers() -> Iterator[int]:  # there can be very many parts, so none is kept as an object
+        for at, part in enumerate(parts):
+            yield from (part.first, *part.source, *part.module)
+            for key in part.keys:
+                places.setdefault(key, []).append(at)
+
+    first, *shares = np.fromiter(numbers(), np.int64).reshape(-1, 5).T
     operators = np.cumsum(first) - 1
     columns = [column[operators] for column in (fields[0], *fields[2:])]
     for number, count in (shares[:2], shares[2:]):
