@@ -94,16 +94,16 @@ class Capability(Attributes):
             yield from (rule.first, rule.then, rule.through)
 
     @cached_property
-    def _found(self) -> dict[str, tuple[tuple[Term, ...], int]]:
+    def _found(self) -> dict[str, tuple[tuple[Term, ...], int, list[Rule]]]:
         return {}
 
-    def _of(self, code: str) -> tuple[tuple[Term, ...], int]:
+    def _of(self, code: str) -> tuple[tuple[Term, ...], int, list[Rule]]:
         if code not in self._found:
             forms = [form for table in self.tables() for name in {code, ANY} for form in table.get(name, ())]
             rules = [rule for rule in self.rules if rule.concerns(code)]
             terms = frozenset[Term]().union(*(form.terms for form in forms), *(rule.terms for rule in rules))
             count = sum(bool(form.where) for form in forms) + len(rules)
-            self._found[code] = tuple(sorted(terms, key=str)), count
+            self._found[code] = tuple(sorted(terms, key=str)), count, rules
         return self._found[code]
 
     def terms(self, code: str) -> tuple[Term, ...]:
@@ -126,7 +126,7 @@ class Capability(Attributes):
         """
         if traits.code == "CUSTOM:ethos-u" and self.device.startswith(("ethos-u", "tflm")):
             return _COMPILED
-        for rule in self.rules:
+        for rule in self._of(traits.code)[2]:
             if refusal := refused_by(rule, traits):
                 return refusal
         nearest = _nearest(self.forms(traits.code), traits)
@@ -278,7 +278,12 @@ def _is_unseen(broken: Sequence[str] | None, operator: OperatorTraits) -> bool:
 
 def _nearest(forms: Sequence[Form], operator: OperatorTraits) -> list[str] | None:
     """Return the unmet conditions of the nearest form, or None if there are no forms."""
-    return min((mismatches(form, operator) for form in forms), key=_distance, default=None)
+    found: list[list[str]] = []
+    for form in forms:
+        found.append(mismatches(form, operator))
+        if not found[-1]:
+            return []
+    return min(found, key=_distance, default=None)
 
 
 def untried(found: Sequence[str], code: str) -> str:
