@@ -8,6 +8,7 @@ schema/litert.json lists:
     inputs, outputs             the operators whose inputs or outputs have ranks that the delegate checks
     alike                       those whose output must have the type, scale and zero point of the input, which the
                                 delegate does not check (`xnn_subgraph_check_quantization_parameter_matches`)
+    floats                      those of which the delegate checks each type, but not whether FLOAT32 and FLOAT16 mix
     biases                      those whose bias must have a scale for each channel if the filter has, which the
                                 delegate does not check
     filters                     those whose filter the delegate checks (`CheckTensorFloat32OrQCInt8Type`)
@@ -32,6 +33,7 @@ from circletools.graph.graph import Graph
 from circletools.soundness.whole import first_slots
 
 _BIASES = {TensorPattern("INT32", f"per_{what}", "constant") for what in ("tensor", "channel")}
+_FLOATS = ("FLOAT16", "FLOAT32")
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
@@ -49,20 +51,21 @@ def failing_operators(facts: Graph, table: Capability) -> set[int]:
     seen = [(one.operators[large[one.values]], is_code(*ranked)) for one, ranked in sides]
     unseen = {row for rows, _ in seen for row in rows.tolist()}
     unseen -= {row for rows, ranked in seen for row in rows[ranked[rows]].tolist()}
-    alike = set(np.flatnonzero(is_code(*rules["alike"], *rules["biases"])).tolist()) - unseen
+    alike = set(np.flatnonzero(is_code(*rules["alike"], *rules["biases"], *rules["floats"])).tolist()) - unseen
     refused = [one is not None for one in refusals(table, facts.model, facts.index)] if odd | alike | unseen else []
     found = {row for row in odd if not refused[row]}
     for rows, most in ((alike, 0.0), (unseen, inf)):
         if any(refused[row] for row in rows):
             forms = {
-                code: tuple(_taken(some, most, code in rules["alike"])) for code, some in table.operators.items()
+                code: tuple(_taken(some, most, code in rules["alike"], code in rules["floats"]))
+                for code, some in table.operators.items()
             }
             later = refusals(replace(table, operators=forms), facts.model, facts.index)
             found |= {row for row in rows if refused[row] and later[row] is None}
     return found
 
 
-def _taken(forms: tuple[Form, ...], most: float, alike: bool) -> Iterator[Form]:
+def _taken(forms: tuple[Form, ...], most: float, alike: bool, floats: bool) -> Iterator[Form]:
     """Yield the forms without the conditions that the delegate does not check, for ranks up to `most`."""
     made = {pattern for form in forms if form.outputs for some in form.outputs.allowed for pattern in some}
     for form in forms:
@@ -74,7 +77,18 @@ def _taken(forms: tuple[Form, ...], most: float, alike: bool) -> Iterator[Form]:
             outputs = Places(tuple(tuple(made) for _ in form.outputs.allowed), form.outputs.more)
             where = tuple(each for each in form.where if not re.search("(scale|zero_point) ==", each.text))
             one = replace(one, outputs=outputs, where=where)
+        if floats and one.inputs and one.outputs:
+            one = replace(one, inputs=_mixed(one.inputs), outputs=_mixed(one.outputs))
         yield one
+
+
+def _mixed(places: Places) -> Places:
+    """Return the places with both FLOAT32 and FLOAT16 where either is allowed."""
+    allowed = (
+        {*some, *(replace(one, type=kind) for one in some if one.type in _FLOATS for kind in _FLOATS)}
+        for some in places.allowed
+    )
+    return replace(places, allowed=tuple(map(tuple, allowed)))
 
 
 def _odd(facts: Graph, filtering: NDArray[np.bool_], ranges: Any) -> NDArray[np.bool_]:

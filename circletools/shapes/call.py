@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.flatbuf.schema import schema_document
 from circletools.model.sizes import element_count
 from circletools.wording import counted
 
@@ -128,6 +129,20 @@ def refuse_unless(holds: bool, reason: str, slot: int | None = None) -> None:
     """Raise RefusedError if a condition does not hold."""
     if not holds:
         raise RefusedError(reason, slot)
+
+
+def check_needs(call: Call) -> None:
+    """Check that inputs have the ranks that LiteRT's kernel needs, by schema/litert.json. Raises RefusedError.
+
+    With `filled`, the XNNPACK delegate refuses dimensions of size 0 in input 0, except for the batch.
+    """
+    needs = schema_document("litert")["operators"].get(call.code, {}).get("needs", {})
+    for slot, (least, most) in needs.get("ranks", {}).items():
+        shape = call.shapes[int(slot)] if int(slot) < len(call) else None
+        fits = shape is None or least <= len(shape) <= (len(shape) if most is None else most)
+        refuse_unless(fits, f"input {slot} of shape {shown(shape)} has too few or too many dimensions")
+    if needs.get("filled") and 0 in (call.shapes[0] or ())[1:]:
+        raise DelegatedError("a dimension of input 0 is 0")
 
 
 def broadcast(*shapes: Shape) -> Shape:

@@ -22,6 +22,7 @@ from circletools.shapes.call import (
     Shape,
     UnknownError,
     Value,
+    check_needs,
     refuse_unless,
     shown,
 )
@@ -261,6 +262,7 @@ class Inference:
             if call.code in _CALLING:
                 found = self._called(subgraph, operator, call, depth)
             elif call.code in RULES:
+                check_needs(call)
                 found = list(RULES[call.code](call))
             elif not call.results:
                 found = []

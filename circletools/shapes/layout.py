@@ -268,12 +268,6 @@ def reduce(call: Call) -> Sequence[Shape]:
     return [tuple(1 if axis in axes else size for axis, size in enumerate(shape) if keep or axis not in axes)]
 
 
-def softmax(call: Call) -> Sequence[Shape]:
-    """The same shape; LiteRT's kernel (activations.cc) needs a dimension."""
-    refuse_unless(bool(call.shape()), "input 0 is a scalar")
-    return [call.shape()]
-
-
 def top_k(call: Call) -> Sequence[Shape]:
     """The largest elements in the last dimension: their values and their indices."""
     shape, count = call.shape(), call.number(1)
@@ -294,8 +288,6 @@ def by_value(slot: int) -> Rule:
 
 def range_(call: Call) -> Sequence[Shape]:
     """The numbers from start to limit in steps of delta."""
-    for slot, shape in enumerate(call.shapes):
-        refuse_unless(not shape, f"input {slot} is not a scalar", slot)
     start, limit, step = (call.number(slot) for slot in range(3))
     refuse_unless(step != 0 and (limit - start) * step >= 0, f"no range from {start} to {limit} in steps of {step}")
     return [(ceil((limit - start) / step),)]

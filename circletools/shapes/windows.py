@@ -41,25 +41,31 @@ def _places(call: Call, sizes: Sequence[int], window: Sequence[int], letters: st
 
 def conv_2d(call: Call) -> Sequence[Shape]:
     """The layout is NHWC; weights are OHWI, or 1HWO in a depthwise convolution."""
-    shape, weights = call.shape(0, 4), call.shape(1, 4)
-    depthwise = call.code == "DEPTHWISE_CONV_2D"
-    whole, part = (weights[3], shape[3]) if depthwise else (shape[3], weights[3])
-    fits = min(weights) > 0 < part and not whole % part
-    refuse_unless(fits, f"the channel count, {shape[3]}, does not fit weights {shown(weights)}")
+    weights, depthwise = call.shape(1, 4), call.code == "DEPTHWISE_CONV_2D"
     _check_bias(call, weights[3 if depthwise else 0])
+    shape = call.shape(0, 4)
+    whole, part = (weights[3], shape[3]) if depthwise else (shape[3], weights[3])
+    grouped = weights[0] == 1 if depthwise else not weights[0] % max(whole // max(part, 1), 1)
+    fits = min(weights + shape[1:]) > 0 and not whole % part and grouped
+    refuse_unless(fits, f"{shown(shape)} does not fit weights {shown(weights)}")
+    times = call.option("depth_multiplier")
+    if times > 0 and not weights[3] % times and weights[3] != shape[3] * times:
+        raise DelegatedError(f"{shape[3]} channels with the option depth_multiplier do not give {weights[3]}")
     return [(shape[0], *_places(call, shape[1:3], weights[1:3]), weights[3 if depthwise else 0])]
 
 
-def _check_bias(call: Call, channels: int) -> None:
-    """Refuse a bias of another size; XNNPACK may accept one of rank 1."""
-    bias = (call.shapes[2] if len(call) > 2 else None) or (channels,)
-    fits = len(bias) == 1 or element_count(bias) == channels
-    refuse_unless(fits, f"the bias {shown(bias)} does not have one value for each of {channels} channels", 2)
+def _check_bias(call: Call, channels: int, slot: int = 2) -> None:
+    """Refuse a bias of another size; XNNPACK accepts one of rank 1, except in matrix products."""
+    bias = call.shapes[slot] if len(call) > slot else None
+    if bias is not None and element_count(bias) != channels:
+        alone = len(bias) == 1 and bias[0] and call.code != "FULLY_CONNECTED"
+        words = f"the bias {shown(bias)} does not have one value for each of {channels} channels"
+        raise (UndelegatedError if alone else RefusedError)(words, slot)
 
 
 def pool_2d(call: Call) -> Sequence[Shape]:
     """The layout is NHWC; the options describe the window."""
-    if len(call.shape()) > 4:
+    if len(call.shape()) > 4 and call.code == "MAX_POOL_2D":
         raise UndelegatedError("input 0 has more than 4 dimensions")
     shape, window = call.shape(0, 4), [call.option("filter_height"), call.option("filter_width")]
     return [(shape[0], *_places(call, shape[1:3], window), shape[3])]
@@ -76,7 +82,8 @@ def transpose_conv(call: Call) -> Sequence[Shape]:
     """The shape that the first input contains, if a convolution maps it to the shape of the data (input 2)."""
     wanted, weights, shape = tuple(call.numbers(0, 1)), call.shape(1, 4), call.shape(2, 4)
     words = f"{shown(shape)} does not fit the output shape {shown(wanted)}"
-    refuse_unless(len(wanted) == 4 and min(wanted) > 0 and weights[3] == shape[3], words, 0)
+    refuse_unless(len(wanted) == 4 and min(wanted + shape[1:]) > 0 and weights[3] == shape[3], words, 0)
+    _check_bias(call, weights[0], 3)
     try:
         fits = _places(call, wanted[1:3], weights[1:3]) == [*shape[1:3]]
     except WindowError as error:
@@ -98,10 +105,11 @@ def resize(call: Call) -> Sequence[Shape]:
 
 def fully_connected(call: Call) -> Sequence[Shape]:
     """The weights determine the last dimension; the others are flattened unless kept. LiteRT drops a remainder."""
-    shape, weights = call.shape(), call.shape(1, 2)
+    weights = call.shape(1, 2)
+    _check_bias(call, weights[0])
+    shape = call.shape()
     outputs = {"DEFAULT": 1, "SHUFFLED4x16INT8": 2}.get(call.options.get("weights_format", "DEFAULT"))
     refuse_unless(call.results == outputs, f"{call.results} outputs do not match the format of the weights")
-    _check_bias(call, weights[0])
     if call.options.get("keep_num_dims"):
         refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)} does not fit {shown(weights)}", 1)
         return [(*shape[:-1], weights[0])]
@@ -113,7 +121,6 @@ def fully_connected(call: Call) -> Sequence[Shape]:
 def batch_matmul(call: Call) -> Sequence[Shape]:
     """Matrix products over the last two dimensions; each input is transposed if its option is set."""
     first, second = call.shape(), call.shape(1)
-    refuse_unless(min(len(first), len(second)) >= 2, f"{shown(first)} cannot be multiplied by {shown(second)}")
     rows, inner = first[-2:] if not call.options.get("adj_x") else first[:-3:-1]
     other, columns = second[-2:] if not call.options.get("adj_y") else second[:-3:-1]
     refuse_unless(inner == other, f"{shown(first)} cannot be multiplied by {shown(second)}")
@@ -153,7 +160,6 @@ def full_lstm(call: Call) -> Sequence[Shape]:
     """The full cell: 24 inputs, or 20 without layer normalization (`CheckInputTensorDimensions` in lstm.cc)."""
     refuse_unless(len(call) in (20, 24), f"the number of inputs is {len(call)}, not 20 or 24")
     if call.code == "LSTM":  # it reads two dimensions, and ignores others
-        refuse_unless(len(call.shape()) > 1, "input 0 has fewer than 2 dimensions")
         call = replace(call, shapes=(call.shape()[:2], *call.shapes[1:]))
     found = recurrent(2 if call.code == "LSTM" else 3, (2, 8, 18, 19))(call)
     refuse_unless(all(call.options.get(name, 0) >= 0 for name in ("cell_clip", "proj_clip")), "a clip is negative")
@@ -180,9 +186,13 @@ def lstm(call: Call) -> Sequence[Shape]:
 
 def svdf(call: Call) -> Sequence[Shape]:
     """The last output dimension is the number of filters divided by their rank."""
-    shape, filters, memory = call.shape(0, 2), _weights(call, 1)[0], call.shape(2, 2)[1]
+    shape, filters, rank = call.shape(0, 2), _weights(call, 1)[0], call.option("rank")
+    times, memory = call.shape(2, 2)
+    refuse_unless(rank > 0 and not filters % rank and times == filters, f"{filters} filters do not fit rank {rank}")
+    bias = call.shapes[3]
+    refuse_unless(bias is None or bias[:1] == (filters // rank,), f"the bias {shown(bias)} does not fit rank {rank}")
     _check_state(call, 4, shape[0], filters * memory)
-    return [(shape[0], filters // max(call.option("rank"), 1))]
+    return [(shape[0], filters // rank)]
 
 
 STATES = {

@@ -43,9 +43,9 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
 def _unproduced(whole: Whole) -> Iterator[Finding]:
     """Find tensors that are read but never written: onert crashes, and LiteRT reads uninitialized memory."""
     readers, read = whole.graph.uses
-    tensors, types = whole.tensors, whole.model.schema.enums["TensorType"]
+    tensors = whole.tensors
     known = (whole.first_producer >= 0) | whole.is_input | whole.has_data | whole.graph.values.is_variable
-    known |= np.isin(tensors.types, [number for number, name in types.items() if name in _HELD])
+    known |= whole.graph.values.is_type(*_HELD)
     lost = np.flatnonzero(~known[read])
     lost = lost[~_is_custom(whole, readers[lost])]  # custom operators may use them as scratch space
     lost = lost[[not (tensors.shapes.row(row) == 0).any() for row in read[lost].tolist()]]

@@ -6,13 +6,15 @@ or crashed on it.
 
 `needs` in schema/litert.json contains, for each kernel (slot -1 is the output; some fields depend on input 0's type):
 
-    options, channels           the options table; the axis of the weights whose size is that of the bias
+    options                     the options table
     same_type, alike            the output has the type of input 0; pairs of inputs with equal types
-    filters, biases             the types of the weights and of the bias, by type of input 0
+    filters, biases, results    the types of the weights, the bias and the output, by type of input 0
+    gates                       the types of the biases of recurrent cells
     slot_types                  the types of other slots
     scales, zeros               by type of input 0: slots with a scale, and slots with zero points of 0
     fixed, equal                the output's scale and zero point, by type; types with equal input and output scales
     required, least, optional   the number of inputs; how many must be present; which of them may be absent
+    ranks, filled               the least and greatest rank of inputs; see `check_needs`
 """
 
 from __future__ import annotations
@@ -28,13 +30,12 @@ from circletools.findings import Finding
 from circletools.flatbuf.columns import distinct
 from circletools.graph.algorithms import Indices
 from circletools.model.model import Model
-from circletools.model.sizes import element_counts
 from circletools.model.verify import findings_at
 from circletools.shapes.call import RefusedError, UndelegatedError
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
-_INPUTS = 4
-"""The number of inputs that are checked; the column after them holds the output."""
+_FEW, _INPUTS = 5, 16
+"""The number of inputs that are checked, and for recurrent cells; the column after them holds the output."""
 _PRODUCTS = ("CONV_2D", "FULLY_CONNECTED")
 _JOINING = ("CONCATENATION", "PACK")
 _NARROW, _DELEGATED = ("INT8", "UINT8", "INT16"), ("FLOAT32", "INT8", "UINT8")
@@ -44,7 +45,8 @@ _Wrong = tuple[str, NDArray[np.bool_], str]
 _UNCLIPPED = (4, 5)  # TANH and SIGN_BIT; LiteRT reads other numbers as NONE
 _MOST_OFF = 0.02  # the tolerance for the scale of a bias in kernel_util.cc
 _NEAR = 1e-3  # the tolerance for a scale in activations.cc
-_MOST_FIXED = 5  # an operator with more inputs may omit many of them
+_MOST_FIXED = 8  # an operator with more inputs may omit many of them
+_BY_TYPE = {"filters": (1, "filter"), "biases": (2, "bias"), "gates": (13, "bias"), "results": (-1, "output")}
 
 
 def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> Iterator[Finding]:
@@ -54,7 +56,8 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         rows = np.flatnonzero(whole.operators.code_indices == code.index)
         if not rows.size or code.name not in kernels:
             continue
-        slots, needs = first_slots(whole.graph, rows, _INPUTS), kernels[code.name].get("needs", {})
+        needs = kernels[code.name].get("needs", {})
+        slots = first_slots(whole.graph, rows, _INPUTS if len(needs.get("alike", ())) > 1 else _FEW)
         required = needs.get("required", (kernels[code.name]["inputs"] or (0,))[0])
         if required <= _MOST_FIXED:
             fixed = np.array([slot for slot in range(required) if slot not in needs.get("optional", ())], np.int64)
@@ -66,8 +69,7 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         rows, slots = rows[there], slots[there]
         computed = slots[:, [2, 1, 3, 0, -1]] if code.name == "TRANSPOSE_CONV" else slots  # input 0: a shape
         for kind, wrong, message in chain(
-            _wrong_types(whole, code.name, computed, needs),
-            _wrong_slots(whole, code.name, slots, needs),
+            _wrong_types(whole, code.name, slots, computed, needs),
             _wrong_products(whole, code.name, rows, slots, given) if code.name in _PRODUCTS else (),
             _wrong_scales(whole, code.name, computed, given, needs),
         ):
@@ -156,43 +158,31 @@ def _not_joined(
     yield from _at(whole, "OPERATOR_SLOTS", distinct(readers[wrong]), message)
 
 
-def _wrong_types(whole: Whole, name: str, slots: Indices, needs: Mapping[str, Any]) -> Iterator[_Wrong]:
-    """Find outputs and constants whose type differs from that of the input, if LiteRT keeps the types in the file."""
+def _wrong_types(
+    whole: Whole, name: str, given: Indices, slots: Indices, needs: Mapping[str, Any]
+) -> Iterator[_Wrong]:
+    """Find outputs and constants of wrong types, if LiteRT keeps the types in the file.
+
+    `slots` are the `given` ones, with the data first and the weights and bias next.
+    """
     types, source = whole.tensors.types, slots[:, 0]
     kept = ~is_rewritten(whole, source)
     if needs.get("same_type"):
         wrong = kept & (types[source] != types[slots[:, -1]])
         yield "OPERATOR_TYPES", wrong, f"the output of {name} and its input have different types; {_REFUSED}"
-    has = kept & (slots[:, 2] >= 0)
-    for pair in needs.get("alike", ()):
-        wrong = has & (types[slots[:, pair[0]]] != types[slots[:, 2]])
-        wrong &= ~is_rewritten(whole, slots[:, pair]).any(axis=1)
-        yield "OPERATOR_TYPES", wrong, f"inputs {pair[0]} and 2 of {name} have different types; {_REFUSED}"
-    for kind, taken in needs.get("filters", {}).items():
-        wrong = kept & (slots[:, 1] >= 0) & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 1], taken)
-        yield "OPERATOR_TYPES", wrong, f"LiteRT's kernel for {kind} refuses the type of {name}'s filter"
-    for kind, taken in needs.get("biases", {}).items():
-        wrong = has & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 2], taken)
-        yield "OPERATOR_TYPES", wrong, f"LiteRT's kernel for {kind} refuses the type of {name}'s bias"
-
-
-def _wrong_slots(whole: Whole, name: str, slots: Indices, needs: Mapping[str, Any]) -> Iterator[_Wrong]:
-    """Find wrong types of inputs such as sizes and axes, and wrong sizes of biases."""
+    for one, other in needs.get("alike", ()):
+        pair = slots[:, [one, other]]
+        wrong = (pair >= 0).all(axis=1) & (types[pair[:, 0]] != types[pair[:, 1]])
+        wrong &= ~is_rewritten(whole, pair).any(axis=1)
+        yield "OPERATOR_TYPES", wrong, f"inputs {one} and {other} of {name} have different types; {_REFUSED}"
+    for key, (slot, what) in _BY_TYPE.items():
+        for kind, taken in needs.get(key, {}).items():
+            wrong = kept & (slots[:, slot] >= 0) & _is(whole, source, (kind,)) & ~_is(whole, slots[:, slot], taken)
+            yield "OPERATOR_TYPES", wrong, f"LiteRT's kernel for {kind} refuses the type of {name}'s {what}"
     for slot, kinds in needs.get("slot_types", {}).items():
-        tensors, which = slots[:, int(slot)], "the output" if slot == "-1" else f"input {slot}"
+        tensors, which = given[:, int(slot)], "the output" if slot == "-1" else f"input {slot}"
         wrong = (tensors >= 0) & ~_is(whole, tensors, kinds) & (~is_rewritten(whole, tensors) | (slot == "-1"))
         yield "OPERATOR_TYPES", wrong, f"{which} of {name} is not {' or '.join(kinds)}; {_REFUSED}"
-    if "channels" in needs:
-        shapes, (second, third) = whole.tensors.shapes, slots.T[1:3]
-        known = (slots[:, 1:3] >= 0) & (whole.is_input | whole.has_data)[slots[:, 1:3]]
-        biases = shapes.take(third.clip(0))
-        length = element_counts(biases, biases.flat())
-        wrong = known.all(axis=1) & (length != shapes.element(needs["channels"])[second])
-        delegated = _is(whole, slots[:, 0], _DELEGATED) & (length > 0) & (name != "FULLY_CONNECTED")
-        delegated &= biases.count == 1
-        message = f"the bias of {name} must have one value for each channel"
-        yield "OPERATOR_SLOTS", wrong & ~delegated, f"{message}; {_REFUSED}"
-        yield "OPERATOR_SLOTS", wrong & delegated, f"{message}; {_UNLESS_DELEGATED}"
 
 
 def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices, given: _Quantization) -> Iterator[_Wrong]:
@@ -235,7 +225,8 @@ def _wrong_scales(
     """Find missing scales, scales that must be positive but are not, and wrong scales or zero points."""
     source, made = slots[:, 0], slots[:, -1]
     for kind, needed in needs.get("scales", {}).items():
-        bare = [(slots[:, slot] >= 0) & np.isnan(given.first[slots[:, slot]]) for slot in needed]
+        read = [slots[:, slot] for slot in needed]
+        bare = [(one >= 0) & np.isnan(given.first[one]) & ~_is(whole, one, ("FLOAT32", "FLOAT16")) for one in read]
         lacking = _is(whole, source, (kind,)) & ~is_rewritten(whole, source) & np.logical_or.reduce(bare)
         lacking &= ~np.isnan(given.first[source]) | (name != "ADD")  # without this scale, it adds INT16 as integers
         message = f"a tensor of {name} has no scale; LiteRT's kernel for {kind} needs one"

@@ -41,9 +41,8 @@ def tensor_findings(model: Model, whole: Whole) -> Iterator[Finding]:
 def _shapes(whole: Whole, sizes: NDArray[Any]) -> Iterator[Finding]:
     columns = whole.tensors
     shapes, signatures = columns.shapes, columns.shape_signatures
-    unsized = [number for number, name in whole.model.schema.enums["TensorType"].items() if name in _UNSIZED]
     negative = shapes.rows_where(sizes < 0)
-    negative = negative[~np.isin(columns.types[negative], unsized)]  # LiteRT computes no size for these types
+    negative = negative[~whole.graph.values.is_type(*_UNSIZED)[negative]]  # LiteRT computes no size for these types
     yield from findings_at(
         "NEGATIVE_DIMENSION",
         negative,
@@ -100,8 +99,8 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
 
 
 def _variables(model: Model, whole: Whole) -> Iterator[Finding]:
-    unsized = [number for number, name in model.schema.enums["TensorType"].items() if name in _UNSIZED]
-    invalid = whole.graph.values.is_variable & (whole.has_data | np.isin(whole.tensors.types, unsized))
+    values = whole.graph.values
+    invalid = values.is_variable & (whole.has_data | values.is_type(*_UNSIZED))
     message = f"a variable has data, or a type of unknown size; LiteRT refuses both; {CORRECT}"
     yield from findings_at("INVALID_VARIABLE", np.flatnonzero(invalid), whole.tensor, lambda _: message)
 

@@ -32,7 +32,6 @@ POOL = {"table": "Pool2DOptions", "padding": 0, "stride_w": 1, "stride_h": 1, "f
 STEPS = {"padding": 1} | dict.fromkeys(("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"), 1)
 SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
     *(("CONCATENATION", [FLAT] * count, 1, {"more": [-1] * (count - 1)}) for count in range(3)),
-    ("CONV_2D", [("STRING", IMAGE[1]), IMAGE, FLAT], 1, {}),
     *(("UNPACK", [IMAGE], 4, {"num": number, "axis": 1}) for number in (4, 3)),
     *(("SPLIT", [("INT32", ()), IMAGE], 2, {"num_splits": number}) for number in (2, 1)),
     *(("SPLIT_V", [IMAGE, ("INT32", (2,)), ("INT32", ())], 2, {"num_splits": number}) for number in (2, 3)),
@@ -57,10 +56,6 @@ SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
         for kind in ("FLOAT32", "INT32")
     ),
     *(("CONV_2D", [IMAGE, ("FLOAT32", (2, size, 1, 2)), ("FLOAT32", (2,))], 1, STEPS) for size in (4, 5, 6)),
-    *(
-        ("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, 4)), (kind, (3,))], 1, {})
-        for kind in ("FLOAT32", "UINT8", "INT32")
-    ),
     *(("SHAPE", [IMAGE], 1, {"out_type": kind}) for kind in (2, 4, 0, 3)),
     *(("GATHER", [("STRING", size), ("INT32", (1,))], 1, {}) for size in ((4,), (1, 4), ())),
     *(("RANGE", [("INT32", size)] * 3, 1, {}) for size in ((), (1,))),
@@ -89,6 +84,12 @@ SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
     *(("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, size), ONES)], 1, {"made": ("FLOAT32", (1, 3))}) for size in (4, 3)),
     *(("MEAN", [IMAGE, (kind, (1,), [1])], 1, {"keep_dims": True, "made": IMAGE}) for kind in ("INT32", "INT8")),
     *((code, [one, ("INT32", (1,), [0])][:count], 1, {"beta": 1.0, "made": one}) for code, count, one in SCALARS),
+    *(("ATAN2", [FLAT, ("FLOAT32", size)], 1, {}) for size in ((1, 4), (4,))),
+    *(("FILL", [("INT32", (2,), [1, 4]), ("FLOAT32", size)], 1, {}) for size in ((), (1,))),
+    *(("MAXIMUM", [FLAT, FLAT], 1, {"made": (kind, FLAT[1])}) for kind in ("FLOAT32", "FLOAT16")),
+    *(("PACK", [FLAT, other], 1, {"values_count": 2}) for other in (FLAT, (*FLAT, 0.5))),
+    *(("QUANTIZE", [FLAT], 1, {"made": (kind, FLAT[1], 0.5)}) for kind in ("INT8", "INT32")),
+    *(("AVERAGE_POOL_2D", [("FLOAT32", (1, 4, 4, size))], 1, POOL | {"made": IMAGE}) for size in (2, 0)),
 ]
 
 

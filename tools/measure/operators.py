@@ -26,8 +26,8 @@ _COUNTS = re.compile(
 )
 _MISSING = "Didn't find op for builtin opcode"
 _TYPE = re.compile(r"->type|type [!=]=|[Tt]ype \S+ (is )?not|[Uu]nsupported|not supported")
-_BY_OPTIONS = {"LSTM", "WHILE", "SPLIT", "SPLIT_V", "UNPACK", "FULLY_CONNECTED"}
-"""Operators whose options determine the number of inputs or outputs."""
+_BY_OPTIONS = {"LSTM", "WHILE", "SPLIT", "SPLIT_V", "UNPACK", "FULLY_CONNECTED", "DYNAMIC_UPDATE_SLICE"}
+"""Operators whose options determine the number of inputs or outputs, or that LiteRT counts last."""
 TYPES = {
     "f": "FLOAT32", "h": "FLOAT16", "i": "INT32", "l": "INT64", "u": "UINT8", "b": "INT8", "s": "INT16", "o": "BOOL",
     "t": "STRING",
@@ -108,10 +108,10 @@ def main() -> None:
             "inputs": _span({one for one, _ in fits}, _INPUTS),
             "outputs": _span({one for _, one in fits}, _OUTPUTS),
         }
-    for name in _BY_OPTIONS & table.keys():
-        table[name].update(inputs=None, outputs=None)
-    _types(table)
     kept = schema_document("litert")  # facts found by mutants, not by these questions
+    for name in _BY_OPTIONS & table.keys():
+        table[name].update({side: kept["operators"][name][side] for side in ("inputs", "outputs")})
+    _types(table)
     for name, row in table.items():
         row.update({key: value for key, value in kept["operators"].get(name, {}).items() if key == "needs"})
     table |= {name: row for name, row in kept["operators"].items() if name.startswith("CUSTOM:")}
