@@ -7,6 +7,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Generator, Iterable
+from itertools import compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
@@ -76,9 +77,9 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what needs more than the product, pytest and hypothesis; keep one in CIRCLETOOLS_TESTS_ONE_IN.
 
-    A test of many models runs on every third one, which are others for other tests; with --every-model, on all.
+    A test of many models runs on a third of them, a different one for each test, unless another variable is set.
     """
-    if not config.option.every_model:
+    if "CIRCLETOOLS_TESTS_EVERY_MODEL" not in os.environ:
         items[:] = _sampled(items)
     items[:] = items[:: int(os.environ.get("CIRCLETOOLS_TESTS_ONE_IN", "1"))]
     for item in items if config.option.markexpr else ():  # it takes seconds, and only -m asks for marks
@@ -89,28 +90,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker("runtime")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that runs the tests of many models on all of them."""
-    parser.addoption("--every-model", action="store_true", help="run the tests of many models on all of them")
-
-
 def _sampled(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the items without those about a model that is left to other tests."""
-    numbers: list[int | None] = []
-    for item in items:
-        given = (
-            item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
-        )
-        numbers.append(
-            next((_NUMBERS[one] for one in given if isinstance(one, str | Path) and one in _NUMBERS), None)
-        )
-    tests = [item.nodeid.partition("[")[0] for item in items]
-    rows = Counter(test for test, number in zip(tests, numbers, strict=True) if number is not None)
-    return [
-        item
-        for item, test, number in zip(items, tests, numbers, strict=True)
-        if number is None or rows[test] < _MANY or (number + crc32(test.encode())) % 3 == 0
+    given = [getattr(getattr(item, "callspec", None), "params", {}).values() for item in items]
+    numbers = [
+        next((_NUMBERS[one] for one in some if isinstance(one, str | Path) and one in _NUMBERS), -1) for some in given
     ]
+    names = [item.nodeid.partition("[")[0] for item in items]
+    rows = Counter(name for name, number in zip(names, numbers, strict=True) if number >= 0)
+    due = [
+        number < 0 or rows[name] < _MANY or (number + crc32(name.encode())) % 3 == 0
+        for name, number in zip(names, numbers, strict=True)
+    ]
+    return list(compress(items, due))
 
 
 @pytest.hookimpl(wrapper=True)

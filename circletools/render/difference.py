@@ -21,7 +21,7 @@ from circletools.model.model import Model
 from circletools.model.options import enum_of
 from circletools.model.views import Tensor, text
 from circletools.render.difference_lines import change_statistics, statistics, summary_lines, tensor_with
-from circletools.render.table import table_text
+from circletools.render.table import plain_json, table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
@@ -48,7 +48,7 @@ def difference_json(found: ModelDifference, before: Model, after: Model) -> dict
         "changes": [
             {"section": section, "kind": one.kind, "path": one.path}
             | ({} if one.path_after == one.path else {"path_after": one.path_after})
-            | {"before": one.before, "after": one.after}
+            | {"before": plain_json(one.before), "after": plain_json(one.after)}
             for section, one in found.changes
         ],
         "notes": [note.message for note in found.notes],

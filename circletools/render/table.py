@@ -166,7 +166,7 @@ def document_json(value: Any) -> dict[str, Any]:
 
 def fields_json(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass in order; nested ones become objects, lists and plain values."""
-    return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return {name: plain_json(getattr(value, name)) for name in value.__dataclass_fields__}
 
 
 def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
@@ -182,12 +182,12 @@ def places_text(operators: Iterable[tuple[int, int]], several: bool = False) -> 
     )
 
 
-def _plain(value: Any) -> Any:
+def plain_json(value: Any) -> Any:
     """Return a value for JSON: tuples as lists, dataclasses as objects, infinities and NaN as strings."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain_json(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return fields_json(value) if hasattr(value, "__dataclass_fields__") else value

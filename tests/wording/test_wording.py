@@ -21,11 +21,7 @@ def test_ranges(numbers: list[int], text: str) -> None:
 )
 def test_counted(count: int, text: str) -> None:
     assert counted(count, "run") == text
-    assert counted(count, "run", "runs") == text
-
-
-def test_counted_with_a_plural_of_its_own() -> None:
-    assert (counted(1, "copy", "copies"), counted(2, "copy", "copies")) == ("1 copy", "2 copies")
+    assert counted(count, "copy", "copies") == text.replace("runs", "copies").replace("run", "copy")
 
 
 @pytest.mark.parametrize(
