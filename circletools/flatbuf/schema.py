@@ -130,13 +130,14 @@ def _order(schema: Schema) -> tuple[str, ...]:
     return tuple(users.static_order())
 
 
-def schema_document(name: str) -> dict[str, Any]:
+@cache
+def schema_document(name: str) -> Mapping[str, Any]:
     """Return the contents of schema/<name>.json."""
     try:
         text = resources.files("circletools.schema").joinpath(f"{name}.json").read_text(encoding="utf-8")
     except ModuleNotFoundError:  # in a checkout, the folder is next to the package
         text = (Path(__file__).parents[2] / "schema" / f"{name}.json").read_text(encoding="utf-8")
-    document: dict[str, Any] = json.loads(text)
+    document: Mapping[str, Any] = json.loads(text)
     return document
 
 
