@@ -115,8 +115,8 @@ class Row:
 
     `history` holds further recordings of the earlier model, which show how much recordings vary. If the recordings of
     both sides were made alternately (`paired`), they form pairs. `pace` is how much other operators changed: the
-    standard deviation of logarithms, estimated from the median. In one or two recordings, this cannot be told from a
-    change in machine speed.
+    standard deviation of logarithms, estimated from the median. In one or two recordings, this looks like a change in
+    machine speed.
     """
 
     before: Sequence[Samples]

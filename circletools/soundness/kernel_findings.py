@@ -35,7 +35,7 @@ from circletools.shapes.call import RefusedError, UndelegatedError
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
 _FEW, _INPUTS = 5, 16
-"""The number of inputs that are checked, and for recurrent cells; the column after them holds the output."""
+"""The number of inputs that are checked, and that of recurrent cells (`gates`); the next column is the output."""
 _PRODUCTS = ("CONV_2D", "FULLY_CONNECTED")
 _JOINING = ("CONCATENATION", "PACK")
 _NARROW, _DELEGATED = ("INT8", "UINT8", "INT16"), ("FLOAT32", "INT8", "UINT8")
@@ -57,7 +57,7 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         if not rows.size or code.name not in kernels:
             continue
         needs = kernels[code.name].get("needs", {})
-        slots = first_slots(whole.graph, rows, _INPUTS if len(needs.get("alike", ())) > 1 else _FEW)
+        slots = first_slots(whole.graph, rows, _INPUTS if "gates" in needs else _FEW)
         required = needs.get("required", (kernels[code.name]["inputs"] or (0,))[0])
         if required <= _MOST_FIXED:
             fixed = np.array([slot for slot in range(required) if slot not in needs.get("optional", ())], np.int64)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,6 @@ _LETTERS = {
 """The letters for types in the table. Any other type is refused if no letter in its place would be accepted."""
 
 
-@cache
 def _litert(key: str) -> Mapping[str, Any]:
     """Return a part of LiteRT's table: its kernels by operator name, or custom operators by runtime."""
     found: Mapping[str, Any] = schema_document("litert")[key]

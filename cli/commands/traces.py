@@ -114,7 +114,7 @@ def trace_compare(
 
 
 def _regressed(comparison: ct.types.TraceComparison | ct.types.ProfileComparison) -> bool:
-    """Return whether something is slower; warn if that cannot be told of any row."""
+    """Return whether something is slower; warn if every row is undecided."""
     if all(row.time.verdict == "cannot tell" for row in comparison.rows):
         print_diagnostic("warning", "nothing was measured precisely enough to judge it: compare more recordings")
     return comparison.regressed

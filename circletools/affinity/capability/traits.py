@@ -196,7 +196,7 @@ class SubgraphTraits:
                 if name not in columns:
                     columns[name] = self._column(name, rows).view(np.int64)  # as bits: NaN is not equal to itself
             several = [columns[name] for name in names if (columns[name] != columns[name][0]).any()]
-            first, which = distinct_rows(np.column_stack(several)) if several else (rows[:1] * 0, 0)
+            first, which = distinct_rows(np.column_stack(several)) if several else (np.zeros(1, np.int64), 0)
             self._is_split |= len(first) > 1
             found[rows] = len(self._settings) + which
             values = zip(*(columns[name][first].view(np.float64).tolist() for name in names), strict=True)
