@@ -151,17 +151,15 @@ def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[
         with_shapes,
     )
 
-    name, *delegates = _TABLES[program]
-    table = affinity.load_capability(name)
+    table, *delegates = map(affinity.load_capability, _TABLES[program])
     refused = refused_operators(model, table, cache(lambda: with_shapes(model.source)), returned=True)
     for one in map(model.graphs.__getitem__, sorted({*needed_subgraphs(model, refused, table)} - unprepared)):
         here = enumerate(refused[one.index])
         found = {row: why for row, why in here if why and why.measured and one.place(row) not in errors}
         for delegate in delegates:
-            by_delegate = affinity.load_capability(delegate)
-            taken = affinity.refusals(by_delegate, model.source, one.index) if found else []
+            taken = affinity.refusals(delegate, model.source, one.index) if found else []
             found = {row: why for row, why in found.items() if taken[row] is not None}
-            late = failing_operators(one, by_delegate)
+            late = failing_operators(one, delegate)
             found |= {row: _MISFIT for row in late if one.place(row) not in errors}
 
         def message(row: int, codes: Sequence[str] = one.operators.code_names, found: Any = found) -> str:

@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from hashlib import blake2b
 from operator import ge, gt, le, lt
@@ -120,6 +120,9 @@ class Finding(Attributes):
         Attributes.__post_init__(self)
 
 
+_FIELDS = tuple(field.name for field in fields(Finding))
+
+
 @cache
 def _codes() -> Callable[[str], str]:
     return one_of("code of a finding", [*explanations()])
@@ -133,12 +136,12 @@ class Findings(Tabular, list[Finding]):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the code, severity, location and message of each finding."""
-        return list(map(asdict, self))
+        return [{name: getattr(one, name) for name in _FIELDS} for one in self]
 
 
-def finding_of(fields: Mapping[str, Any]) -> Finding:
+def finding_of(written: Mapping[str, Any]) -> Finding:
     """Return the finding that a JSON object holds. Raises KeyError, TypeError or ValueError if it holds none."""
-    return Finding(*(fields[name] for name in ("code", "severity", "location", "message")))
+    return Finding(*(written[name] for name in _FIELDS))
 
 
 def against(findings: Sequence[Finding], earlier: Sequence[Finding]) -> tuple[tuple[bool, ...], int]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from operator import itemgetter
 from typing import Any, TypeVar
 
 from circletools.cost.micro import MicroMemory
-from circletools.findings import Finding, fingerprint
+from circletools.findings import Finding, Findings, fingerprint
 from circletools.fit import verdicts
 from circletools.fit.request import key_of
 from circletools.judging import Judgement
@@ -43,7 +42,12 @@ def _target_json(target: verdicts.TargetFit) -> dict[str, Any]:
         "new_count": target.new_count,
         "fixed_count": target.fixed,
         **({"memory": memory_json(target.memory)} if target.memory else {}),
-        "obstacles": [asdict(one.finding) | {"is_new": one.is_new} for one in target.obstacles],
+        "obstacles": [
+            row | {"is_new": one.is_new}
+            for row, one in zip(
+                Findings(one.finding for one in target.obstacles).to_rows(), target.obstacles, strict=True
+            )
+        ],
         "findings": [
             row | ({"origin_details": list(map(details_json, misfit.details))} if misfit.details else {})
             for row, misfit in zip(target.to_rows(), target.misfits, strict=True)

@@ -181,11 +181,13 @@ class SubgraphTraits:
         """Number the distinct values of each operator's relevant terms; 0 stands for no terms."""
         found = np.zeros(len(self), np.int64)
         groups: dict[object, list[int]] = {}  # a file may have thousands of codes
-        for index, code in enumerate(self._facts.operators.model.operator_codes):
+        codes_of = self._facts.operators.model.operator_codes
+        for index in np.unique(self._codes).tolist():
+            code = codes_of[index]
             named = not code.name.startswith(("CUSTOM:", "UNKNOWN:"))  # then other tables read the same columns
             groups.setdefault(str(code.name) if named else terms(code.name), []).append(index)
         for codes in groups.values():
-            names = terms(self._facts.operators.model.operator_codes[codes[0]].name)
+            names = terms(codes_of[codes[0]].name)
             key = tuple(codes)
             if key not in self._once.terms:
                 self._once.terms[key] = np.flatnonzero(np.isin(self._codes, codes)), {}
