@@ -201,7 +201,7 @@ class _Part:
         code, sources, refusal = self.codes[operator], self.names.sources(operator), self.refusals[operator]
         composite = self.composites.get(operator)
         remedy = remedy_of(refusal, code, self.of_sizes.get(operator, ""), self.program)
-        if self.kept and refusal.measured and operator not in self.of_sizes:
+        if self.kept and refusal.measured and (operator not in self.of_sizes or code == "DEQUANTIZE"):
             cut = f"run it outside the model: `extract IN OUT --operators {self.kept}` keeps the others"
             remedy = cut if code in ("QUANTIZE", "DEQUANTIZE") else f"{remedy}, or {cut}"
         misfit = Misfit(

@@ -29,6 +29,8 @@ _APART = {
     "input": "give it an input other than {}, or replace one of the two",
 }
 _LEFT_OUT = "left out"
+_UNPACKING = "DEQUANTIZE"
+_FOLLOWED = {False: "the only one that", True: "which"}
 _INDEXED = frozenset({"DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "GATHER", "GATHER_ND", "ONE_HOT", "SCATTER_ND"})
 
 
@@ -55,7 +57,7 @@ def size_remedies(
     wanted = {operator for operator, one in refusals.items() if "an unknown dimension" in one.reason}
     fixed = sizes(facts) if wanted or "SHAPE" in codes else None
     found = {
-        at: f"first change operator {other} ({codes[other]}), the only one that uses its result"
+        at: f"first change operator {other} ({codes[other]}), {_FOLLOWED[codes[at] == _UNPACKING]} uses its result"
         for at, other in needed_by(facts, refusals).items()
     }
     if fixed is None:
@@ -87,23 +89,29 @@ def size_remedies(
 
 
 def needed_by(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, int]:
-    """Return the refused operators that compute indices for one other refused operator only, and that operator.
+    """Return the refused operators that are only needed by other refused operators, each with one of these.
 
-    If the model is changed so that the other operator is gone, such arithmetic usually is, too.
+    They compute indices for one operator, or are a DEQUANTIZE. If the model is changed so that the other operator is
+    gone or quantized, they usually are gone, too.
     """
-    is_index = facts.values.is_type("INT32", "INT64", "BOOL")
-    is_index[[one for one in facts.outputs.tolist() if 0 <= one < len(is_index)]] = False
-    results = facts.results.lists()
-    if facts.disorder or not any(made and is_index[made].all() for made in map(results.__getitem__, refusals)):
+    codes, measured = facts.operators.code_names, {at for at, one in refusals.items() if one.measured}
+    if facts.disorder:
         return {}
+    results, returned = facts.results.lists(), set(facts.outputs.tolist())
+    unpacking = [at for at in measured if codes[at] == _UNPACKING and returned.isdisjoint(results[at])]
+    after = {at: facts.dag.successors[at] for at in unpacking}
+    found = {at: min(readers) for at, readers in after.items() if readers and measured.issuperset(readers)}
+    is_index = facts.values.is_type("INT32", "INT64", "BOOL")
+    is_index[[one for one in returned if 0 <= one < len(is_index)]] = False
+    if not any(made and is_index[made].all() for made in map(results.__getitem__, refusals)):
+        return found
     readers: dict[int, int] = {}  # -1: several operators, or none
     for operator in reversed(facts.dag.order):
         if is_index[results[operator]].all():
-            found = {readers.get(one, one) for one in facts.dag.successors[operator]}
-            readers[operator] = found.pop() if len(found) == 1 else -1
-    needed = {operator: readers.get(operator, -1) for operator, one in refusals.items() if one.measured}
-    codes = facts.operators.code_names
-    return {operator: reader for operator, reader in needed.items() if reader in needed and codes[reader] in _INDEXED}
+            last = {readers.get(one, one) for one in facts.dag.successors[operator]}
+            readers[operator] = last.pop() if len(last) == 1 else -1
+    needed = {operator: readers.get(operator, -1) for operator in measured}
+    return found | {at: reader for at, reader in needed.items() if reader in needed and codes[reader] in _INDEXED}
 
 
 @cache
