@@ -118,9 +118,8 @@ def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any
     return {
         "subgraph": row.subgraph,
         "operator_index": row.index if row.index >= 0 else None,
-        **{name: getattr(row, name) for name in ("code", "output")},
-        **{name: list(getattr(row, name)) for name in ("backends", "sources")},
-        **{name: getattr(row, name) for name in ("operand_bytes", "macs")},
+        **{"code": row.code, "output": row.output, "backends": [*row.backends], "sources": [*row.sources]},
+        **{"operand_bytes": row.operand_bytes, "macs": row.macs},
         **_time_json(row.time, attribution),
         "delegated_ns": row.time and row.time.delegated_ns,
         "ambiguous_ns": row.time and row.time.ambiguous_ns,
@@ -203,10 +202,9 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         yield from _types_text(attribution, top)
     if "operator" in by:
         yield from _operators_text(attribution, top)
-    if "source" in by:
-        yield from _groups_text("source", attribution, attribution.sources, top)
-    if "module" in by:
-        yield from _groups_text("module", attribution, attribution.modules, top)
+    for name, groups in (("source", attribution.sources), ("module", attribution.modules)):
+        if name in by:
+            yield from _groups_text(name, attribution, groups, top)
     for kind, title in _ADDED_TITLES.items():
         added = [row for row in attribution.added if row.kind == kind]
         if added:

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Time
 from circletools.render.table import filled, number_columns, table_text
+from circletools.trace.operators.profile import OtherRow
 from circletools.wording import counted, microseconds, milliseconds
 
 _ADDED = (" peak", " more than at the start")
 _FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs", "warm_up_ns", "clock")
+_PART = ("name", "total_ns", "calls", "memory_bytes")
 _OF_SESSION = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes", "failure")
 _SESSION: tuple[str, ...] = ("run", "init", "first", "median", "average", "deviation", "operators", "MiB")
 _SESSION += ("threads", "line", "program", "model", "delegates or options")
@@ -40,7 +42,7 @@ def whole_json(attribution: Attribution) -> dict[str, Any]:
         "steady_ns": _steady_ns(attribution),
         "warm_up": attribution.warm_up,
         **{name: getattr(whole, name) for name in ("memory_bytes", "threads", "range_ns", "warm_up_runs")},
-        "initialization_parts": [{"name": name, "total_ns": total_ns} for name, total_ns in whole.parts],
+        "initialization_parts": [dict(zip(_PART, part, strict=True)) for part in whole.parts],
         **{name: getattr(whole, name) for name in _FIELDS},
         "others": [row._asdict() for row in whole.others],
         "options": dict(whole.options),
@@ -73,8 +75,8 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
     Long values continue in rows without a name.
     """
     whole, first, steady = attribution.whole, _first_ns(attribution), _steady_ns(attribution)
-    parts = ", ".join(f"{name} {milliseconds(time)}" for name, time in whole.parts)
-    overlap = len(whole.parts) > 1 and whole.initialization_ns != sum(time for _, time in whole.parts)
+    parts = ", ".join(_other_text(part) + f" in {part.calls} calls" * (part.calls > 1) for part in whole.parts)
+    overlap = len(whole.parts) > 1 and whole.initialization_ns != sum(part.mean_ns for part in whole.parts)
     parts += " (these may overlap)" * overlap
     total = "" if whole.initialization_ns is None else f"{milliseconds(whole.initialization_ns)} ms"
     initial, memory, size = whole.initial_memory_bytes, whole.memory_bytes, whole.model_bytes or 0
@@ -201,13 +203,9 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
         of = ["" if time is None else milliseconds(time) for time in (*times, one.operators_ns if less else None)]
         of += ["" if one.memory_bytes is None else f"{one.memory_bytes / (1 << 20):.1f}", str(one.threads or "")]
         stated = sorted(one.delegates, key=lambda text: " operators" in text)  # the most informative
-        how = (
-            "".join([*_delegate_texts(stated, short=True)][-1:])
-            or _options(one.options)
-            or _options(one.options, off=True)
-        )
-        rows.append((str(at), *of, str(one.line) if less else ""))
-        rows[-1] += (one.program or attribution.runtime) * several[0], one.model * several[1], how
+        how = [*_delegate_texts(stated, short=True)] or [_options(one.options) or _options(one.options, off=True)]
+        program = (one.program or attribution.runtime) * several[0]
+        rows.append((str(at), *of, str(one.line) if less else "", program, one.model * several[1], how[-1]))
     cells = [[text or "-" for text in row] for row in filled(rows)]
     lines = table_text(cells, right=number_columns(cells))
     yield from (line if len(line) <= _SCREEN or not top else f"{line[: _SCREEN - 3]}..." for line in lines)
@@ -261,15 +259,15 @@ def _run_cells(attribution: Attribution, steady: int | None) -> Iterator[tuple[s
             spread = f", {milliseconds(ahead)} in the first{rest * (count > 1 and ahead * _SHORT < each)}{spread}"
         yield "operators", f"{milliseconds(round(each))} ms a run{spread}{outside}" if each else ""
     if others := attribution.whole.others:
-        texts = (
-            f"{row.name.removeprefix('LiteRT::Run').strip('[]')} {milliseconds(row.mean_ns)} ms"
-            f"{f' and {row.memory_bytes / 1000:g} kB' * bool(row.memory_bytes)}{' (some runs)' * (not row.calls)}"
-            for row in others
-        )
-        yield "other rows", ", ".join(texts)
+        yield "other rows", ", ".join(_other_text(row) + " (some runs)" * (not row.calls) for row in others)
     counts = [row.macs for row in attribution.operators if row.time or attribution.groups]
     if (macs := sum(count or 0 for count in counts)) and (steady or each):
         yield "rate", f"{2 * macs / (steady or each):.2f} GFLOP/s, {macs:,} MACs a run"
+
+
+def _other_text(row: OtherRow) -> str:
+    memory = f" and {row.memory_bytes / 1000:,g} kB" * bool(row.memory_bytes)
+    return f"{row.name.removeprefix('LiteRT::Run').strip('[]')} {milliseconds(row.mean_ns)} ms{memory}"
 
 
 class Rank(NamedTuple):

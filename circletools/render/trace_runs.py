@@ -11,7 +11,7 @@ import numpy as np
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.executions import ExecutionColumns
 from circletools.trace.nnapi.timeline import APP_PHASES, OUTSIDE, run_of
-from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Share
+from circletools.trace.nnapi.wall_clock import OWN_PROCESS, SHARED, Share
 
 Document = dict[str, Any]
 WHOLE = "all"
@@ -80,6 +80,20 @@ def executions_json(executions: ExecutionColumns, *, alike: bool = True) -> Docu
     starts = np.sort(executions.starts)
     begun, ended = np.arange(1, len(starts) + 1), np.searchsorted(np.sort(executions.ends), starts, "right")
     return found | {"most_at_once": int((begun - ended).max(initial=1))}
+
+
+def groups_json(analysis: Analysis) -> Iterator[Document]:
+    """Yield the times of executions in each of the application's phases, outside runs, and on the CPU only."""
+    segments, own = analysis.executions.segments, defaultdict[str, Any](int)
+    for (layer, *_), times in analysis.wall_clock.each():
+        own[layer] += times
+    phases = np.where(segments == OUTSIDE, 0, (segments - 1) % len(APP_PHASES))
+    groups = {name: phases == at for at, name in enumerate(APP_PHASES) if at}
+    groups["outside runs"] = (segments == OUTSIDE) & bool(analysis.runs)
+    groups["CPU only"] = own["LC"] * (own["LI"] + own["LD"] + own[SHARED[0]] == 0) > 0
+    for name, chosen in groups.items():
+        if chosen.any():
+            yield {"group": name} | executions_json(analysis.executions.only(chosen), alike=False)
 
 
 def clock_json(shares: Sequence[Share]) -> Document:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from circletools.render import trace_runs
-from circletools.render.table import number_columns, table_csv, table_text
+from circletools.render.table import filled, number_columns, table_csv, table_text
 from circletools.render.trace_runs import WHOLE, Document
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES, SUBPHASES
@@ -47,11 +47,11 @@ def trace_json(
         counts = {"count": len(whole), "cut_short": cut, "processes": sorted({one.process for one in analysis.runs})}
         document["all_runs"] = counts | trace_runs.clock_json(analysis.run_clock.shares(whole))
         document["models"] = found(_models_json(analysis))
-        alike = len({one.name for one in analysis.runs}) < 2
         document["all_executions"] = {
             "by": sorted({one.kind for one in analysis.executions}),
-            **trace_runs.executions_json(analysis.executions, alike=alike),
+            **trace_runs.executions_json(analysis.executions, alike=len({one.name for one in analysis.runs}) < 2),
             "wall_clock": trace_runs.shares_json(analysis.wall_clock.shares()),
+            "groups": list(trace_runs.groups_json(analysis)),
         }
         document["runs"] = found(trace_runs.runs_json(analysis))
         document["driver_executions"] = [
@@ -110,7 +110,16 @@ _EXECUTION_COLUMNS = (
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self", "inclusive", "name"]
 _EXECUTION_HEAD = ["", "n", "total", "min", "median", "p90", "max", "first", "later median", "at once"]
 _MODEL_HEAD = ["runs", "first", "median", "max", "executed", "min", "median", "max", "name"]
-_RUN_HEAD = ["run", "process", "elapsed", "compilation", "executions", "first", "later median", "name"]
+_RUN_HEAD = [
+    "run",
+    "process",
+    "elapsed",
+    "initialization",
+    "compilation",
+    "executions",
+    *_EXECUTION_HEAD[7:9],
+    "name",
+]
 _BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
 _Row = list[str]
 
@@ -155,33 +164,26 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
     runs, cut = document["all_runs"], document["all_runs"]["cut_short"]
     models = iter(document["models"])
     first = list(islice(models, TOP_RUNS))
-    others = [(one["runs"]["count"], one["executions"]["count"]) for one in models]
-    rest = [(one["runs"]["count"], one["executions"]["count"]) for one in first]
-    count, inside = (sum(column) for column in zip((0, 0), *rest, *others, strict=True))
-    outside = document["all_executions"]["count"] - inside
-    note = f"; {counted(outside, 'execution')} outside runs" * bool(outside)
+    others = [one["runs"]["count"] for one in models]
+    count = sum(one["runs"]["count"] for one in first) + sum(others)
     if count > TOP_RUNS:
         some = f", the first {TOP_RUNS} of {TOP_RUNS + len(others)} names" * bool(others)
         rows = [_MODEL_HEAD]
         for model in first:
-            count_, _, *times = _summary_cells(model["runs"])
-            executions = _summary_cells(model["executions"]) if model["executions"]["count"] else ["-"] * 6
-            own = [count_, milliseconds(model["runs"]["first_ns"]), times[1], times[3]]
-            numbers = own + [executions[at] for at in (0, 2, 3, 5)]
+            own, executions = _execution_cells(model["runs"]), _execution_cells(model["executions"])
+            numbers = [own[at] for at in (0, 6, 3, 5)] + [executions[at] for at in (0, 2, 3, 5)]
             rows.append([*numbers, model["name"] + ", cut" * model["partial"]])
         some = f", process {runs['processes'][0]}" * (len(runs["processes"]) == 1) + some
-        yield f"runs by name{some}, in ms{note}", rows, number_columns(rows)
+        yield f"runs by name{some}, in ms", rows, number_columns(rows)
     elif count:
-        rows = [_RUN_HEAD, *(_run_cells(run) for run in document["runs"] if run["index"] >= 0)]
-        if all(row[6] == "-" for row in rows[1:]):  # no run has later executions
-            rows = [[*row[:6], row[7]] for row in rows]
-        yield f"runs, in ms{note}", rows, number_columns(rows)
+        rows = filled([_RUN_HEAD, *(_run_cells(run) for run in document["runs"] if run["index"] >= 0)])
+        yield "runs, in ms", rows, number_columns(rows)
     else:
         for run in document["runs"]:
             yield "thread time in ms", _bucket_rows(run["parts"][0]), _BEHIND_TWO
     executions = document["all_executions"]
-    every = [["all", *_execution_cells(executions)]] if executions["count"] else []
-    if rows := every + _driver_rows(document):
+    groups = [{"group": "all"} | executions, *executions["groups"]] if executions["count"] else []
+    if rows := [[one["group"], *_execution_cells(one)] for one in groups] + _driver_rows(document):
         yield "executions, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
     if executions["count"]:
         marks = {"application": " ([NN_LA_PE] marks)", "HAL call": " (HAL calls until the callback)"}
@@ -193,13 +195,11 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
 
 
 def _run_cells(run: Document) -> _Row:
-    executions = run["parts"][0]["executions"]
-    summary = _execution_cells(executions) if executions["count"] else []
-    times = [summary[at] for at in (0, 6, 7)] if summary else ["0", "-", "-"]
+    count, *_, first, rest, _ = _execution_cells(run["parts"][0]["executions"])
     name = run["name"] + ", cut short" * run["partial"]
-    compiling = sum(row["self_ns"] for row in run["wall_clock"] if row["phase"] == "PC")
-    numbers = [str(run["index"]), str(run["process"]), milliseconds(run["elapsed_ns"]), _time(compiling)]
-    return [*numbers, *times, name]
+    once = (sum(row["self_ns"] for row in run["wall_clock"] if row["phase"] == phase) for phase in ("PI", "PC"))
+    times = [milliseconds(run["elapsed_ns"]), *map(_time, once)]
+    return [str(run["index"]), str(run["process"]), *times, count, first, rest, name]
 
 
 def _run_blocks(run: Document) -> Iterator[_Block]:
@@ -223,15 +223,12 @@ def _phase_title(phase: str) -> str:
     return {"overall": "outside warm-up and benchmark", WHOLE: "all"}.get(phase, phase)
 
 
-def _summary_cells(summary: Document) -> _Row:
-    keys = ("total_ns", "min_ns", "median_ns", "p90_ns", "max_ns")
-    return [str(summary["count"]), *(milliseconds(summary[key]) for key in keys)]
-
-
 def _execution_cells(summary: Document) -> _Row:
-    one = summary.get("first_ns", summary["total_ns"] if summary["count"] == 1 else None)
-    rest = milliseconds(summary["rest_median_ns"]) if "rest_median_ns" in summary else "-"
-    return [*_summary_cells(summary), "-" if one is None else milliseconds(one), rest, str(summary["most_at_once"])]
+    if summary["count"] == 1:
+        summary = {"first_ns": summary["total_ns"]} | summary
+    keys = ("total_ns", "min_ns", "median_ns", "p90_ns", "max_ns", "first_ns", "rest_median_ns")
+    times = (milliseconds(summary[key]) if key in summary else "-" for key in keys)
+    return [str(summary["count"]), *times, str(summary.get("most_at_once", "-"))]
 
 
 def _share_rows(whole: Document, elapsed: int) -> list[_Row]:
@@ -243,11 +240,7 @@ def _share_rows(whole: Document, elapsed: int) -> list[_Row]:
         process, self_ns = one["driver_process"], one["self_ns"]
         layer = LAYER_NAMES.get(one["layer"], "several in flight, indistinguishable")
         layer += "" if len(drivers) < 2 or process is None else f" {process}"
-        times = [
-            *map(_time, (self_ns, one["inclusive_ns"])),
-            _percent(self_ns, elapsed),
-            _time(round(self_ns / count)),
-        ]
+        times = _time(self_ns), _time(one["inclusive_ns"]), _percent(self_ns, elapsed), _time(round(self_ns / count))
         rows.append([layer, PHASE_NAMES.get(one["phase"], ""), *times])
     rows.append(["Sum", "", milliseconds(elapsed), "", _percent(elapsed, elapsed), milliseconds(elapsed // count)])
     return [row[: len(rows[0])] for row in rows]
@@ -280,7 +273,7 @@ def _bucket_rows(part: Document) -> list[_Row]:
 
 def _driver_rows(document: Document) -> list[_Row]:
     return [
-        [f"driver, {one['by']}".replace("requests and", "until"), *_summary_cells(one), "-", "-", "-"]
+        [f"driver, {one['by']}".replace("requests and", "until"), *_execution_cells(one)]
         for one in document["driver_executions"]
     ]
 
@@ -306,26 +299,20 @@ def _execution_block(document: Document) -> Iterator[_Block]:
 def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     """Yield the lines of text."""
     trace = document["trace"]
-    clients, drivers = (
-        ", ".join(f"{one['process']} {one['name']}".rstrip() for one in trace[role])
-        for role in ("clients", "drivers")
-    )
-    events = f"{counted(trace['events'], 'event')} in {milliseconds(trace['elapsed_ns'])} ms"
     signs = sorted(_INCOMPLETE & {one["code"] for one in document["diagnostics"]})
-    whole = (
-        f"{'' if {'T003', 'T004'} & {*signs} else 'no known losses, '}incomplete ({', '.join(signs)})"
-        if signs
-        else "no known losses"
-    )
-    yield f"{trace['name']}: {trace['encoding']}, {events}, {whole}"
-    if clients:
-        yield f"application processes: {clients}"
-    if drivers:
-        yield f"driver processes: {drivers}"
+    facts = [trace["encoding"], f"{counted(trace['events'], 'event')} in {milliseconds(trace['elapsed_ns'])} ms"]
+    facts += [] if {"T003", "T004"} & {*signs} else ["no known losses"]
+    facts += [f"incomplete ({', '.join(signs)})"] if signs else []
+    yield f"{trace['name']}: {', '.join(facts)}"
+    for role, title in (("clients", "application"), ("drivers", "driver")):
+        if processes := ", ".join(f"{one['process']} {one['name']}".rstrip() for one in trace[role]):
+            yield f"{title} processes: {processes}"
     if "all_runs" in document:
         shares = (document["all_runs"]["wall_clock"], document["all_executions"]["wall_clock"])
         found, phases = ({row[name] for some in shares for row in some} for name in ("layer", "phase"))
-        absent = [LAYER_NAMES[layer] for layer in LAYERS if layer not in found] + ["driver processes"] * (not drivers)
+        absent = [LAYER_NAMES[layer] for layer in LAYERS if layer not in found] + ["driver processes"] * (
+            not trace["drivers"]
+        )
         absent += ["compilation"] * ("PC" not in phases) + ["phases of executions"] * phases.isdisjoint(SUBPHASES)
         absent += ["operators inside the driver" if "LD" in found else "operators", "memory"]
         marks = ["inferences ([NN_LA_PE] marks may include compilation)"]

@@ -235,8 +235,7 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
 
 
 def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Whole) -> OperatorTrace:
-    some = ((row.kind, int(row.mean_ms * row.calls * 1_000_000)) for section in initial for row in section.rows)
-    parts = tuple(some) or whole.parts
+    parts = tuple(_other(row, row.kind, row.calls) for section in initial for row in section.rows) or whole.parts
     executions = max([section.count for section in sections], default=0) or whole.runs or 1
     runs, inside, others = list[OperatorRun](), list[OperatorRun](), list[OtherRow]()
     types, listed = Counter[str](), any(section.rows for section in sections)
@@ -250,7 +249,7 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
             if place is None:
                 of_kind = row.operators or row.name.startswith(f"{row.kind}/")
                 name = row.kind if of_kind else row.name.rpartition("/")[0] or row.name
-                others.append(OtherRow(name, int(row.mean_ms * 1_000_000), row.calls, int(row.memory_kb * 1000)))
+                others.append(_other(row, name))
                 continue
             count = section.count or executions
             calls = max(1, row.calls, row.operators) * count
@@ -276,6 +275,10 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
         whole = replace(whole, delegates=(*whole.delegates, f"delegate's parts: {least} or more"))
     cut = sum(section.open for section in sections)
     return OperatorTrace("benchmark_model", tuple(runs), executions, True, tuple(inside), cut, whole=whole)
+
+
+def _other(row: _Row, name: str, times: int = 1) -> OtherRow:
+    return OtherRow(name, int(row.mean_ms * times * 1_000_000), row.calls, int(row.memory_kb * 1000))
 
 
 def _of_first(rows: Sequence[_Row], runs: int, whole: Whole) -> bool:
@@ -328,10 +331,10 @@ def _figures(lines: Iterable[str]) -> Whole:
     options = {(match[1] or match[2]).replace("_", " ").lower(): match[3] for match in _found(lines, "option")}
     options |= (("performance option", match[1]) for match in _found(lines[:1], "one of many settings"))
     values: dict[str, Any] = {"delegates": words, "options": tuple(options.items())}
-    parts = tuple((match[1], int(Decimal(match[2]) * 1_000_000)) for match in _found(lines, "loading time"))
+    parts = tuple(OtherRow(match[1], int(Decimal(match[2]) * 1_000_000)) for match in _found(lines, "loading time"))
     programs = (name for mark, name in NAMES["programs"].items() if any(mark in line for line in lines))
     values["program"] = next(programs, "")
-    values |= {"parts": parts, "initialization_ns": sum(time for _, time in parts)} if parts else {}
+    values |= {"parts": parts, "initialization_ns": sum(part.mean_ns for part in parts)} if parts else {}
     values |= {"model": "/".join([*folder, name]), "warm_up_ns": tuple(means[-1:])}
     for pattern, names, unit in _FIGURES:
         for match in _found(lines, pattern):

@@ -58,8 +58,8 @@ class Whole(Attributes):
     `first_ns` the first time, and `range_ns` the minimum, maximum, standard deviation (not of onert_run) and, if
     known, 5th percentile, median and 95th percentile (of all operators if `range_of_operators`). `memory_bytes` is
     the peak memory of the process or, if `memory_added`, the memory that the run added; `initial_memory_bytes` is the
-    same figure after initialization. `parts` holds names and times of parts of initialization, `model_bytes` the size
-    of the file `model`, and `delegates` what a log states about delegates. `warm_up_ns` holds the mean of the warm-up
+    same figure after initialization. `parts` are those of initialization, with total times, `model_bytes` the size of
+    the file `model`, and `delegates` what a log states about delegates. `warm_up_ns` holds the mean of the warm-up
     and, if known, its minimum and maximum; `operators_ns` is the mean time of all operators in a run, and
     `first_operators_ns` that in the first; `options` are those that a log shows; `program` wrote the log, if not
     benchmark_model. If it ran several times, `sessions` has the figures of each run, which begins at `line` or just
@@ -76,7 +76,7 @@ class Whole(Attributes):
     threads: int | None = None
     range_ns: tuple[int, ...] = ()
     warm_up_runs: int | None = None
-    parts: tuple[tuple[str, int], ...] = ()
+    parts: tuple[OtherRow, ...] = ()
     initial_memory_bytes: int | None = None
     memory_added: bool = False
     model_bytes: int | None = None
