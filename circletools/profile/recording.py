@@ -58,7 +58,8 @@ def profile(
     """
     if on.partition(":")[0] not in PROFILERS:
         message = f"{on!r} is not a runtime, or has no operator profiler in its package"
-        raise UsageError(message, hint=f"profilers exist for {', '.join(PROFILERS)}; litert:xnnpack uses the CPU")
+        hint = f"profilers exist for {', '.join(PROFILERS)}; `attribute` reads the logs of TFLM's profiler"
+        raise UsageError(message, hint=hint)
     program, variant = named(on)
     sets = [[*read_inputs(inputs).values()]] if isinstance(inputs, str | os.PathLike) else inputs
     if runs < 1:

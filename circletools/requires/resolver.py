@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from circletools.errors import UsageError
+from circletools.errors import EditError, UsageError
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
 from circletools.storage.documents import packaged
@@ -22,7 +22,7 @@ def resolver_code(models: Iterable[Model]) -> str:
     """Return a C++ header with a function that registers the operators of all these models, and no others.
 
     A custom operator without a kernel in TFLM is registered with `Register_<NAME>()`, which the program supplies.
-    Raises ModelFormatError, and UsageError for a Circle model or builtin operators without kernels in TFLM.
+    Raises ModelFormatError, UsageError for a Circle model, and EditError for builtin operators that TFLM lacks.
     """
     codes: set[str] = set()
     names = []
@@ -32,7 +32,7 @@ def resolver_code(models: Iterable[Model]) -> str:
             raise UsageError("TFLM reads only TFLite models; this is a Circle model", location=model.source.name)
         if lacking := sorted(code for code in read if method_of(code) is None and not code.startswith("CUSTOM:")):
             message = f"TFLM has no kernel for {', '.join(lacking)}"
-            raise UsageError(message, location=model.source.name, hint="`circletool fit --on tflm` shows where")
+            raise EditError(message, location=model.source.name, hint="`circletool fit --on tflm` shows where")
         names.append(model.source.name)
         codes |= read
     own: set[str] = set()
