@@ -33,6 +33,7 @@ _Key = tuple[int, int, str, bool]
 
 _MOST_KINDS = 64
 _MOST_ROWS = 10_000  # placing them takes three seconds
+_SHARE_BYTES = 16  # charged to the budget for each operator that shares the time of rows in an execution
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +144,16 @@ class Join:
             else:
                 # A caller's time includes the subgraphs it calls, and averages do not show their share.
                 self._add("inside" if trace.averaged and run.subgraph != first else kind, run, self_ns)
-        self.ambiguous = [
-            (tuple(sorted(some)), of, sum(total_ns for _, total_ns in times.values()))
-            for of, some, times in shared.values()
-        ]
-        for of, run, total_ns in ((of, *one) for of, _, times in shared.values() for one in times.values()):
-            for place, part in zip(of, split(total_ns, len(of)), strict=True):
-                measured = self.operators.setdefault(place, Measured())
-                measured.add(run, part, delegated=True)
-                measured.ambiguous_ns += part
+        if model:
+            size = _SHARE_BYTES * sum(len(of) * len(times) for of, _, times in shared.values())
+            model.source.wire.budget.charge("the operators that rows of a trace may belong to", size)
+        for of, some, times in shared.values():
+            self.ambiguous.append((tuple(sorted(some)), of, sum(total_ns for _, total_ns in times.values())))
+            for run, total_ns in times.values():
+                for place, part in zip(of, split(total_ns, len(of)), strict=True):
+                    measured = self.operators.setdefault(place, Measured())
+                    measured.add(run, part, delegated=True)
+                    measured.ambiguous_ns += part
         for run in trace.inside:
             self._add("inside", run, run.duration_ns)
 

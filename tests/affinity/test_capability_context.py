@@ -40,13 +40,11 @@ SHARED = "it reads an input of operator 0, CAST: bad rank"
 
 BESIDE: list[tuple[Any, list[str | None]]] = [
     ({"first": CAST, "then": TRANSPOSE}, [None, FED, None, None]),
-    ({"first": CAST, "then": TRANSPOSE, "link": "feeds"}, [None, FED, None, None]),
+    ({"first": CAST, "then": {"operators": ["*"]}, "link": "feeds"}, [None, FED, None, None]),
     ({"first": CAST, "then": TRANSPOSE, "link": "shares"}, [None, None, SHARED, None]),
     ({"first": TRANSPOSE, "then": TRANSPOSE}, [None, None, None, None]),
     ({"first": CAST, "then": CAST, "link": "shares"}, [None, None, None, None]),
     ({"first": {**CAST, "inputs": ["INT8"]}, "then": TRANSPOSE}, [None, None, None, None]),
-    ({"first": {**CAST, "options": {"in_data_type": ["UINT8"]}}, "then": TRANSPOSE}, [None, FED, None, None]),
-    ({"first": {**CAST, "where": ["output0.rank >= 4"]}, "then": TRANSPOSE}, [None, None, None, None]),
     ({"first": CAST, "then": {**TRANSPOSE, "where": ["input0.dim0 == 2"]}}, [None, FED, None, None]),
     ({"first": CAST, "then": {**TRANSPOSE, "where": ["input0.dim0 == 3"]}}, [None, None, None, None]),
 ]
@@ -57,11 +55,14 @@ def test_who_is_refused_beside_whom() -> None:
         assert reasons({**rule, "reason": "bad rank"}) == expected
 
 
-def test_a_wrong_tensor_reaches_the_outputs() -> None:
-    rule = {"first": CAST, "then": CAST, "through": TRANSPOSE, "returned": True, "reason": "bad rank"}
+def test_a_wrong_tensor_reaches_the_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = {"first": CAST, "then": CAST, "through": {"operators": ["*"]}, "returned": True, "reason": "bad rank"}
     words = "the graph returns an output that depends on operator 0, CAST: bad rank"
     assert reasons(rule, returned=True) == [None, words, None, None]
     assert reasons(rule) == reasons({**rule, "returned": False}, returned=True) == [None] * 4
+    monkeypatch.setattr("circletools.affinity.capability.table._MOST_TRIED", 4)
+    with pytest.raises(InvalidInputError, match="5 conditions would be tried for the model's 4 operators"):
+        reasons(rule)
 
 
 def test_what_only_an_unread_input_needs_is_accepted() -> None:

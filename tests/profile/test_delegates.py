@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from math import inf
 from typing import Any
 
 import pytest
 
 from circletools.affinity.costs.times import CostDocument, Defaults, cost_tables, parse_costs
+from circletools.errors import InvalidInputError
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
 from circletools.planning.inputs import CostInputs, costs_of
-from circletools.profile import delegates
+from circletools.profile import delegates, joining
 from circletools.profile.delegates import WHOLE, Delegates, ExpectedRows, Row, align
 from circletools.profile.joining import Time
 from circletools.trace.operators.names import kind_of, kinds_before, kinds_of
@@ -248,7 +250,9 @@ def test_many_rows_of_several_groups_are_of_all_alike() -> None:
 
 
 @pytest.mark.parametrize(("calls", "operators"), [(3, [0]), (6, [0, 3]), (7, [0]), (9, [0, 3, 5])])
-def test_calls_in_averages_show_how_many_groups_a_row_is_of(calls: int, operators: list[int]) -> None:
+def test_calls_in_averages_show_how_many_groups_a_row_is_of(
+    calls: int, operators: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Three executions; a number of calls that is not a multiple of theirs tells nothing."""
     data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "ADD", "POW", "ABS")
     names = ["Add (ND)", "Multiply (ND)", "POW", "Subtract (ND)", "Add (ND)", "POW", "Abs (NC)"]
@@ -266,6 +270,9 @@ def test_calls_in_averages_show_how_many_groups_a_row_is_of(calls: int, operator
     assert times[1] == Time(3, 60, None, delegated_ns=60)
     assert times[2] == Time(3, 60, None)
     assert all(time.delegated_ns == time.total_ns for operator, time in times.items() if operator not in (2, 6))
+    monkeypatch.setattr(joining, "_SHARE_BYTES", 1 << 40)
+    with pytest.raises(InvalidInputError, match="rows of a trace") if shared else nullcontext():
+        joined(data, trace)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from circletools.affinity.capability.comparison import Comparison, parse_comparison
 from circletools.affinity.capability.form import (
+    ANY,
     Bounds,
     ContextRule,
     Form,
@@ -21,7 +22,7 @@ from circletools.affinity.capability.form import (
     Rule,
     TensorPattern,
 )
-from circletools.affinity.capability.table import ANY, Capability
+from circletools.affinity.capability.table import Capability
 from circletools.affinity.capability.traits import HAS_OPTIONS, QUANTIZABLE, QUANTIZATIONS
 from circletools.errors import InvalidInputError, UsageError, shortened
 from circletools.flatbuf.schema import load_schema

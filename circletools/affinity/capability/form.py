@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from circletools.affinity.capability.comparison import Comparison, Term
 from circletools.affinity.capability.traits import OperatorTraits, TensorTraits
+from circletools.flatbuf.columns import Mask
+from circletools.graph.algorithms import Indices
 from circletools.graph.graph import Graph
 
+ANY = "*"
 _LARGEST_SHOWN = 1 << 31
 """Larger values represent strings."""
 
@@ -164,7 +166,12 @@ class Rule:
 
 Link = Literal["feeds", "shares"]
 Side = Mapping[str, tuple[Form, ...]]
-"""The forms of the operators on one side of a rule about two operators, by code name."""
+"""The forms of the operators on one side of a rule about two operators, by code name or `*`."""
+
+
+def forms_of(forms: Side, code: str) -> tuple[Form, ...]:
+    """Return the forms of an operator code, followed by the forms that apply to every operator."""
+    return (*forms.get(code, ()), *forms.get(ANY, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +193,10 @@ class ContextRule:
 
 
 def in_context(
-    rules: Iterable[ContextRule], facts: Graph, on_side: Callable[[Side], NDArray[np.bool_]], returned: bool
+    rules: Iterable[ContextRule], facts: Graph, on_side: Callable[[Side], Mask], returned: bool
 ) -> Iterator[tuple[int, str, ContextRule]]:
     """Yield the operators that a rule refuses, with the reason and the rule; `on_side` finds operators of a side."""
-    slots = facts.operands
+    slots, lists = facts.operands, (facts.operands.lists(), facts.results.lists())
     readers = np.repeat(np.arange(len(facts)), np.diff(slots.splits))
     for rule in rules:
         first, then = on_side(rule.first), on_side(rule.then)
@@ -198,7 +205,8 @@ def in_context(
         owners = np.full(len(facts.values) + 1, -1, np.int64)  # the last row represents omitted inputs
         owners[uses.values[among]] = uses.operators[among]
         if rule.through and among.any():
-            then[_passing(rule.through, facts, on_side(rule.through), owners)] = False
+            listed = facts.operators.is_code(*rule.through) | (ANY in rule.through)
+            then[_passing(listed, on_side(rule.through), lists, owners)] = False
         others = owners[slots.values]
         found = np.flatnonzero(then[readers] & (others >= 0) & (others != readers))
         indices, at = np.unique(readers[found], return_index=True)
@@ -212,13 +220,14 @@ def in_context(
                 yield index, f"{words}, {facts.operators.code_names[other]}: {rule.reason}", rule
 
 
-def _passing(through: Side, facts: Graph, fits: NDArray[np.bool_], owners: NDArray[np.int64]) -> list[int]:
-    """Propagate owners from inputs to outputs in `owners`; return the operators that pass an owner on."""
-    slots = facts.operands.lists(), facts.results.lists()
-    found = []
-    for index, (name, operands, results) in enumerate(zip(facts.operators.code_names, *slots, strict=True)):
-        mine = owners[operands] if name in through else np.empty(0)
-        if mine.size and mine.max() >= 0 and (fits[index] or mine.min() >= 0):
-            owners[results] = mine.max()
+def _passing(listed: Mask, fits: Mask, slots: Sequence[list[list[int]]], owners: Indices) -> list[int]:
+    """Propagate owners from inputs to outputs in `owners`; return the `listed` operators that pass an owner on."""
+    (operands, results), known, found = slots, owners.tolist(), []
+    for index in np.flatnonzero(listed).tolist():
+        mine = [known[value] for value in operands[index]]
+        if mine and max(mine) >= 0 and (fits[index] or min(mine) >= 0):
+            for value in results[index]:
+                known[value] = max(mine)
             found.append(index)
+    owners[:] = known
     return found
