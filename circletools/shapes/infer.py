@@ -51,7 +51,7 @@ def folded(call: Call, results: Sequence[Shape | None]) -> Value | None:
         shape = call.shapes[0]
         return None if shape is None else np.array(shape if call.code == "SHAPE" else len(shape), np.int64)
     values = [value for value in call.values if value is not None]
-    if len(values) != len(call) or not 0 < len(values) <= MOST_VALUES or values[0].dtype == bool:
+    if len(values) != len(call) or not 0 < len(values) <= MOST_VALUES or values[-1].dtype == bool:
         return None
     if len(results) != 1 or results[0] is None or element_count(results[0]) > MOST_VALUES:
         return None

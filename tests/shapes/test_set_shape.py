@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from ast import literal_eval
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,22 @@ from tests.kit.support import own_models, path_of, title
 
 Array = NDArray[Any]
 TFLITE = [path for path in own_models() if path.suffix == ".tflite"]
+
+
+def cases(name: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a file: an operator, its inputs, its options, and the number of its outputs.
+
+    An input is the shape of a float tensor, in parentheses, that of some constant floats, or an integer constant.
+    """
+    return [literal_eval(line) for line in Path(__file__).with_name(name).read_text().splitlines()]
+
+
+def constant(value: Any) -> Array:
+    """Return a constant of a row: floats of the shape 2x3, or integers or truth values."""
+    if isinstance(value, str):
+        return floats(*map(int, value.split("x")))
+    found: Array = np.array(value)
+    return found if found.dtype == bool else found.astype(np.int32)
 
 
 def shaped(data: bytes | Path, **request: Any) -> bytes:
@@ -118,10 +135,16 @@ def test_a_mended_batch_has_the_values_of_single_runs(name: str) -> None:
         np.testing.assert_allclose(output, np.concatenate([one[slot] for one in single]), rtol=1e-5, atol=1e-6)
 
 
+@pytest.fixture(scope="module")
+def onert() -> Iterator[Worker]:
+    need("onert")
+    with Worker("onert", 60) as worker:
+        yield worker
+
+
 @pytest.mark.runtime
 @pytest.mark.parametrize("name", ["circle/mlp", "circle/cnn", "circle/quantized_linear"])
-def test_onert_runs_a_batch_of_single_runs(name: str, tmp_path: Path) -> None:
-    need("onert")
+def test_onert_runs_a_batch_of_single_runs(name: str, onert: Worker, tmp_path: Path) -> None:
     after = tmp_path / "after.circle"
     after.write_bytes(shaped(path_of(name), batch=2, mend=True))
     with ct.open(after) as model:
@@ -129,9 +152,8 @@ def test_onert_runs_a_batch_of_single_runs(name: str, tmp_path: Path) -> None:
         inputs = [graph.tensors[index] for index in graph.inputs.tolist()]
     rng = np.random.default_rng(2)
     given = [(rng.random(one.shape) * 4).astype(one.type.lower()) for one in inputs]
-    with Worker("onert", 60) as onert:
-        both = onert.run(after, given)
-        single = [onert.run(path_of(name), [values[at : at + 1] for values in given]) for at in range(2)]
+    both = onert.run(after, given)
+    single = [onert.run(path_of(name), [values[at : at + 1] for values in given]) for at in range(2)]
     assert not both.failure
     for slot, output in enumerate(both.outputs):
         expected = np.concatenate([one.outputs[slot] for one in single])
@@ -301,32 +323,16 @@ def test_refusals(request_: dict[str, Any], words: str) -> None:
         assert edit.to_bytes() == bytes(model.source.octets)
 
 
-INT = np.int32
-MIXING: list[tuple[str, list[Array], dict[str, Any], str]] = [
-    ("SUM", [np.ones(1, INT)], {"keep_dims": True}, "its output has no batch dimension"),
-    ("SLICE", [np.zeros(2, INT), np.array([4, 1], INT)], {}, "its output has no batch dimension"),
-    ("SOFTMAX", [], {"beta": 1.0}, "it mixes the entries of the batch, dimension 1 of its input 0"),
-    ("L2_NORMALIZATION", [], {}, "it mixes the entries of the batch, dimension 1 of its input 0"),
-    ("REVERSE_V2", [np.array([-1], INT)], {}, "it mixes the entries of the batch, dimension 1 of its input 0"),
-    ("CUMSUM", [np.array(1, INT)], {}, "it mixes the entries of the batch, dimension 1 of its input 0"),
-    ("TILE", [np.array([1, 1], INT)], {}, ""),
-    ("TILE", [np.array([1, 2], INT)], {}, "it mixes the entries of the batch, dimension 1 of its input 0"),
-    ("RESHAPE", [np.array([-1], INT)], {}, "it mixes the batch with dimension 0 of [4]"),
-    ("FULLY_CONNECTED", [floats(3, 1)], {}, "it mixes the batch with dimension 0 of [4,3]"),
-    ("ADD", [floats(4, 1)], {}, ""),
-]
-
-
-@pytest.mark.parametrize(("code", "constants", "options", "words"), MIXING)
+@pytest.mark.parametrize(("code", "constants", "options", "words"), cases("mixing_cases.txt"))
 def test_a_batch_that_an_operator_mixes_is_refused(
-    code: str, constants: list[Array], options: dict[str, Any], words: str
+    code: str, constants: list[Any], options: dict[str, Any], words: str
 ) -> None:
     """A batch of N is what N single runs give; here it stands in the second dimension, beside a sum that has it."""
     graph = (build := Build()).graph()
-    x, order = graph.tensor("x", [1, 4]), graph.constant("order", np.array([1, 0], INT))
+    x, order = graph.tensor("x", [1, 4]), graph.constant("order", np.array([1, 0], np.int32))
     turned = graph.compute("TRANSPOSE", [x, order], "turned", shape=[4, 1])
     y = graph.tensor("y", [4, 1])
-    inputs = [turned, *(graph.constant(f"c{at}", one) for at, one in enumerate(constants))]
+    inputs = [turned, *(graph.constant(f"c{at}", constant(one)) for at, one in enumerate(constants))]
     graph.operator(code, inputs, [y], **options)
     graph.ends([x], [y, graph.compute("ADD", [turned, turned], "z", shape=[4, 1])])
     if not words:
@@ -338,7 +344,7 @@ def test_a_batch_that_an_operator_mixes_is_refused(
 
 def test_a_long_range_is_not_computed() -> None:
     assert folded(Call("RANGE", {}, [()] * 3, [*map(np.array, (0, 2**50, 1))], 1), [(5,)]) is None
-    assert folded(Call("PACK", {}, [(256,)] * 2**17, [np.zeros(256, INT)] * 2**17, 1), [(5,)]) is None
+    assert folded(Call("PACK", {}, [(256,)] * 2**17, [np.zeros(256, np.int32)] * 2**17, 1), [(5,)]) is None
     for code in ("SUB", "DIV", "BROADCAST_ARGS"):  # numpy refuses or means something else
         assert folded(Call(code, {}, [(2,)] * 2, [np.array([True, False])] * 2, 1), [(2,)]) is None
 

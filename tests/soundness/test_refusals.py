@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -21,76 +22,10 @@ from tests.kit.soundness_support import Change
 
 Numbers = tuple[int, ...]
 
-IMAGE, FLAT, FOUR = ("FLOAT32", (1, 4, 4, 2)), ("FLOAT32", (1, 4)), ("INT32", (4,))
-SMALL, LARGE, ONES = ("INT8", IMAGE[1], 0.5), ("FLOAT32", (1,) * 8), [1]
-FINER, MOVED = (*SMALL[:2], 0.25), (*SMALL[:2], 0.5, 1)
-PADDED = (("FLOAT32", (2, 2)), ("FLOAT32", (4,)), ("INT32", (2, 2)))
-UP = {"padding": 1, "stride_w": 1, "stride_h": 1, "made": ("FLOAT32", (1, 4, 4, 2))}
-CORNER, ROWS = ("FLOAT32", (2, 2, 2, 2), ONES), ("INT8", (3, 4), 0.5, 0, ONES)
-SCALARS = [(*one, (kind, (), 1 / 256, -128)) for one in (("SOFTMAX", 1), ("MEAN", 2)) for kind in ("FLOAT32", "INT8")]
-POOL = {"table": "Pool2DOptions", "padding": 0, "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 2}
-STEPS = {"padding": 1} | dict.fromkeys(("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"), 1)
-SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
-    *(("CONCATENATION", [FLAT] * count, 1, {"more": [-1] * (count - 1)}) for count in range(3)),
-    *(("UNPACK", [IMAGE], 4, {"num": number, "axis": 1}) for number in (4, 3)),
-    *(("SPLIT", [("INT32", ()), IMAGE], 2, {"num_splits": number}) for number in (2, 1)),
-    *(("SPLIT_V", [IMAGE, ("INT32", (2,)), ("INT32", ())], 2, {"num_splits": number}) for number in (2, 3)),
-    *(("PACK", [FLAT, FLAT], 1, {"values_count": number}) for number in (2, 1)),
-    *(("CONCATENATION", [IMAGE, other], 1, {"axis": 1}) for other in (IMAGE, FLAT, ("INT8", IMAGE[1]))),
-    *(("CONCATENATION", [FLAT, FLAT], 1, {"axis": axis}) for axis in (-2, 1, 2, -3)),
-    *(("SELECT_V2", [("BOOL", (1, 4)), FLAT, other], 1, {}) for other in (FLAT, ("INT32", (1, 4)))),
-    *(("STRIDED_SLICE", [IMAGE, FOUR, FOUR, other], 1, {}) for other in (FOUR, ("INT64", (4,)))),
-    *(("MIRROR_PAD", [other, ("INT32", (4, 2))], 1, {"mode": mode}) for other in (IMAGE, FLAT) for mode in (0, 7)),
-    *(
-        ("DEPTHWISE_CONV_2D", [IMAGE, (kind, (1, 1, 1, 2)), ("FLOAT32", (2,))], 1, STEPS | {"depth_multiplier": 1})
-        for kind in ("FLOAT32", "UINT8")
-    ),
-    *(("PAD", [FLAT, ("INT32", size, [0])], 1, {"made": (kind, FLAT[1])}) for kind, size in PADDED),
-    *(("PAD", [IMAGE, ("INT32", (4, 2)), ("FLOAT32", size)], 1, {}) for size in ((), (1,), (2,))),
-    *(("ADD", [FLAT, (kind, FLAT[1])], 1, {}) for kind in ("FLOAT32", "UINT32", "INT32")),
-    *(("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, 4)), ("FLOAT32", (3,)), FLAT][:end], 1, {}) for end in (3, 4)),
-    ("CONV_2D", [IMAGE, ("FLOAT32", (2, 1, 1, 2)), ("FLOAT32", (2,))], 1, STEPS | {"stride_w": -1}),
-    *(("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, 4))], count, {}) for count in (1, 2)),
-    *(
-        ("TRANSPOSE_CONV", [FOUR, ("FLOAT32", (2, 1, 1, 2)), IMAGE, (kind, (2,))], 1, dict(list(STEPS.items())[:3]))
-        for kind in ("FLOAT32", "INT32")
-    ),
-    *(("CONV_2D", [IMAGE, ("FLOAT32", (2, size, 1, 2)), ("FLOAT32", (2,))], 1, STEPS) for size in (4, 5, 6)),
-    *(("SHAPE", [IMAGE], 1, {"out_type": kind}) for kind in (2, 4, 0, 3)),
-    *(("GATHER", [("STRING", size), ("INT32", (1,))], 1, {}) for size in ((4,), (1, 4), ())),
-    *(("RANGE", [("INT32", size)] * 3, 1, {}) for size in ((), (1,))),
-    *(("MAX_POOL_2D", [SMALL], 1, POOL | {"made": made}) for made in (SMALL, FINER, MOVED)),
-    *(
-        ("LOGISTIC", [(*SMALL[:2], scale, zero)], 1, {"made": (*SMALL[:2], 1 / 256, -128)})
-        for scale, zero in ((0.5, 0), (1e-40, 0), (0.5, 1000))
-    ),
-    *(("SOFTMAX", [FLAT], 1, {"beta": 1.0, "made": made}) for made in (FLAT, ("FLOAT16", FLAT[1]))),
-    *((code, [LARGE], 1, {"made": LARGE, **more}) for code, more in (("SOFTMAX", {"beta": 1.0}), ("ABS", {}))),
-    *(("SIGN", [FLAT], 1, {"made": made}) for made in (FLAT, ("FLOAT64", FLAT[1]))),
-    *(
-        ("TRANSPOSE_CONV", [(*FOUR, sizes), CORNER, IMAGE], 1, UP)
-        for sizes in ([1, 5, 5, 2], [1, 4, 4, 2], [1, 1, 1, 2])
-    ),
-    *(("RESIZE_BILINEAR", [IMAGE, ("INT32", (2,), [0, size])], 1, {"made": IMAGE}) for size in (0, 4)),
-    *(
-        (
-            "FULLY_CONNECTED",
-            [(kind, FLAT[1], 0.5), ROWS, ("INT32", (3,), scale, 0, ONES)],
-            1,
-            {"made": (kind, FLAT[1], 0.5)},
-        )
-        for kind, scale in (("INT8", 0.25), ("INT16", 0.25), ("INT16", 9.0))
-    ),
-    *(("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, size), ONES)], 1, {"made": ("FLOAT32", (1, 3))}) for size in (4, 3)),
-    *(("MEAN", [IMAGE, (kind, (1,), [1])], 1, {"keep_dims": True, "made": IMAGE}) for kind in ("INT32", "INT8")),
-    *((code, [one, ("INT32", (1,), [0])][:count], 1, {"beta": 1.0, "made": one}) for code, count, one in SCALARS),
-    *(("ATAN2", [FLAT, ("FLOAT32", size)], 1, {}) for size in ((1, 4), (4,))),
-    *(("FILL", [("INT32", (2,), [1, 4]), ("FLOAT32", size)], 1, {}) for size in ((), (1,))),
-    *(("MAXIMUM", [FLAT, FLAT], 1, {"made": (kind, FLAT[1])}) for kind in ("FLOAT32", "FLOAT16")),
-    *(("PACK", [FLAT, other], 1, {"values_count": 2}) for other in (FLAT, (*FLAT, 0.5))),
-    *(("QUANTIZE", [FLAT], 1, {"made": (kind, FLAT[1], 0.5)}) for kind in ("INT8", "INT32")),
-    *(("AVERAGE_POOL_2D", [("FLOAT32", (1, 4, 4, size))], 1, POOL | {"made": IMAGE}) for size in (2, 0)),
-]
+FLAT = ("FLOAT32", (1, 4))
+# A line is an operator, its inputs, the number of its outputs and its options: an input is a type, a shape, a scale
+# and a zero point, and the values of a constant, which are repeated; `made` is the same for the outputs.
+SINGLE = [literal_eval(line) for line in Path(__file__).with_name("litert_cases.txt").read_text().splitlines()]
 
 
 def alone(code: str, inputs: Any, count: int, options: dict[str, Any]) -> bytes:
