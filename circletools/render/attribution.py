@@ -43,7 +43,7 @@ _ADDED_TITLES = {
 }
 _NO_ORIGIN = "(no origin)"
 _INDICES = 16  # the maximum number of characters for a group's operators in a table; JSON lists them all
-_FEW, _MANY = 4, 24  # rows of the table of runs in a log: with and without further tables
+_FEW, _MANY = 8, 24  # rows of the table of runs in a log: with and without further tables
 _AVERAGES = ("rank", "mean_us", "share", "calls", "each_us")
 _NUMBERS = ("rank", "median_us", "low_us", "high_us", "p90_us", "share", "total_us")
 
@@ -206,10 +206,9 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         if name in by:
             yield from _groups_text(name, attribution, groups, top)
     for kind, title in _ADDED_TITLES.items():
-        added = [row for row in attribution.added if row.kind == kind]
-        if added:
-            lines = [(row.time, (str(row.index), " ".join(row.backends)), row.name) for row in added]
-            yield from _table(title, ("index", "backend", "name"), lines, attribution, top=top)
+        added = (row for row in attribution.added if row.kind == kind)
+        lines = [(row.time, (str(row.index), " ".join(row.backends)), row.name) for row in added]
+        yield from _table(title, ("index", "backend", "name"), lines, attribution, top=top)
     if absent := _absent(attribution):
         several = _has_subgraphs(attribution)
         more = f" and {len(absent) - top} more" if 0 < top < len(absent) else ""
@@ -339,8 +338,7 @@ def _groups_text(kind: str, attribution: Attribution, rows: Iterable[GroupTime],
             continue  # none of the group's operators has a time
         name = _NO_ORIGIN if row.name is None else row.name
         label = name if row.source is None else with_line(f"{row.source} {name}", row.details)
-        shared = "yes" if row.shared else ""
-        lines.append((row.time, (str(len(row.operators)), shared), label))
+        lines.append((row.time, (str(len(row.operators)), "yes" * row.shared), label))
     title = f"{kind}s" + " (those of one operator share its time evenly)" * any(row.shared for row in rows)
     yield from _table(title, ("operators", "shared", kind), lines, attribution, top=top)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from circletools.profile.attribution import Attribution
 from circletools.profile.joining import Time
 from circletools.render.table import filled, number_columns, table_text
-from circletools.trace.operators.profile import OtherRow
+from circletools.trace.operators.profile import OtherRow, Whole
 from circletools.wording import counted, microseconds, milliseconds
 
 _ADDED = (" peak", " more than at the start")
@@ -184,7 +184,7 @@ def _options(options: Iterable[tuple[str, str]], *, off: bool = False) -> str:
 
 
 def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
-    """Yield the table of the program's runs in a log, if there are several, and why some have no results."""
+    """Yield a table of several runs of the program; below it, what makes it too wide, and why results are missing."""
     whole, some = attribution.whole, slice(top or None)
     if not whole.sessions:
         return
@@ -194,7 +194,7 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
     failed = "".join(f", {count} {end}" for end, count in ends.items())
     title = f"runs of the program in the file, in ms: {len(whole.sessions)}{failed}{cut}"
     yield f"{title}; above: run {[one.line for one in whole.sessions].index(whole.line)}"
-    rows = [_SESSION]
+    rows, how = [_SESSION], [*_settings(whole.sessions)]
     several = [len({getattr(one, name) for one in whole.sessions}) > 1 for name in ("program", "model")]
     less = not all(one.failure or (one.model and one.mean_ns is not None) for one in whole.sessions)
     for at, one in enumerate(whole.sessions[some]):
@@ -202,15 +202,26 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
         times = one.initialization_ns, one.first_ns, middle, one.mean_ns, deviation
         of = ["" if time is None else milliseconds(time) for time in (*times, one.operators_ns if less else None)]
         of += ["" if one.memory_bytes is None else f"{one.memory_bytes / (1 << 20):.1f}", str(one.threads or "")]
-        stated = sorted(one.delegates, key=lambda text: " operators" in text)  # the most informative
-        how = [*_delegate_texts(stated, short=True)] or [_options(one.options) or _options(one.options, off=True)]
         program = (one.program or attribution.runtime) * several[0]
-        rows.append((str(at), *of, str(one.line) if less else "", program, one.model * several[1], how[-1]))
-    cells = [[text or "-" for text in row] for row in filled(rows)]
-    lines = table_text(cells, right=number_columns(cells))
+        rows.append((str(at), *of, str(one.line) if less else "", program, one.model * several[1], how[at]))
+    for apart in (False, True):
+        cells = [[text or "-" for text in row] for row in filled([row[: len(row) - apart] for row in rows])]
+        lines = [*table_text(cells, right=number_columns(cells))]
+        if not top or max(map(len, lines)) <= _SCREEN:
+            break
     yield from (line if len(line) <= _SCREEN or not top else f"{line[: _SCREEN - 3]}..." for line in lines)
-    without = [f"  run {at} {one.failure}" for at, one in enumerate(whole.sessions) if one.failure]
-    yield from without[some]
+    texts = ["; ".join(filter(None, (how[at] * apart, one.failure))) for at, one in enumerate(whole.sessions)]
+    yield from [f"  run {at} {text}" for at, text in enumerate(texts) if text][some]
+
+
+def _settings(sessions: Sequence[Whole]) -> Iterator[str]:
+    """Yield the delegates of each run and, unless all runs have them, its options."""
+    common = set.intersection(*({*one.options} for one in sessions))
+    for one in sessions:
+        stated = sorted(one.delegates, key=lambda text: " operators" in text)  # the last is the most informative
+        delegates = [*_delegate_texts(stated, short=True)][-1:]
+        own = [each for each in one.options if each not in common]
+        yield ", ".join(filter(None, (*delegates, _options(own) or _options(own, off=True) * (not delegates))))
 
 
 def _warm_up(attribution: Attribution) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import lru_cache
 from itertools import islice
@@ -17,7 +17,7 @@ from circletools.render.table import filled, number_columns, table_csv, table_te
 from circletools.render.trace_runs import WHOLE, Document
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES, SUBPHASES
-from circletools.trace.nnapi.timeline import APP_PHASES, run_of
+from circletools.trace.nnapi.timeline import OUTSIDE, run_of
 from circletools.wording import SCHEMA_VERSION, counted, milliseconds
 
 By = Literal["bucket", "function"]
@@ -76,18 +76,17 @@ def trace_json(
 
 def _models_json(analysis: Analysis) -> Iterator[Document]:
     """Yield the times of runs and of their executions, by name of run; runs cut short are listed separately."""
-    groups: dict[tuple[str, bool], list[int]] = {}
-    for run in analysis.runs:
-        groups.setdefault((run.name, run.partial), []).append(run.index)
+    groups: dict[tuple[str, bool], tuple[list[int], list[int]]] = {}
+    of_run = [groups.setdefault((run.name, run.partial), ([], [])) for run in analysis.runs]
+    for run, (chosen, _) in zip(analysis.runs, of_run, strict=True):
+        chosen.append(run.index)
+    for place, segment in enumerate(analysis.executions.segments.tolist()):
+        if segment != OUTSIDE:
+            of_run[run_of(segment)[0]][1].append(place)
     elapsed = np.sum([own for _, own in analysis.run_clock.each()], axis=0)
-    number = np.zeros(len(analysis.runs) + 1, np.int64)  # each run's group, from 1; 0 outside runs
-    for at, chosen in enumerate(groups.values(), 1):
-        number[chosen] = at
-    of = number[(analysis.executions.segments - 1) // len(APP_PHASES)]
-    order = np.argsort(of, kind="stable")
-    places = np.split(order, np.searchsorted(of[order], range(1, len(groups) + 1)))[1:]
-    for ((name, partial), chosen), some in zip(groups.items(), places, strict=True):
-        times, executions = elapsed[chosen].tolist(), trace_runs.executions_json(analysis.executions.only(some))
+    for (name, partial), (chosen, places) in groups.items():
+        some = analysis.executions.only(np.array(places, np.int64))
+        times, executions = elapsed[chosen].tolist(), trace_runs.executions_json(some)
         runs = trace_runs.summary(times) | {"first_ns": times[0]}
         yield {"name": name, "partial": partial, "runs": runs, "executions": executions}
 
@@ -120,7 +119,6 @@ _RUN_HEAD = [
     *_EXECUTION_HEAD[7:9],
     "name",
 ]
-_BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
 _Row = list[str]
 
 
@@ -129,8 +127,8 @@ def _time(time_ns: int) -> str:
     return milliseconds(time_ns) if time_ns else "-"
 
 
-_Block = tuple[str, list[_Row], Container[int]]
-"""A title, a table whose first row is the header, and the numeric columns."""
+_Block = tuple[str, list[_Row]]
+"""A title, and a table whose first row is the header."""
 
 
 def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
@@ -138,12 +136,12 @@ def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
         for run in document["runs"]:
             yield from _run_blocks(run)
         if rows := _driver_rows(document):
-            yield "executions in the driver, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
+            yield "executions in the driver, in ms", [_EXECUTION_HEAD, *rows]
     elif "runs" in document:
         yield from _summary_blocks(document)
     if document.get("machine"):
-        rows = [[one["name"], f"{one['value']:.1f} {one['unit']}"] for one in document["machine"]]
-        yield "mean CPU frequency, and energy of power rails, during executions", [["", ""], *rows], (1,)
+        rows = [[one["name"], f"{one['value']:.1f}", one["unit"]] for one in document["machine"]]
+        yield "mean CPU frequency, and energy of power rails, during executions", [["", "", ""], *rows]
     yield from _execution_block(document)
     functions = iter(document.get("functions", ()))
     shown = list(functions if by == "function" else islice(functions, TOP_FUNCTIONS))
@@ -156,7 +154,7 @@ def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
         for one in shown:
             numbers = [str(one["calls"]), milliseconds(one["self_ns"]), milliseconds(one["inclusive_ns"])]
             rows.append([LAYER_NAMES[one["layer"]], PHASE_NAMES.get(one["phase"], "-"), *numbers, one["name"]])
-        yield title, rows, number_columns(rows)
+        yield title, rows
 
 
 def _summary_blocks(document: Document) -> Iterator[_Block]:
@@ -174,24 +172,23 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
             numbers = [own[at] for at in (0, 6, 3, 5)] + [executions[at] for at in (0, 2, 3, 5)]
             rows.append([*numbers, model["name"] + ", cut" * model["partial"]])
         some = f", process {runs['processes'][0]}" * (len(runs["processes"]) == 1) + some
-        yield f"runs by name{some}, in ms", rows, number_columns(rows)
+        yield f"runs by name{some}, in ms", rows
     elif count:
-        rows = filled([_RUN_HEAD, *(_run_cells(run) for run in document["runs"] if run["index"] >= 0)])
-        yield "runs, in ms", rows, number_columns(rows)
+        yield "runs, in ms", filled([_RUN_HEAD, *(_run_cells(run) for run in document["runs"] if run["index"] >= 0)])
     else:
         for run in document["runs"]:
-            yield "thread time in ms", _bucket_rows(run["parts"][0]), _BEHIND_TWO
+            yield "thread time in ms", _bucket_rows(run["parts"][0])
     executions = document["all_executions"]
     groups = [{"group": "all"} | executions, *executions["groups"]] if executions["count"] else []
     if rows := [[one["group"], *_execution_cells(one)] for one in groups] + _driver_rows(document):
-        yield "executions, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
+        yield "executions, in ms", [_EXECUTION_HEAD, *rows]
     if executions["count"]:
         marks = {"application": " ([NN_LA_PE] marks)", "HAL call": " (HAL calls until the callback)"}
         title = f"executions{marks.get(executions['by'][0], '')}, by wall-clock time, in ms"
-        yield title, _share_rows(executions, executions["total_ns"]), _BEHIND_TWO
+        yield title, _share_rows(executions, executions["total_ns"])
     if count:
         some = f"complete runs ({runs['count']})" if 0 < cut < count else "all runs" + ", cut short" * bool(cut)
-        yield f"{some}, by wall-clock time, in ms", _share_rows(runs, runs["elapsed_ns"]), _BEHIND_TWO
+        yield f"{some}, by wall-clock time, in ms", _share_rows(runs, runs["elapsed_ns"])
 
 
 def _run_cells(run: Document) -> _Row:
@@ -206,17 +203,16 @@ def _run_blocks(run: Document) -> Iterator[_Block]:
     name = f"run {run['index']} {run['name']}".rstrip() if run["index"] >= 0 else "outside any run"
     name += f" (process {run['process']})" + ", cut short" * run["partial"] if run["index"] >= 0 else ""
     if run["wall_clock"]:
-        yield f"{name}, by wall-clock time, in ms", _share_rows(run, run["elapsed_ns"]), _BEHIND_TWO
+        yield f"{name}, by wall-clock time, in ms", _share_rows(run, run["elapsed_ns"])
     for part in run["parts"]:
         title = name if part["app_phase"] == WHOLE else f"run {run['index']}, {_phase_title(part['app_phase'])}"
         if part["wall_clock"]:
             rows = _share_rows(part["executions"] | part, part["executions"]["total_ns"])
-            yield f"{title}: executions, by wall-clock time, in ms", rows, _BEHIND_TWO
-        yield f"{title}: thread time in ms", _bucket_rows(part), _BEHIND_TWO
+            yield f"{title}: executions, by wall-clock time, in ms", rows
+        yield f"{title}: thread time in ms", _bucket_rows(part)
     some = (part for part in run["parts"] if part["executions"]["count"])
-    rows = [[_phase_title(part["app_phase"]), *_execution_cells(part["executions"])] for part in some]
-    if rows:
-        yield "executions, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
+    if rows := [[_phase_title(part["app_phase"]), *_execution_cells(part["executions"])] for part in some]:
+        yield "executions, in ms", [_EXECUTION_HEAD, *rows]
 
 
 def _phase_title(phase: str) -> str:
@@ -259,11 +255,8 @@ def _bucket_rows(part: Document) -> list[_Row]:
     columns = [phase for phase in _COLUMNS if phase in there]
     rows = [["layer", "", *(PHASE_NAMES[phase] for phase in columns), "Sum"]]
     own = []
-    for layer in LAYERS:
-        if layer not in layers:
-            continue
-        mine = [layers[layer].get(phase, (0, 0)) for phase in columns]
-        self_ns, inclusive_ns = zip(*mine, strict=True)
+    for layer in filter(layers.__contains__, LAYERS):
+        self_ns, inclusive_ns = zip(*(layers[layer].get(phase, (0, 0)) for phase in columns), strict=True)
         own.append(self_ns)
         rows.append([LAYER_NAMES[layer], "self", *map(_time, (*self_ns, sum(self_ns)))])
         rows.append(["", "inclusive", *map(_time, inclusive_ns), ""])
@@ -283,7 +276,8 @@ def _execution_block(document: Document) -> Iterator[_Block]:
     if not executions:
         return
     start = min(one["start_ns"] for one in executions)
-    rows = []
+    head = ["run", "app phase", "process", "kind", "start", "elapsed", *(LAYER_NAMES[layer] for layer in _EXECUTING)]
+    rows = [head]
     for one in executions:
         own = Counter[str]()
         for share in one["wall_clock"]:
@@ -291,9 +285,7 @@ def _execution_block(document: Document) -> Iterator[_Block]:
         cells = [_time(own[layer]) for layer in _EXECUTING]
         times = [milliseconds(one["start_ns"] - start), milliseconds(one["elapsed_ns"])]
         rows.append([str(one["run"]), one["app_phase"], str(one["process"]), one["kind"], *times, *cells])
-    head = ["run", "app phase", "process", "kind", "start", "elapsed", *(LAYER_NAMES[layer] for layer in _EXECUTING)]
-    rows.insert(0, head)
-    yield "each execution and its time in each layer, in ms", rows, number_columns(rows)
+    yield "each execution and its time in each layer, in ms", rows
 
 
 def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
@@ -319,12 +311,12 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
         absent += marks * (document["all_executions"]["by"] == ["application"])
         absent += ["device"] + ["clock frequencies and energy"] * ("machine" not in document)
         yield from wrap(f"not in the trace: {', '.join(absent)}", 98, subsequent_indent="  ")
-    for title, rows, numbers in _blocks(document, by):
+    for title, rows in _blocks(document, by):
         yield ""
         yield title
         if {"T003", "T010"} & {*signs} and not title.startswith("runs, in ms"):  # the first may be missing
             rows[0] = ["first seen" if name == "first" else name for name in rows[0]]
-        yield from table_text(rows, right=numbers)
+        yield from table_text(rows, right=number_columns(rows))
 
 
 def trace_csv(document: Document, by: By = "bucket", *, per_execution: bool = False) -> str:

@@ -31,8 +31,7 @@ def test_reports_of_litert_s_events(name: str, variant: str, text: bool, start: 
     events = litert_events(path_of(f"tflite/{name}"), 3, variant)
     trace = read_profile(as_report(as_rows(events), 3, text=text, start=start))
     assert (trace.runtime, trace.executions, trace.averaged) == ("benchmark_model", 3, True)
-    totals: Counter[tuple[int, int, str, bool]] = Counter()
-    calls: Counter[tuple[int, int, str, bool]] = Counter()
+    totals, calls = Counter[tuple[int, int, str, bool]](), Counter[tuple[int, int, str, bool]]()
     for event in events:
         if event.type in (OPERATOR, DELEGATE_PROFILED_OPERATOR):
             key = (event.subgraph, event.number, event.tag, event.type != OPERATOR)
@@ -76,8 +75,9 @@ def test_parts_of_a_delegate_s_run_are_distinguished() -> None:
 
 
 def test_the_initialization_does_not_count() -> None:
+    regular = b"Operator-wise Profiling Info for Regular Benchmark Runs:"
     first = as_report([Row(0, "ADD", "[a]:0", [9_000])], 1).replace(
-        b"Operator-wise Profiling Info for Regular Benchmark Runs:", b"Profiling Info for Benchmark Initialization:"
+        regular, b"Profiling Info for Benchmark Initialization:"
     )
     trace = read_profile(first + as_report([Row(0, "ADD", "[a]:0", [5, 7])], 2))
     assert [(run.duration_ns, run.calls) for run in trace.runs] == [(12_000, 2)]
@@ -114,14 +114,13 @@ LOGS = (
 )
 def test_logs_with_a_prefix_on_each_line(prefix: bytes) -> None:
     for log in LOGS:
-        data = b"\n".join(prefix + line for line in (REPORT + log).splitlines())
-        found = read_profile(data)
+        found = read_profile(data := b"\n".join(prefix + line for line in (REPORT + log).splitlines()))
         assert found.runs == read_profile(REPORT).runs
         whole = Whole(5_685_000, (), 1_853_000, 145_750, int(12.5 * 2**20), memory_added=True, warm_up_runs=55)
         whole = replace(whole, initial_memory_bytes=5_347_737, others=read_profile(REPORT).whole.others)
         whole = replace(whole, first_operators_ns=found.whole.first_operators_ns, operators_ns=3500)
-        whole = replace(whole, warm_up_ns=(1_446_300 if log is LOGS[0] else 1_450_000,), runs=88)
-        whole = replace(whole, delegates=("delegate's parts: 2 or more",))
+        warm_up = 1_446_300 if log is LOGS[0] else 1_450_000
+        whole = replace(whole, warm_up_ns=(warm_up,), runs=88, delegates=("delegate's parts: 2 or more",))
         if log is LOGS[0]:
             whole = replace(whole, range_ns=(130_000, 161_000, 9000), model_bytes=1_429_720, runs=50)
         assert found.whole == whole
@@ -162,9 +161,8 @@ def by_type(prefix: str = "", gap: str = "\t", *, csv: bool = False, calls: bool
     """Write a table by type as stats_calculator.cc does, which once had no calls and now may be CSV."""
     heads = "[Node type][count][avg ms][avg %][cdf %][mem KB]" + "[times called]" * calls
     lines = ["Number of nodes executed: 7", f"{'=' * 30} Summary by node type {'=' * 30}"]
-    lines.append(heads[1:-1].lower().replace("][", ", ").replace("avg ms", "avg_ms").replace("kb", "KB"))
-    if not csv:
-        lines[-1] = heads.replace("[", f"{gap}[")
+    names = heads[1:-1].lower().replace("][", ", ").replace("avg ms", "avg_ms").replace("kb", "KB")
+    lines.append(names if csv else heads.replace("[", f"{gap}["))
     for name, count, mean, share in TYPES:
         values = [name, str(count), f"{mean:.3f}", f"{share:.3f}%", "100.000%", "0.000", "0"][: None if calls else -1]
         lines.append(", ".join(values) if csv else gap + gap.join(f"{one:>9}" for one in values))
@@ -265,6 +263,8 @@ def test_runs_of_the_program_without_results() -> None:
         ["2.500", "0.090", "-", "-", "-", "b.tflite", "XNNPACK 4/6, 3 pieces"],
     ]
     assert text[at + 5 :] == ["  run 1 failed: Node number 3 (ADD) failed to prepare", "  run 2 cut"]
+    wide = read_profile(log.replace(b"x/a", b"x/" + b"a" * 60).replace(b"x/b.tflite]", b"x/b.tflite]\nUse gpu: [1]"))
+    assert [*attribution_text(attribute(None, wide))][-1] == "  run 2 XNNPACK 4/6, 3 pieces, use gpu; cut"
     alone = read_profile(LOADED % b"b" + WARM)
     assert (alone.whole.mean_ns, alone.whole.warm_up_ns, alone.whole.failure) == (None, (31_500, 8000, 90_000), "cut")
     assert next(attribution_text(attribute(None, alone))) == "benchmark_model: cut; no operator times"

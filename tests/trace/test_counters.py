@@ -44,7 +44,7 @@ def test_what_the_machine_did_in_executions() -> None:
     assert [(one.name, one.unit) for one in found.machine] == [("CPU 0", "MHz"), ("CPU 4", "MHz"), ("VDD_NPU", "mJ")]
     # 5 ms of 1 GHz and 15 of 2; half of what the rail took until 20 ms, and of what it took after
     assert [one.value for one in found.machine] == pytest.approx([1750.0, 500.0, 2.0 + 3.0])
-    assert "5.0 mJ" in "\n".join(trace_text(trace_json(found)))
+    assert "5.0  mJ" in "\n".join(trace_text(trace_json(found)))
 
 
 def test_broken_rails_are_a_fault() -> None:

@@ -65,6 +65,9 @@ class _Row(NamedTuple):
         rounded = self.mean_ms.as_tuple().exponent == self.percent.as_tuple().exponent == -3
         return share if rounded and abs(share - printed) - error <= 500 * calls > error else printed
 
+    def other(self, name: str, times: int = 1) -> OtherRow:
+        return OtherRow(name, int(self.mean_ms * times * 1_000_000), self.calls, int(self.memory_kb * 1000))
+
 
 @dataclass(slots=True)
 class _Section:
@@ -235,7 +238,7 @@ def _rows(lines: Sequence[str], at: int, header: re.Match[str]) -> tuple[list[_R
 
 
 def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Whole) -> OperatorTrace:
-    parts = tuple(_other(row, row.kind, row.calls) for section in initial for row in section.rows) or whole.parts
+    parts = tuple(row.other(row.kind, row.calls) for section in initial for row in section.rows) or whole.parts
     executions = max([section.count for section in sections], default=0) or whole.runs or 1
     runs, inside, others = list[OperatorRun](), list[OperatorRun](), list[OtherRow]()
     types, listed = Counter[str](), any(section.rows for section in sections)
@@ -249,7 +252,7 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
             if place is None:
                 of_kind = row.operators or row.name.startswith(f"{row.kind}/")
                 name = row.kind if of_kind else row.name.rpartition("/")[0] or row.name
-                others.append(_other(row, name))
+                others.append(row.other(name))
                 continue
             count = section.count or executions
             calls = max(1, row.calls, row.operators) * count
@@ -275,10 +278,6 @@ def _trace(initial: Sequence[_Section], sections: Sequence[_Section], whole: Who
         whole = replace(whole, delegates=(*whole.delegates, f"delegate's parts: {least} or more"))
     cut = sum(section.open for section in sections)
     return OperatorTrace("benchmark_model", tuple(runs), executions, True, tuple(inside), cut, whole=whole)
-
-
-def _other(row: _Row, name: str, times: int = 1) -> OtherRow:
-    return OtherRow(name, int(row.mean_ms * times * 1_000_000), row.calls, int(row.memory_kb * 1000))
 
 
 def _of_first(rows: Sequence[_Row], runs: int, whole: Whole) -> bool:
