@@ -31,8 +31,9 @@ class CheckRequest(Attributes):
 
     `select` lists the codes to report (by default, all); `ignore` lists codes not to report. `baseline` is the JSON
     of an earlier run, whose findings are not new; models are matched by path, relative to the folder of the baseline
-    or to the current folder. `fail_on` is the lowest severity that makes a model fail, or `never`. `per_file_ignores`
-    maps `fnmatch` patterns, for paths relative to `folder` or for file names, to more codes to ignore.
+    or to the current folder. With `renamed`, for a run on one model, a baseline of one model whose path no longer
+    exists applies too. `fail_on` is the lowest severity that makes a model fail, or `never`. `per_file_ignores` maps
+    `fnmatch` patterns, for paths relative to `folder` or for file names, to more codes to ignore.
     """
 
     select: tuple[str, ...] = ()
@@ -41,6 +42,7 @@ class CheckRequest(Attributes):
     fail_on: FailOn = "warning"
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     folder: Path = Path()
+    renamed: bool = False
 
     def __post_init__(self) -> None:
         """Raise UsageError if one of the codes is never reported by `check`."""
@@ -112,8 +114,7 @@ def _findings(document: Mapping[str, Any]) -> list[Finding]:
 def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckInputs) -> Judgement:
     """Return the selected findings about a file.
 
-    `findings.against` determines which are new. If the baseline concerns a single model, the names of the files may
-    differ. Raises InvalidInputError if the baseline cannot be read.
+    `findings.against` determines which are new. Raises InvalidInputError if the baseline cannot be read.
     """
     inputs = request.read() if isinstance(request, CheckRequest) else request
     request = inputs.request
@@ -122,7 +123,8 @@ def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckI
     fails = _FAILING[request.fail_on]
     if inputs.baseline is None:
         return Judgement(counting, (True,) * len(counting), None, fails)
-    earlier = [one for one in of_model(inputs.baseline, file) or () if _counts(one, request, ignored)]
+    known = of_model(inputs.baseline, file, request.renamed) or ()
+    earlier = [one for one in known if _counts(one, request, ignored)]
     return Judgement(counting, *against(counting, earlier), fails)
 
 

@@ -34,14 +34,15 @@ class FitRequest(Attributes):
     """The targets for which to check a model, and the results of an earlier run.
 
     `on`: names of built-in capability tables, or of files that end in `.json`. `baseline`: the JSON of an earlier
-    run, whose findings are not new. `with_`: programs to ask, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
-    each may take `timeout_s` seconds.
+    run, whose findings are not new; `renamed`: as for `CheckRequest`. `with_`: programs to ask, as `PROGRAM` or
+    `PROGRAM:VARIANT` (docs/runtimes.md); each may take `timeout_s` seconds.
     """
 
     on: tuple[str, ...]
     baseline: str | os.PathLike[str] | None = None
     with_: tuple[str, ...] = ()
     timeout_s: float = 600.0
+    renamed: bool = False
 
     def read(self) -> FitInputs:
         """Read the files of the request, so that several models can use them.
@@ -63,7 +64,7 @@ class FitInputs:
 
     def known(self, file: str) -> Mapping[str, Known]:
         """Return the baseline's findings about a model, by target."""
-        return of_model(self.baseline or {}, file) or {}
+        return of_model(self.baseline or {}, file, self.request.renamed) or {}
 
 
 def _tables(names: Sequence[str]) -> dict[str, Capability]:

@@ -179,8 +179,9 @@ def read_baseline(
     """Read the documents that a command wrote with `--json` (one document, or JSON Lines), calling `known` for each.
 
     Returns a dict of each model's first result by absolute path. A relative path is resolved against the baseline's
-    folder and the current one; the baseline's wins. Raises InvalidInputError if the file cannot be read, has another
-    version, or `known` finds missing fields (KeyError, TypeError, AttributeError) or invalid values (ValueError).
+    folder and the current one; the baseline's wins. If there is only one model and none of its paths exists any more,
+    the key "" has its result too. Raises InvalidInputError if the file cannot be read, has another version, or
+    `known` finds missing fields (KeyError, TypeError, AttributeError) or invalid values (ValueError).
     """
     name, data = os.fspath(path), read_bytes(path)
     if not data.strip():
@@ -195,17 +196,18 @@ def read_baseline(
                 message = f"schema_version {document['schema_version']!r} is not known"
                 raise InvalidInputError(message, location=name)
         models = [(document.get("file", ""), known(document)) for document in documents]
-        found = {"": models[0][1]} if len(dict(models)) == 1 else {}
+        found: dict[str, _Known] = {}
         for folder in (os.path.dirname(name), ""):
             for file, value in models:
                 found.setdefault(os.path.abspath(os.path.join(folder, file)), value)
-        return found
+        gone = len(dict(models)) == 1 and not any(map(os.path.isfile, found))
+        return {"": models[0][1], **found} if gone else found
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         hint = f"use a file that `circletool {command} --json` wrote"
         message = "this is not a baseline" + (f": {error}" if isinstance(error, ValueError) else "")
         raise InvalidInputError(message, location=name, hint=hint) from error
 
 
-def of_model(baseline: Mapping[str, _Known], file: str) -> _Known | None:
-    """Return the baseline's result for a model, however its path is spelled; a single result fits any name."""
-    return baseline.get(os.path.abspath(file), baseline.get(""))
+def of_model(baseline: Mapping[str, _Known], file: str, renamed: bool) -> _Known | None:
+    """Return the baseline's result for a model, however its path is spelled, or if `renamed`, that of a lost path."""
+    return baseline.get(os.path.abspath(file), baseline.get("") if renamed else None)

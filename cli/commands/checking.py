@@ -10,7 +10,7 @@ from typer import Exit
 
 import circletools as ct
 
-from ..console.captured import reading, record
+from ..console.captured import current, reading, record
 from ..console.terminal import print_diagnostic, show_as, sum_up
 from ..signature import option
 from .parameters import Baseline, Input, Timeout, With, listed
@@ -24,6 +24,7 @@ def _request(config: Path | None, **given: Any) -> Any:
     """Read the project's settings; the given options override them."""
     file = config or ct.checks.find_settings()
     settings = ct.checks.CheckRequest() if file is None else ct.checks.read_settings(file)
+    given["renamed"] = current() is None
     return replace(settings, **{name: value for name, value in given.items() if value}).read()
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from typer import Exit
 
 import circletools as ct
 
 from ..batch.task import UNKNOWN
-from ..console.captured import reading
+from ..console.captured import current, reading
 from ..console.terminal import print_diagnostic, print_notes, show_as
 from ..signature import REQUIRED, option
 from .parameters import Baseline, Input, Timeout, With, listed
@@ -38,7 +38,8 @@ def fit(
     """
     if source in ct.affinity.shipped() and not Path(source).exists():
         raise ct.UsageError(f"{source} is a target, not a model", hint="separate targets by commas, without spaces")
-    request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds).read()
+    settings: dict[str, Any] = {"baseline": baseline, "renamed": current() is None, "timeout_s": seconds}
+    request = ct.FitRequest(on=listed(on), with_=listed(with_), **settings).read()
     with reading(source) as model:
         found = ct.fit(model, request)
     judged = partial(ct.render.fit_judgement, found, strict=strict)

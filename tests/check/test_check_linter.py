@@ -104,7 +104,8 @@ def test_a_baseline_of_a_directory(models: Path, tmp_path: Path) -> None:
     assert [one["is_new"] for one in model["findings"]] == [False, False, True]
     again = tmp_path / "again.json"
     again.write_text(ran.stdout, encoding="utf-8")
-    assert run("check", models / "odd.circle", "--baseline", again).returncode == 0
+    renamed = (models / "odd.circle").rename(models / "new.circle")
+    assert [run("check", one, "--baseline", again).returncode for one in (renamed, models)] == [0, 1]
 
 
 def test_formats_of_one_model_are_those_of_the_library(models: Path) -> None:

@@ -100,10 +100,14 @@ def document(file: str, findings: Sequence[ct.Finding]) -> dict[str, Any]:
     return ct.render.judgement_json(file, ct.checks.judge(findings, file, ct.checks.CheckRequest()))
 
 
-def test_a_baseline_of_one_model_counts_whatever_its_name(tmp_path: Path) -> None:
+def test_a_baseline_of_one_model_is_about_another_only_if_renamed(tmp_path: Path) -> None:
     one = document("other.tflite", ALL)
-    assert judged(*ALL, baseline=written(tmp_path, one)).new == ()
-    assert judged(*ALL, baseline=written(tmp_path, one, document("b", ()))).new == ALL
+    found = judged(*ALL, baseline=written(tmp_path, one))
+    assert (found.new, found.fixed) == (ALL, 0)
+    assert judged(*ALL, baseline=written(tmp_path, one), renamed=True).new == ()
+    assert judged(*ALL, baseline=written(tmp_path, one, document("b", ())), renamed=True).new == ALL
+    (tmp_path / "other.tflite").touch()  # it has that name still
+    assert judged(*ALL, baseline=written(tmp_path, one), renamed=True).new == ALL
     two = written(tmp_path, document("a.tflite", (TAP,)), one, document("a.tflite", ALL))
     assert judged(*ALL, baseline=two).new == (DOUBLE, ORIGIN)  # the first of that name
 

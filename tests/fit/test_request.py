@@ -87,7 +87,9 @@ def test_what_is_new_and_what_is_gone(tmp_path: Path, table: str) -> None:
 
 def test_each_finding_counts_once(tmp_path: Path, table: str) -> None:
     finding = {"code": "NEG", "reason": "npu does not support NEG", "origin": ["(noname)"]}
-    old = write(tmp_path, {"schema_version": 1, "targets": [{"target": "npu", "findings": [finding] * 2}]})
+    old = write(
+        tmp_path, {"schema_version": 1, "file": "<bytes>", "targets": [{"target": "npu", "findings": [finding] * 2}]}
+    )
     build = Build()
     graph = build.graph()
     for _ in range(3):
@@ -119,8 +121,11 @@ def test_of_several_models_the_one_of_that_name_counts(tmp_path: Path, table: st
     assert counts(fitted(MODEL, table, write(tmp_path, *others, document, broken))) == ([False, False], 0, 0)
     assert counts(fitted(MODEL, table, write(tmp_path, *others))) == ([True, True], 0, 2)
     assert counts(fitted(MODEL, table, write(tmp_path, broken))) == ([True, True], 0, 2)
-    moved = write(tmp_path, {**document, "file": "elsewhere"})  # of one model, whatever it was called
-    assert counts(fitted(MODEL, table, moved)) == ([False, False], 0, 0)
+    moved = write(tmp_path, {**document, "file": "elsewhere"})
+    assert counts(fitted(MODEL, table, moved)) == ([True, True], 0, 2)
+    with ct.open(MODEL) as model:
+        request = ct.FitRequest(on=(table,), baseline=moved, renamed=True)
+        assert counts(ct.fit(model, request)) == ([False, False], 0, 0)
 
 
 @pytest.mark.parametrize(

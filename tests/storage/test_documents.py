@@ -47,12 +47,14 @@ def test_the_reason_is_that_of_the_system(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ends", ["\n", "", "\n\n"])
 def test_one_document_or_one_a_line(ends: str, tmp_path: Path) -> None:
-    assert read_baseline(written(tmp_path / "one", known("a"), ends=ends), "check", name_of)[""] == "A"
+    one = read_baseline(written(tmp_path / "one", known("a"), ends=ends), "check", name_of)
+    assert (of_model(one, "x", True), of_model(one, "x", False), of_model(one, "a", False)) == ("A", None, "A")
     if ends:
         several = written(tmp_path / "several", known("a"), known("b"), ends=ends)
         found = read_baseline(several, "check", name_of)
         for folder in (tmp_path, Path()):
-            assert [of_model(found, os.fspath(folder / name)) for name in ("a", "./x/../b", "c")] == ["A", "B", None]
+            names = [os.fspath(folder / name) for name in ("a", "./x/../b", "c")]
+            assert [of_model(found, name, True) for name in names] == ["A", "B", None]
     (tmp_path / "one").write_text(json.dumps(known("a"), indent=1))
     assert read_baseline(tmp_path / "one", "check", name_of)[""] == "A"
 
