@@ -66,9 +66,9 @@ def check(
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
     each may take `timeout_s` seconds. `for_` names runtimes that should run the model, installed or not: findings
-    that keep one of them from running the model become errors, and those that all of them ignore become infos
-    (`soundness.refusals.weighed`). Operators that one of them refuses are errors, as in `fit`. Raises
-    ModelFormatError if the structure is broken, and UsageError if a program is unknown or not installed.
+    that keep one of them from running the model become errors, and those that all of them ignore become infos.
+    Operators that one of them refuses are errors, as in `fit`. Raises ModelFormatError if the structure is broken,
+    and UsageError if a program is unknown or not installed.
     """
     findings = check_model(model)
     findings += unresolved_findings(model, for_) if for_ and not structure_only else ()

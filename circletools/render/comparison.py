@@ -39,11 +39,12 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     counts = Counter(row.time.verdict for row in comparison.rows)
     yield "rows: " + ", ".join(f"{count} {verdict}" for verdict in get_args(Verdict) if (count := counts[verdict]))
     found = sorted(row.time.visible for row in comparison.rows if row.time.visible is not None)
-    if found and found[len(found) // 2] >= _UNKNOWN:
-        yield "in half of the rows, no change is detectable: compare more recordings"
+    half = found[(len(found) - 1) // 2] if found else 0.0
+    if half >= _UNKNOWN:
+        yield "in most rows, " * (found[0] < _UNKNOWN) + "no change is detectable: compare more recordings"
     elif found:
         most = f", of {_percent(found[-1])} in all" * (found[-1] < _UNKNOWN)
-        yield f"changes of {_percent(found[len(found) // 2])} are detectable in half of the rows{most}"
+        yield f"changes of {_percent(half)} are detectable in half of the rows{most}"
     yield ""
     if isinstance(comparison, comparisons.TraceComparison):
         yield "time in ms; low and high are the 95% bounds of the ratio"

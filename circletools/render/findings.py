@@ -243,7 +243,9 @@ def judgement_sarif(file: str, found: Judgement, error: str | None = None) -> di
         sarif_result(file, one) | ({} if found.fixed is None else {"baselineState": "new" if new else "unchanged"})
         for one, new in zip(found.findings, found.is_new, strict=True)
     ]
-    return sarif_run("check", file, [one.code for one in found.findings], results, error)
+    run = sarif_run("check", file, [one.code for one in found.findings], results, error)
+    state = {} if found.fixed is None else {"baselineState": "new"}  # baselines hold no files that cannot be read
+    return run | {"results": [state | one for one in run["results"]]}
 
 
 def judgement_gitlab(file: str, found: Judgement, error: str | None = None) -> str:

@@ -62,7 +62,7 @@ def check(
     config: Path | None = option(
         "Settings file; by default, the nearest circletools.toml or pyproject.toml.", "FILE"
     ),
-    statistics: bool = option("Show only the number of findings with each code."),
+    statistics: bool = option("Instead of findings, show how many have each code."),
     explain: str | None = option("Show what a finding means and what to do about it.", "CODE", shows=_explain),
 ) -> None:
     """Find problems in models.

@@ -89,6 +89,8 @@ def trace_compare(
     """
     earlier = [path for one in history for path in _recordings(one)]
     if history and len(traces) == 1:
+        if not earlier:
+            raise ct.UsageError("there is no earlier recording", hint="give two traces, or record the earlier model")
         traces, earlier = (*earlier, BETWEEN, *traces), []
     before, after = _sides(traces)
     if traces.count("-") > 1:
@@ -114,8 +116,9 @@ def trace_compare(
 
 
 def _regressed(comparison: ct.types.TraceComparison | ct.types.ProfileComparison) -> bool:
-    """Return whether something is slower; warn if every row is undecided."""
-    if all(row.time.verdict == "cannot tell" for row in comparison.rows):
+    """Return whether something is slower; warn if every row that takes time is undecided."""
+    timed = (row.time for row in comparison.rows if row.time.before_ns or row.time.after_ns)
+    if all(time.verdict == "cannot tell" for time in timed):
         print_diagnostic("warning", "nothing was measured precisely enough to judge it: compare more recordings")
     return comparison.regressed
 

@@ -164,11 +164,16 @@ def test_trace_compare_operators(tmp_path: Path) -> None:
     assert (status, out.startswith(start)) == (1, True)
     (tmp_path / "earlier" / "no file").mkdir(parents=True)
     status, _, err = run(after, "--operators", "--history", tmp_path / "earlier", command="trace-compare")
-    assert (status, err.splitlines()[0]) == (2, f"warning: {tmp_path / 'earlier'} has no recordings")
+    none, why = err.splitlines()
+    assert (status, none) == (2, f"warning: {tmp_path / 'earlier'} has no recordings")
+    assert why == "error: there is no earlier recording (give two traces, or record the earlier model)"
     for name in "ab":
         (tmp_path / "earlier" / name).write_bytes(before.read_bytes())
     status, out, _ = run(after, "--operators", "--history", tmp_path / "earlier", command="trace-compare")
     assert (status, "rows: 2 slower" in out) == (1, True)
+    idle = shown(tmp_path, *events, ("@1 Reshape", "B", 200), ("@1 Reshape", "E", 200))  # takes no time
+    status, out, err = run(idle, idle, "--operators", command="trace-compare")
+    assert (status, err[:46], "1 same" in out) == (0, "warning: nothing was measured precisely enough", True)
     status, out, _ = run(after, before, "--operators", command="trace-compare")
     assert (status, out.splitlines()[-1].split()[2:5]) == (0, ["30.000", "10.000", "-20.000"])
     status, _, err = run(before, after, command="trace-compare")

@@ -64,11 +64,12 @@ def test_findings_against_a_baseline_and_hostile_words(tmp_path: Path) -> None:
     with ct.open(path) as model:
         judged = ct.checks.judge(ct.check(model), str(path), ct.checks.CheckRequest())
         earlier.write_text(json.dumps(ct.render.judgement_json(str(path), judged)), encoding="utf-8")
-    run = checked(path, earlier)
+    run, broken = checked(path, earlier), checked(earlier, earlier)
     assert {one["baselineState"] for one in run["results"]} == {"unchanged"}
+    assert [one["baselineState"] for one in broken["results"]] == ["new"]
     finding = ct.Finding("DUPLICATE_OUTPUT", "warning", "subgraphs[0]\x00", "<\udc80\x07>")
     hostile = ct.render.judgement_sarif(ODD, ct.checks.judge([finding], ODD, ct.checks.CheckRequest()))
-    assert complaints(ct.render.sarif_log([run, hostile])) == []
+    assert complaints(ct.render.sarif_log([run, broken, hostile])) == []
 
 
 @pytest.mark.parametrize("target", ["litert-gpu", "ethos-u55", "onert-ruy"])
