@@ -43,7 +43,7 @@ _OMITTED = (
 )
 _SHOWN = 5
 _NOT_QUANTIZED = Quantization(Items(), Items(), 0)
-_RECENT = 256
+_RECENT = 4096
 
 
 class Rows(Attributes, Sequence[_Row]):
