@@ -183,9 +183,10 @@ def why_not(
     operators = [traits.operator(example) for example in examples]
     tried = sum(capability.conditions(operator.code) for operator in operators)
     tried += len(capability.context) * (len(operators) + len(facts) // 4)  # which takes a quarter of the time
-    if tried > _MOST_TRIED:
+    most = _MOST_TRIED + 4 * len(facts)  # a larger model may take longer
+    if tried > most:
         message = f"{tried:,} conditions would be tried for the model's {len(facts):,} operators"
-        raise InvalidInputError(message, location=capability.device, hint=f"the limit is {_MOST_TRIED:,}")
+        raise InvalidInputError(message, location=capability.device, hint=f"the limit is {most:,}")
     of_kind = [capability.why_not(operator) for operator in operators]
     reasons: list[Refusal | None] = np.array([*of_kind, None], np.object_)[kinds].tolist()
     for index in unpacking:
