@@ -193,6 +193,27 @@ def test_what_was_not_measured_is_neither_taken_nor_refused() -> None:
     assert all(str(found) == f"not measured: {found and found.reason}" for found in unknown)
 
 
+def test_other_options_and_more_outputs_than_tested_are_not_measured() -> None:
+    tensor = TensorTraits("FLOAT32", "", 2, False, False)
+    form = {"outputs": ["FLOAT32"], "options": {"padding": ["SAME"]}}
+    document = {"measured": [{"operators": ["CONV_2D"]}], "operators": {"CONV_2D": [form]}}
+    table = parse_capability(json.dumps(document).encode(), "npu.json")
+    for padding, outputs, known in ((0, 1, True), (1, 1, True), (7, 1, False), (1, 0, True), (1, 2, False)):
+        found = table.why_not(OperatorTraits("CONV_2D", 1, (tensor,), (tensor,) * outputs, {"padding": padding}))
+        assert (found is None, "not measured" not in str(found)) == (padding == 0, known)
+        assert found is None or not found.wrong
+
+
+@pytest.mark.parametrize("reason", ["types must be one of {INT8}", "quantization parameters differ", "it is slow"])
+def test_conditions_that_a_reason_tells_are_not_told_again(reason: str) -> None:
+    rules = [{"operators": ["ADD"], "needs": {"types": ["INT8"]}, "reason": reason}]
+    table = parse_capability(json.dumps({"operators": {}, "rules": rules}).encode(), "npu.json")
+    tensor = TensorTraits("FLOAT32", "", 2, False, False)
+    told = "" if "slow" not in reason else ", not INT8"
+    found = table.why_not(OperatorTraits("ADD", 1, (tensor,), (), {}))
+    assert str(found) == f"{reason}: input 0 is FLOAT32 computed{told}"
+
+
 def test_mixed_quantization_needs_a_measured_form_with_outputs() -> None:
     tensors = [TensorTraits("INT8", word, 2, False, False) for word in ("unquantized", "per_tensor")]
     plain = {"operators": ["ADD"], "types": ["INT8"]}

@@ -105,18 +105,3 @@ def test_of_several_numbers_the_first_that_is_wrong_is_reported() -> None:
         ("17 > input1.value", "17 is 17, but must be > input1.value (17)"),
     ):
         assert said(where) == reason
-
-
-def test_the_first_tensor_counts_as_a_constant_once_it_is_unpacked() -> None:
-    build = Build()
-    graph = build.graph()
-    unpacked = graph.tensor("y")
-    graph.operator("DEQUANTIZE", [graph.constant("c", np.ones((2, 2), np.float16))], [unpacked])
-    graph.ends([], [graph.compute("ADD", [unpacked, unpacked], "sum")])
-    forms = {
-        "DEQUANTIZE": [{"inputs": ["FLOAT16 constant"], "unpacks": True}],
-        "ADD": [{"inputs": ["* constant", "* constant"]}],
-    }
-    table = parse_capability(json.dumps({"operators": forms}).encode(), "npu.json")
-    with open_model(build.to_bytes("tflite")) as model:
-        assert refusals(table, model) == [None, None]

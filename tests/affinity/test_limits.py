@@ -50,6 +50,9 @@ def test_the_first_tensor_can_be_an_unpacked_constant() -> None:
             "operator 1, which reads the unpacked constant, is not supported",
             "npu does not support ADD",
         ]
+        forms = {"DEQUANTIZE": [unpacking], "ADD": [{"inputs": ["* constant", "* constant"]}]}
+        table = parse_capability(json.dumps({"operators": forms}).encode(), "npu.json")
+        assert why_not(table, graph_of(model, 0)) == [None, None]
 
 
 @pytest.mark.parametrize("backend", ["", "a,b", "a/b", "a\nb"])

@@ -11,6 +11,7 @@ import pytest
 import circletools as ct
 from circletools.shapes.call import DoubtfulError, UndelegatedError
 from circletools.shapes.infer import Inference
+from circletools.shapes.windows import STATES
 from tests.kit.build import Build, Code, floats
 from tests.kit.presence import need
 from tests.shapes.test_set_shape import cases, constant, interpret, loaded, shaped
@@ -25,7 +26,7 @@ def built(code: str, given: list[Any], options: dict[str, Any], results: int = 1
     slots, inputs = [], []
     for at, one in enumerate(given):
         if isinstance(one, tuple):
-            is_state = at == 4
+            is_state = at in STATES.get(code, ())
             slots.append(graph.tensor(f"x{at}", one, is_variable=is_state))
             inputs += [] if is_state else slots[-1:]
         else:
