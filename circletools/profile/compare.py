@@ -5,13 +5,16 @@
 Other work on a machine can only add time, so the fastest executions are nearest to the model's own time. The unit of
 the statistic is a recording: its executions share a process, its placement in memory, and the speed of the machine at
 that time. The variation among recordings (those of each side and of a history of the same model) gives Student's t,
-with as many degrees of freedom as these recordings have. If recordings alternate, the variation among pairs gives a
-second t, and each test has half of the significance level.
+with as many degrees of freedom as these recordings have. If recordings alternate, t is that of the pairs.
+
+Operators have a second t, of times relative to the other operators of the recording, as the speed of the machine
+varies more than anything else. Each test has half of the significance level. A change that all operators share must
+exceed an assumed variation in speed, because recordings made one after the other show too little of it.
 
 With fewer than three degrees of freedom, t is useless. The error is then the variation between the fastest executions
 in five parts of each recording, because successive executions tend to be slow together (the method of batch means),
-plus two variations that such recordings cannot show: between processes (an assumed value, or a larger one if they do
-show it) and in the speed of the machine (the usual change in the other operators).
+plus the variation between processes: an assumed value, or a larger one that the recordings or other operators show.
+Which changes such recordings detect is unknown.
 """
 
 from __future__ import annotations
@@ -21,12 +24,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from circletools.errors import UsageError
+from circletools.trace.operators.profile import NORMAL_QUARTILE
 
 Samples = npt.NDArray[np.float64]
 """The time of every execution of a recording, in nanoseconds."""
@@ -45,14 +49,17 @@ ASSUMED_SPREAD = 0.25
 PROCESS_SPREAD = 0.1
 """The assumed variation between processes, in addition to the spread of their executions."""
 
+SPEED_SPREAD = 0.14
+"""The assumed variation of the change in machine speed between the sides, 0.1 each, which recordings may not show."""
+
 _COARSEST_NS = 1000
 _FASTEST, _PARTS = 10, 5
-_EFFICIENCY = 0.37  # of a median of deviations, relative to a standard deviation
 _FEWEST, _FEWEST_FREE, _MANY = 4, 3, 100  # executions; degrees of freedom: the fewest, and as good as infinitely many
+_EFFICIENCY = 0.37  # of a median of deviations, relative to a standard deviation
 LEVEL = 0.05
 """The significance level, two-sided."""
 
-_POWER = 0.9
+_POWER = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ class ComparedTime:
     Without a time before, the ratio and the bounds are None; without a time after, the bounds are None. The verdicts
     `slower` and `faster` mean a significant change above the threshold, `same` a change within it, and `only before`
     and `only after` that one side lacks the operator. With as many new recordings, made in the same way, nine of ten
-    comparisons find a change by a ratio of `visible` or more.
+    comparisons find a change by a ratio of `visible` or more; it is None if too few recordings show how they vary.
     """
 
     before_ns: int
@@ -114,9 +121,8 @@ class Row:
     """A row of times to compare, from the recordings of both sides. `total_ns` is the total time before.
 
     `history` holds further recordings of the earlier model, which show how much recordings vary. If the recordings of
-    both sides were made alternately (`paired`), they form pairs. `pace` is how much other operators changed: the
-    standard deviation of logarithms, estimated from the median. In one or two recordings, this looks like a change in
-    machine speed.
+    both sides were made alternately (`paired`), they form pairs. `speeds` is the time of the other operators in each
+    recording of the three sides, relative to their usual time, if known. `whole` is the row of all operators.
     """
 
     before: Sequence[Samples]
@@ -124,41 +130,66 @@ class Row:
     total_ns: float = 0.0
     history: Sequence[Samples] = ()
     paired: bool = False
-    pace: float = 0.0
+    speeds: Sequence[Samples] = ()
+    whole: bool = False
+
+
+class _Test(NamedTuple):
+    """The ratio's logarithm, its standard error, the error's degrees of freedom, and what other samples may have.
+
+    `later` is the error that 5% of other samples exceed, infinite if too few recordings show how much they vary.
+    """
+
+    logarithm: float
+    error: float
+    freedom: float
+    later: float = math.inf
+
+    def widened(self, variance: float, freedom: float = math.inf) -> _Test:
+        """Return the test with a further cause of error; an assumed variance has infinitely many degrees of freedom.
+
+        The degrees of freedom of a sum of variances are those of Welch and Satterthwaite.
+        """
+        total = self.error**2 + variance
+        free = total**2 / max(1e-300, self.error**4 / self.freedom + variance**2 / freedom)
+        later = math.sqrt(self.later**2 + variance)
+        return _Test(self.logarithm, math.sqrt(total), max(1, int(free)) if free < _MANY else math.inf, later)
 
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """Times, and for each estimator the standard error of the ratio's logarithm and its degrees of freedom.
-
-    The third number is the error that other samples of this size seldom exceed (see `_larger`).
-    """
+    """Times; the ratio (`own`); and the tests of it: by itself, then relative to other operators or in pairs."""
 
     before: float
     after: float
-    errors: tuple[tuple[float, float, float], ...]
+    own: _Test
+    tests: tuple[_Test, ...]
 
-    def chance(self, sign: int) -> float:
-        """Return the chance, if nothing changed, of a later time this long or longer (`sign` -1: or shorter)."""
-        change = bool(self.after) - bool(self.before)
-        logarithm = math.log(self.after / self.before) if self.before and self.after else change
-        return len(self.errors) * min(tail(sign * logarithm / error, freedom) for error, freedom, _ in self.errors)
+    def chance(self, sign: int, limit: float) -> float:
+        """Return the chance, if nothing changed, of a later time this long or longer (`sign` -1: or shorter).
+
+        Relative to other operators, a change within the limit counts as none.
+        """
+        first, least = self.tests[0], math.log1p(limit)
+        known = [one for one in self.tests if one is first or sign * one.logarithm > least]
+        return len(self.tests) * min(tail(sign * one.logarithm / one.error, one.freedom) for one in known)
 
     def reach(self) -> float:
         """Return the error of the ratio's logarithm that is not exceeded with 95% confidence."""
-        level = LEVEL / 2 / len(self.errors)
-        return min(700.0, *(quantile(1 - level, freedom) * error for error, freedom, _ in self.errors))
+        return min(700.0, quantile(1 - LEVEL / 2, self.own.freedom) * self.own.error)
 
-    def visible(self, rows: int, limit: float, tick: float) -> float:
+    def visible(self, rows: int, limit: float, tick: float) -> float | None:
         """Return the ratio that another sample detects with a probability of 90% if `rows` rows are compared.
 
-        The statistic must exceed its quantile, and the ratio the limit and a tick, even if that sample's error is
-        larger; a margin allows for a ratio below the true one.
+        The ratio must exceed the limit and a tick, and a statistic its quantile, even if that sample's error is
+        larger; each fails with a probability of 5%. If the errors of other samples are unknown, the ratio is None.
         """
-        level, least = LEVEL / 2 / (rows * len(self.errors)), math.log1p(max(limit, tick))
-        margin = quantile(_POWER, math.inf)
-        each = (max(quantile(1 - level, free) * later, least) + margin * error for error, free, later in self.errors)
-        return math.exp(min(700.0, *each))
+        if math.isinf(self.own.later):
+            return None
+        level, margin = LEVEL / 2 / (rows * len(self.tests)), quantile(_POWER, math.inf)
+        least = math.log1p(max(limit, tick)) + margin * self.own.error
+        each = (quantile(1 - level, one.freedom) * one.later + margin * one.error for one in self.tests)
+        return math.exp(min(700.0, max(least, min(each))))
 
 
 def location(times: Samples) -> float:
@@ -171,13 +202,12 @@ def location(times: Samples) -> float:
     return float(some[:count].mean()) * len(some) / len(times) if len(some) else 0.0
 
 
-def _scatter(times: Samples) -> tuple[float, int]:
-    """Return the variance of the logarithm of the fastest times of parts, and the degrees of freedom."""
+def _scatter(times: Samples) -> float:
+    """Return the variance of the logarithm of the fastest times of parts."""
     # If some executions take no time at all, the variation of their share is added.
     parts = [some[some > 0] for some in np.array_split(times, _PARTS)]
     fastest = np.log([some.min() for some in parts if len(some)])
-    variance = float(fastest.var(ddof=1)) if len(fastest) > 1 else 0.0
-    return variance + float((times == 0).sum() / (times > 0).sum()), max(1, len(fastest) - 1)
+    return max(1e-12, float(fastest.var(ddof=1)) if len(fastest) > 1 else 0.0) + float((times == 0).mean())
 
 
 def tick_of(times: Iterable[int]) -> int:
@@ -202,16 +232,18 @@ def sides_of(
     return before, after, history
 
 
-def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[ComparedTime]:
+def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float, spread: float = 0.0) -> list[ComparedTime]:
     """Compare the times of each row.
 
     A row is slower if its ratio is above 1 + `limit`, the difference is more than a tick of the clock, and the change
     is significant. The level is corrected for the number of rows (Holm) and of tests of a row, so that at most 5% of
     comparisons of equal models have any row that is slower or faster, if recordings vary independently and in about
     a normal distribution. An added row is slower if it takes more than the fraction `limit` of the total time before.
+    `spread` is the standard deviation of the rows' changes, estimated from the median of logarithms.
     """
-    found = [_estimate(row, tick_ns, len(rows) - 1) for row in rows]
-    slower, faster = (_holm([one.chance(sign) for one in found]) for sign in (1, -1))
+    among = spread**2, _EFFICIENCY * len(rows)
+    found = [_estimate(row, tick_ns, among) for row in rows]
+    slower, faster = (_holm([one.chance(sign, limit) for one in found]) for sign in (1, -1))
     return [
         _judged(one, row.total_ns, limit, tick_ns, len(rows), sure=(up <= LEVEL / 2, down <= LEVEL / 2))
         for one, row, up, down in zip(found, rows, slower, faster, strict=True)
@@ -233,9 +265,7 @@ def _judged(
         verdict = "slower"
     elif abs(after - before) > tick_ns and sure[1] and _exceeds(after, before, limit, total_ns):
         verdict = "faster"
-    elif before == after == 0 or (
-        low is not None and high is not None and low * (1 + limit) >= 1 >= high / (1 + limit)
-    ):
+    elif before == after == 0 or (low and high and low * (1 + limit) >= 1 >= high / (1 + limit)):
         verdict = "same"
     return ComparedTime(round(before), round(after), ratio, low, high, verdict, seen)
 
@@ -244,34 +274,49 @@ def _exceeds(less: float, more: float, limit: float, total_ns: float) -> bool:
     return more > limit * total_ns if not less else more > less * (1 + limit)
 
 
-def _estimate(row: Row, tick_ns: float, others: int) -> _Estimate:
+def _estimate(row: Row, tick_ns: float, among: tuple[float, float]) -> _Estimate:
     sides = [np.array([location(times) for times in side]) for side in (row.before, row.after, row.history)]
-    before, after, _ = (float(side.mean()) if len(side) else 0.0 for side in sides)
-    known = [side for side in sides if side.any()]
-    freedom = sum(len(side) - 1 for side in known)
-    variance = sum(_squares(side) for side in known) / max(1, freedom)
+    before, after = (float(side.mean()) for side in sides[:2])
     rounding = sum((tick_ns / mean) ** 2 / 12 for mean in (before, after) if mean)
-    inverse = sum(1 / len(side) for side in sides[:2] if side.any())
-    errors = [] if freedom >= _FEWEST_FREE else _within(row, sides[:2], rounding, variance, freedom, others)
-    if not errors:
-        least = max(rounding / 2, 1e-12, 0 if freedom else ASSUMED_SPREAD**2)
-        error = math.sqrt(max(variance, least) * max(inverse, 1e-12))
-        errors = [(error, freedom or math.inf, error * _larger(freedom or math.inf))]
-    if row.paired and len(row.before) > 1 and all(side.all() for side in sides):
+    own, relative = _tested(row, sides, rounding, among), list[_Test]()
+    if row.speeds and before and after:
+        scaled = [side / speed for side, speed in zip(sides, row.speeds, strict=True)]
+        relative.append(_tested(row, scaled, rounding, among))
+    if row.paired and len(row.before) > 1 and all(side.all() for side in sides[:2]):
         logs = np.log(sides[1] / sides[0])
-        spread = max(float(logs.var(ddof=1)), rounding)
-        error, freedom = max(math.sqrt(spread / len(logs)), 1e-6), len(logs) - 1
-        errors.append((error, freedom, error * _larger(freedom)))
-    return _Estimate(before, after, tuple(errors))
+        error = max(1e-6, math.sqrt(max(float(logs.var(ddof=1)), rounding) / len(logs)))
+        in_pairs = _Test(own.logarithm, error, len(logs) - 1, error * _larger(len(logs) - 1))
+        return _Estimate(before, after, in_pairs, (in_pairs, relative[0] if relative and not row.whole else own))
+    if relative and math.isinf(own.later):
+        own = own.widened(((own.logarithm - relative[0].logarithm) / NORMAL_QUARTILE) ** 2)
+    shared = own.widened(SPEED_SPREAD**2) if relative else own
+    return _Estimate(before, after, own, (shared, *([] if row.whole else relative)))
 
 
-def _squares(side: Samples) -> float:
-    """Return the sum of squared deviations: of logarithms or, if recordings took no time, relative to the mean."""
-    return float((np.log(side) if side.all() else side / side.mean()).var()) * len(side)
+def _tested(row: Row, sides: Sequence[Samples], rounding: float, among: tuple[float, float]) -> _Test:
+    """Test the times of recordings, or those relative to other operators.
+
+    `rounding` is the variance of the change by clock ticks, `among` that among rows, with its degrees of freedom.
+    """
+    before, after = (float(side.mean()) for side in sides[:2])
+    logarithm = math.log(after / before) if before and after else float(bool(after) - bool(before))
+    known = [np.log(side) if side.all() else side / side.mean() for side in sides if side.any()]
+    freedom = sum(len(side) - 1 for side in known)
+    variance = sum(float(side.var()) * len(side) for side in known) / max(1, freedom)
+    inverse = max(1e-12, sum(1 / len(side) for side in sides[:2] if side.any()))
+    few = freedom < _FEWEST_FREE
+    within, worst = _within(row, every=few) if before and after else (0.0, 0.0)
+    if few and within:
+        between = max((max(PROCESS_SPREAD**2, variance) * inverse, math.inf), among)
+        return _Test(logarithm, math.sqrt(within + rounding / 2 * inverse), _PARTS - 1).widened(*between)
+    least = max(rounding / 2, 1e-12, 0 if freedom else ASSUMED_SPREAD**2)
+    square, free = max((max(variance, least) * inverse, freedom or math.inf), (within, _PARTS - 1))
+    later = math.inf if few else max(math.sqrt(square) * _larger(free), math.sqrt(worst))
+    return _Test(logarithm, math.sqrt(square), free, later)
 
 
 def _larger(freedom: float) -> float:
-    """Return the factor within which the standard deviation of nine of ten other samples exceeds that of this one.
+    """Return the factor by which the standard deviation of 5% of other samples exceeds that of this one.
 
     Its square is a quantile of the F distribution, that is, of the ratio of two variables with a chi-square
     distribution (approximation by E. B. Wilson and M. M. Hilferty, Proc. Natl. Acad. Sci. 17, 1931).
@@ -281,37 +326,24 @@ def _larger(freedom: float) -> float:
     return float(((1 - part + margin) / (1 - part - margin)) ** 1.5)
 
 
-def _within(
-    row: Row, sides: Sequence[Samples], rounding: float, variance: float, freedom: float, others: int
-) -> list[tuple[float, float, float]]:
-    """Return the error from the scatter of executions; empty if a recording has too few of them or takes no time.
+def _within(row: Row, *, every: bool) -> tuple[float, float]:
+    """Return the variance of the change by the scatter of executions, and that if all scattered as the worst one.
 
-    `variance` is that between recordings, with its degrees of freedom, perhaps none; `others` is the number of rows.
+    Unless `every` is set, a side of several recordings is omitted. With too few executions, both are 0.
     """
-    recordings = [times for side in (row.before, row.after) for times in side]
-    if not all(side.all() for side in sides) or min(map(len, recordings)) < _FEWEST:
-        return []
-    found = [(*_scatter(times), len(side)) for side in (row.before, row.after) for times in side]
-    variances = np.array([scatter / count**2 for scatter, _, count in found])
-    inverse, larger = sum(1 / len(side) for side in sides), _larger(freedom or math.inf)
-    known, least = float(variances.sum()) + rounding / 2 * inverse, PROCESS_SPREAD**2
-    total = known + max(least, variance) * inverse + row.pace**2
-    later = known + max(least, variance * larger**2) * inverse
-    later += (row.pace * _larger(max(1.0, _EFFICIENCY * others))) ** 2
-    # The degrees of freedom of a sum of variances (Welch-Satterthwaite); an assumed variance has infinitely many.
-    inexact = float((variances**2 / [free for _, free, _ in found]).sum())
-    free = max(1, int(total**2 / inexact)) if inexact * _MANY > total**2 else math.inf
-    return [(math.sqrt(total), free, math.sqrt(later) * _larger(free))]
+    sides = [side for side in (row.before, row.after) if every or len(side) == 1]
+    recordings = [times for side in (row.before, row.after, row.history) for times in side if times.any()]
+    if not sides or min(map(np.count_nonzero, recordings)) < _FEWEST:
+        return 0.0, 0.0
+    worst = max(map(_scatter, recordings)) * sum(1 / len(side) for side in sides)
+    return sum(_scatter(times) / len(side) ** 2 for side in sides for times in side), worst
 
 
 def _holm(probabilities: Sequence[float]) -> list[float]:
     """Return p-values corrected for multiple comparisons (Holm-Bonferroni)."""
-    count, reached = len(probabilities), 0.0
-    found = [0.0] * count
-    for rank, at in enumerate(sorted(range(count), key=lambda at: probabilities[at])):
-        reached = max(reached, min(1.0, (count - rank) * probabilities[at]))
-        found[at] = reached
-    return found
+    order = np.argsort(probabilities)
+    found = np.maximum.accumulate(np.array(probabilities)[order] * np.arange(len(order), 0, -1))
+    return [min(1.0, one) for one in found[np.argsort(order)].tolist()]
 
 
 def tail(t: float, freedom: float) -> float:

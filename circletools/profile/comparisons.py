@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -91,19 +90,21 @@ def compare_profiles(
         for side in sides
         for trace in side
     )
+    speeds, spread = _speeds(list(series.values()))
     pairs = [
-        compare.Row(first, second, total_ns, known, paired, pace)
-        for (first, second, known), pace in zip(series.values(), _paces(list(series.values()), tick_ns), strict=True)
+        compare.Row(first, second, total_ns, known, paired, speed, key is None)
+        for (key, (first, second, known)), speed in zip(series.items(), speeds, strict=True)
     ]
-    compared = compare.compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
+    compared = compare.compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns, spread=spread)
     found = zip(series, _places(series), compared, strict=True)
     rows = [ComparedOperator(*place, _present(key, time, times)) for key, place, time in found]
-    first, second = (tuple(map(_compared, side)) for side in sides[:2])
+    first, second = (
+        tuple(
+            ComparedProfile(one.runtime, one.whole.known(one.executions, one.averaged), one.averaged) for one in side
+        )
+        for side in sides[:2]
+    )
     return ProfileComparison(first, second, threshold_percent, tuple(rows))
-
-
-def _compared(trace: OperatorTrace) -> ComparedProfile:
-    return ComparedProfile(trace.runtime, trace.whole.known(trace.executions, trace.averaged), trace.averaged)
 
 
 def _present(key: _Key | None, time: compare.ComparedTime, times: Sequence[Sequence[_Times]]) -> compare.ComparedTime:
@@ -113,24 +114,34 @@ def _present(key: _Key | None, time: compare.ComparedTime, times: Sequence[Seque
     return time if (before and after) or time.regressed else replace(time, verdict=verdict)
 
 
-def _paces(series: Sequence[Sequence[Sequence[compare.Samples]]], tick_ns: float) -> list[float]:
-    """Return the median change of the other operators for each row, including the error of rounding to clock ticks.
+def _speeds(series: Sequence[Sequence[Sequence[compare.Samples]]]) -> tuple[list[list[compare.Samples]], float]:
+    """Return `compare.Row.speeds` of each row, and `spread` for `compare_times`. The first row is not an operator.
 
-    The first row is not an operator.
+    The speed is the median over the other operators, weighted by time.
     """
-    times = [[float(np.mean([*map(compare.location, side)])) for side in sides[:2]] for sides in series]
-    error = tick_ns / math.sqrt(12)
-    changes = [
-        math.hypot(math.log(after / before), error / before, error / after) if before and after else None
-        for before, after in times
-    ]
-    known = np.sort([change for change in changes[1:] if change is not None])
-    found = []
-    for own in (None, *changes[1:]):
-        at, left = (len(known), len(known)) if own is None else (int(np.searchsorted(known, own)), len(known) - 1)
-        middle = [known[one + (one >= at)] for one in ((left - 1) // 2, left // 2)] if left else [0.0]
-        found.append(float(sum(middle)) / len(middle) / NORMAL_QUARTILE)
-    return found
+    times = np.array([[compare.location(one) for side in sides for one in side] for sides in series])
+    ends = np.cumsum([len(side) for side in series[0]])[:-1]
+    usual = np.maximum(times.mean(axis=1, keepdims=True), 1.0)
+    weights = np.where(times > 0, usual, 0.0)
+    weights[0] = 0.0
+    logs = np.log(np.where(times > 0, times, usual) / usual) * (len(series) > 2)
+    speeds = np.exp([_of_others(logs[:, at], weights[:, at]) for at in range(logs.shape[1])]).T
+    before, after, _ = np.split(times[1:], ends, axis=1)
+    both = before.any(axis=1) & after.any(axis=1)
+    changes = np.log(after[both].mean(axis=1) / before[both].mean(axis=1))
+    spread = np.median(abs(changes - np.median(changes))) / NORMAL_QUARTILE if len(changes) > 3 else 0.0
+    return [np.split(speed, ends) for speed in speeds], float(spread)
+
+
+def _of_others(values: compare.Samples, weights: compare.Samples) -> compare.Samples:
+    """Return for each value the weighted median of the others, or 0 if there are none."""
+    order = np.argsort(values, kind="stable")
+    places, sums = np.argsort(order), np.cumsum(weights[order])
+    left = sums[-1] - weights
+    half = left / 2 - 1e-9 * sums[-1]
+    found = np.searchsorted(sums, half)
+    found = np.where(found < places, found, np.searchsorted(sums, half + weights))
+    return np.where(left > 1e-9 * sums[-1], values[order[np.minimum(found, len(values) - 1)]], 0.0)
 
 
 def _places(keys: Iterable[_Key | None]) -> Iterator[tuple[int | None, int | None, int | None, str]]:

@@ -45,6 +45,8 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     elif found:
         most = f", of {_percent(found[-1])} in all" * (found[-1] < _UNKNOWN)
         yield f"changes of {_percent(half)} are detectable in half of the rows{most}"
+    elif comparison.rows:
+        yield "which changes are detectable is unknown: compare three or more recordings of each side"
     yield ""
     if isinstance(comparison, comparisons.TraceComparison):
         yield "time in ms; low and high are the 95% bounds of the ratio"
