@@ -146,10 +146,7 @@ class _Test(NamedTuple):
     later: float = math.inf
 
     def widened(self, variance: float, freedom: float = math.inf) -> _Test:
-        """Return the test with a further cause of error; an assumed variance has infinitely many degrees of freedom.
-
-        The degrees of freedom of a sum of variances are those of Welch and Satterthwaite.
-        """
+        """Return the test with a further cause of error (Welch-Satterthwaite); `freedom` is infinite if assumed."""
         total = self.error**2 + variance
         free = total**2 / max(1e-300, self.error**4 / self.freedom + variance**2 / freedom)
         later = math.sqrt(self.later**2 + variance)
@@ -182,7 +179,7 @@ class _Estimate:
         """Return the ratio that another sample detects with a probability of 90% if `rows` rows are compared.
 
         The ratio must exceed the limit and a tick, and a statistic its quantile, even if that sample's error is
-        larger; each fails with a probability of 5%. If the errors of other samples are unknown, the ratio is None.
+        larger; each fails with a probability of 5%. The ratio is None if this is unknown.
         """
         if math.isinf(self.own.later):
             return None
