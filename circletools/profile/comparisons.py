@@ -115,15 +115,12 @@ def _present(key: _Key | None, time: compare.ComparedTime, times: Sequence[Seque
 
 
 def _speeds(series: Sequence[Sequence[Sequence[compare.Samples]]]) -> tuple[list[list[compare.Samples]], float]:
-    """Return `compare.Row.speeds` of each row, and `spread` for `compare_times`. The first row is not an operator.
-
-    The speed is the median over the other operators, weighted by time.
-    """
+    """Return `compare.Row.speeds` of each row, a median weighted by time, and `spread` for `compare_times`."""
     times = np.array([[compare.location(one) for side in sides for one in side] for sides in series])
     ends = np.cumsum([len(side) for side in series[0]])[:-1]
     usual = np.maximum(times.mean(axis=1, keepdims=True), 1.0)
     weights = np.where(times > 0, usual, 0.0)
-    weights[0] = 0.0
+    weights[0] = 0.0  # all operators together
     logs = np.log(np.where(times > 0, times, usual) / usual) * (len(series) > 2)
     speeds = np.exp([_of_others(logs[:, at], weights[:, at]) for at in range(logs.shape[1])]).T
     before, after, _ = np.split(times[1:], ends, axis=1)

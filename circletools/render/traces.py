@@ -109,16 +109,8 @@ _EXECUTION_COLUMNS = (
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self", "inclusive", "name"]
 _EXECUTION_HEAD = ["", "n", "total", "min", "median", "p90", "max", "first", "later median", "at once"]
 _MODEL_HEAD = ["runs", "first", "median", "max", "executed", "min", "median", "max", "name"]
-_RUN_HEAD = [
-    "run",
-    "process",
-    "elapsed",
-    "initialization",
-    "compilation",
-    "executions",
-    *_EXECUTION_HEAD[7:9],
-    "name",
-]
+_RUN_HEAD = ["run", "process", "elapsed", "initialization", "compilation"]
+_RUN_HEAD += ["executions", *_EXECUTION_HEAD[7:9], "name"]
 _Row = list[str]
 
 
