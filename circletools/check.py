@@ -133,8 +133,9 @@ def _decided(model: ModelGraph, findings: Iterable[Finding]) -> Iterator[Finding
             is_sorted = None in refused(place[0]) and not any(map(table.unpacks, {*codes}))
             yield replace(one, severity="info") if is_sorted else one
         elif place and effect in (DelegatedError.effect, UndelegatedError.effect):
-            why = refused(place[0])[place[1]]
-            is_error = why is None if effect == DelegatedError.effect else why is not None and why.measured
+            why, graph = refused(place[0])[place[1]], model.graphs[place[0]]
+            is_taken = why is None and not graph.disorder  # what it takes of a cycle is unknown
+            is_error = is_taken if effect == DelegatedError.effect else why is not None and why.measured
             yield replace(one, severity="error") if is_error else one
         else:
             yield one

@@ -11,19 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from circletools.flatbuf.schema import schema_document
 from circletools.model.sizes import element_count
 from circletools.shapes.call import Call, Shape, Value, refuse_unless, shown
 from circletools.shapes.windows import STATES
 
 _ALIKE = ("CONCATENATION", "PACK", "SELECT", "ADD_N")
-_SPATIAL = """
-    AVERAGE_POOL_2D BATCH_TO_SPACE_ND CONV_2D CONV_3D DEPTHWISE_CONV_2D DEPTH_TO_SPACE INSTANCE_NORM L2_POOL_2D
-    MAX_POOL_2D RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR SPACE_TO_BATCH_ND SPACE_TO_DEPTH
-"""
-_ROWS = "L2_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION LOG_SOFTMAX RMS_NORM SOFTMAX"
+_MIXING = {where: codes.split() for where, codes in schema_document("litert")["mixing"].items()}
 _ALONG: dict[str, Callable[[Call, int], Collection[int]]] = {
-    **dict.fromkeys(_ROWS.split(), lambda _, rank: [rank - 1]),
-    **dict.fromkeys(_SPATIAL.split(), lambda _, rank: range(1, rank)),
+    **dict.fromkeys(_MIXING["last"], lambda _, rank: [rank - 1]),
+    **dict.fromkeys(_MIXING["spatial"], lambda _, rank: range(1, rank)),
     **dict.fromkeys(STATES, lambda call, rank: {*range(rank)} - {call.option("time_major")}),
     **dict.fromkeys(("CUMSUM", "REVERSE_V2"), lambda call, rank: [axis % rank for axis in call.numbers(1)]),
     "CONCATENATION": lambda call, rank: [call.option("axis") % rank],

@@ -33,15 +33,20 @@ def reshape(call: Call) -> Sequence[Shape]:
     sizes = call.numbers(1) if given else list(call.options.get("new_shape", ()))
     if not given and sizes == [0]:
         sizes = []  # old converters wrote a scalar in this way
+    stated, count = call.values[1] if len(call) > 1 else None, element_count(call.shape())
+    # XNNPACK accepts a shape of any rank, and treats 0 as -1; it does not take -1 alone.
+    other = [-1] if stated is None or stated.dtype != np.int32 else [int(size) or -1 for size in stated.reshape(-1)]
     try:
-        return [resolved(sizes, element_count(call.shape()), 1 if given else None)]
+        found = resolved(sizes, count, 1 if given else None)
     except RefusedError as error:
-        stated = call.values[1] if len(call) > 1 else None
-        if stated is not None and stated.dtype == np.int32 and (not given or 0 in sizes):
-            # XNNPACK accepts a shape of any rank, and treats 0 as -1.
-            resolved([int(size) or -1 for size in stated.reshape(-1)], element_count(call.shape()), 1)
-            raise UndelegatedError(error.reason, times=error.times) from error
-        raise
+        if other == [-1]:
+            raise
+        resolved(other, count, 1)
+        raise UndelegatedError(error.reason, times=error.times) from error
+    try:
+        return [found if given or other == [-1] else resolved(other, count, 1)]
+    except RefusedError as error:
+        raise DelegatedError(error.reason) from error
 
 
 def squeeze(call: Call) -> Sequence[Shape]:
@@ -66,7 +71,17 @@ def transpose(call: Call) -> Sequence[Shape]:
     if sorted(order) != list(range(len(shape))):  # the kernel does not compare the axes with each other
         kind = DelegatedError if len(order) == len(shape) else RefusedError
         raise kind(f"{shown(order)} does not permute {shown(shape)}", 1)
+    if len(call.shape(1)) != 1:
+        raise UndelegatedError("the permutation is not a vector", 1)
     return [tuple(shape[axis] for axis in order)]
+
+
+def prelu(call: Call) -> Sequence[Shape]:
+    """The shape of input 0, to which the slopes broadcast."""
+    found = broadcast(*call.all_shapes())
+    if found != call.shape():
+        raise UndelegatedError(f"the slopes {shown(call.shape(1))} do not fit {shown(call.shape())}", 1)
+    return [found]
 
 
 def unpack(call: Call) -> Sequence[Shape]:
@@ -150,6 +165,7 @@ def slices(call: Call) -> tuple[Any, ...]:
     index: list[Any] = []
     for at, (first, last, stride) in enumerate(zip(begin, end, step, strict=True)):
         bit = 1 << at
+        refuse_unless(stride != 0, "a stride is 0", 3)
         if masks["ellipsis"] & bit:
             index.append(Ellipsis)
         elif masks["new_axis"] & bit:
@@ -157,7 +173,6 @@ def slices(call: Call) -> tuple[Any, ...]:
         elif masks["shrink_axis"] & bit:
             index.append(0 if masks["begin"] & bit else first)
         else:
-            refuse_unless(stride != 0, "a stride is 0", 3)
             to = first + last if call.option("offset") else last
             index.append(slice(None if masks["begin"] & bit else first, None if masks["end"] & bit else to, stride))
     if index.count(Ellipsis) > 1:

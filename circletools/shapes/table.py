@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
+from circletools.flatbuf.schema import schema_document
 from circletools.shapes import layout, windows
 from circletools.shapes.call import Rule, broadcast, without
 
-_SAME = """
-    ABS BITCAST BUCKETIZE CAST CEIL COMPLEX_ABS COS CUMSUM DENSIFY DEQUANTIZE DYNAMIC_UPDATE_SLICE ELU EXP FAKE_QUANT
-    FLOOR GELU HARD_SWISH IMAG INSTANCE_NORM L2_NORMALIZATION LEAKY_RELU LOCAL_RESPONSE_NORMALIZATION LOG LOGICAL_NOT
-    LOGISTIC LOG_SOFTMAX MATRIX_SET_DIAG NEG QUANTIZE REAL RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 REVERSE_SEQUENCE
-    REVERSE_V2 RMS_NORM ROPE ROUND RSQRT SIGN SIN SOFTMAX SQRT SQUARE TANH ZEROS_LIKE
-    STABLEHLO_ABS STABLEHLO_CBRT STABLEHLO_CONVERT STABLEHLO_COSINE STABLEHLO_EXPONENTIAL STABLEHLO_FLOOR
-    STABLEHLO_LOG STABLEHLO_LOGISTIC STABLEHLO_NEGATE STABLEHLO_RSQRT STABLEHLO_TANH STABLEHLO_ADD STABLEHLO_AND
-    STABLEHLO_DIVIDE STABLEHLO_MAXIMUM STABLEHLO_MINIMUM STABLEHLO_MULTIPLY STABLEHLO_OR STABLEHLO_POWER
-    STABLEHLO_REMAINDER STABLEHLO_SHIFT_LEFT STABLEHLO_SUBTRACT STABLEHLO_COMPARE STABLEHLO_DYNAMIC_UPDATE_SLICE
-"""
-_BROADCASTING = """
-    ADD BITWISE_XOR DIV EQUAL FLOOR_DIV FLOOR_MOD GREATER GREATER_EQUAL LESS LESS_EQUAL LOGICAL_AND LOGICAL_OR
-    MAXIMUM MINIMUM MUL NOT_EQUAL POW PRELU RIGHT_SHIFT SELECT_V2 SQUARED_DIFFERENCE SUB
-"""
-_SEGMENTS = "UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM"
-_REDUCING = "MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM"
+_CODES = {kind: codes.split() for kind, codes in schema_document("litert")["shapes"].items()}
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_SAME.split(), lambda call: [call.shape()]),
-    **dict.fromkeys(_BROADCASTING.split(), lambda call: [broadcast(*call.all_shapes())]),
-    **dict.fromkeys(_REDUCING.split(), layout.reduce),
-    **dict.fromkeys(_SEGMENTS.split(), lambda call: [(call.number(2), *call.shape()[len(call.shape(1)) :])]),
+    **dict.fromkeys(_CODES["same"], lambda call: [call.shape()]),
+    **dict.fromkeys(_CODES["broadcast"], lambda call: [broadcast(*call.all_shapes())]),
+    **dict.fromkeys(_CODES["reduce"], layout.reduce),
+    **dict.fromkeys(_CODES["segments"], lambda call: [(call.number(2), *call.shape()[len(call.shape(1)) :])]),
     **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), windows.pool_2d),
     **dict.fromkeys(
         ("ARG_MAX", "ARG_MIN"), lambda call: [without(call.shape(), call.axis(call.number(1), len(call.shape())))]
@@ -60,6 +46,7 @@ RULES: dict[str, Rule] = {
     "MULTINOMIAL": lambda call: [(call.shape(0, 2)[0], call.number(1))],
     "ONE_HOT": lambda call: layout.inserted(call, call.shape(), call.option("axis", -1), call.number(1)),
     "PACK": layout.pack,
+    "PRELU": layout.prelu,
     "RANGE": layout.range_,
     "RANK": lambda call: [()],
     "RESHAPE": layout.reshape,

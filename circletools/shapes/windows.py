@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from circletools.flatbuf.schema import schema_document
 from circletools.model.sizes import element_count
 from circletools.shapes.call import (
     Call,
@@ -42,12 +43,12 @@ def _places(call: Call, sizes: Sequence[int], window: Sequence[int], letters: st
 def conv_2d(call: Call) -> Sequence[Shape]:
     """The layout is NHWC; weights are OHWI, or 1HWO in a depthwise convolution."""
     weights, depthwise = call.shape(1, 4), call.code == "DEPTHWISE_CONV_2D"
-    _check_bias(call, weights[3 if depthwise else 0])
     shape = call.shape(0, 4)
     whole, part = (weights[3], shape[3]) if depthwise else (shape[3], weights[3])
     grouped = weights[0] == 1 if depthwise else not weights[0] % max(whole // max(part, 1), 1)
     fits = min(weights + shape[1:]) > 0 and not whole % part and grouped
     refuse_unless(fits, f"{shown(shape)} does not fit weights {shown(weights)}")
+    _check_bias(call, weights[3 if depthwise else 0])
     times = call.option("depth_multiplier")
     if times > 0 and not weights[3] % times and weights[3] != shape[3] * times:
         raise DelegatedError(f"{shape[3]} channels with the option depth_multiplier do not give {weights[3]}")
@@ -57,7 +58,8 @@ def conv_2d(call: Call) -> Sequence[Shape]:
 def _check_bias(call: Call, channels: int, slot: int = 2) -> None:
     """Refuse a bias of another size; XNNPACK accepts one of rank 1, except in matrix products."""
     bias = call.shapes[slot] if len(call) > slot else None
-    if bias is not None and element_count(bias) != channels:
+    is_refused = bias is not None and len(bias) != 1 and call.code == "DEPTHWISE_CONV_2D"
+    if bias is not None and (element_count(bias) != channels or is_refused):
         alone = len(bias) == 1 and bias[0] and call.code != "FULLY_CONNECTED"
         words = f"the bias {shown(bias)} does not have one value for each of {channels} channels"
         raise (UndelegatedError if alone else RefusedError)(words, slot)
@@ -158,7 +160,8 @@ def recurrent(rank: int, *cells: tuple[int, ...]) -> Rule:
 
 def full_lstm(call: Call) -> Sequence[Shape]:
     """The full cell: 24 inputs, or 20 without layer normalization (`CheckInputTensorDimensions` in lstm.cc)."""
-    refuse_unless(len(call) in (20, 24), f"the number of inputs is {len(call)}, not 20 or 24")
+    fits = len(call) in (20, 24) and call.results == 1
+    refuse_unless(fits, f"{len(call)} inputs and {call.results} outputs are not 20 or 24 inputs and 1 output")
     if call.code == "LSTM":  # it reads two dimensions, and ignores others
         call = replace(call, shapes=(call.shape()[:2], *call.shapes[1:]))
     found = recurrent(2 if call.code == "LSTM" else 3, (2, 8, 18, 19))(call)
@@ -175,9 +178,10 @@ def full_lstm(call: Call) -> Sequence[Shape]:
 
 
 def lstm(call: Call) -> Sequence[Shape]:
-    """The full cell or the basic cell (5 inputs)."""
-    if len(call) != 5:
+    """The full cell or the basic cell, which has 5 inputs and 4 outputs."""
+    if call.options.get("kernel_type") != "BASIC":
         return full_lstm(call)
+    refuse_unless(len(call) == 5, f"the number of inputs is {len(call)}, not 5")
     batch, units, weights = call.shape(0, 2)[0], call.shape(4)[-1], call.shape(2)
     for slot in (1, 4):
         _check_state(call, slot, batch, units)
@@ -195,12 +199,5 @@ def svdf(call: Call) -> Sequence[Shape]:
     return [(shape[0], filters // rank)]
 
 
-STATES = {
-    "LSTM": (1, 4, 18, 19),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19),
-    "BIDIRECTIONAL_SEQUENCE_LSTM": (35, 36, 37, 38),
-    "RNN": (4,),
-    "UNIDIRECTIONAL_SEQUENCE_RNN": (4,),
-    "SVDF": (4,),
-}
+STATES: Mapping[str, Sequence[int]] = schema_document("litert")["states"]
 """The inputs that hold one state for each entry of the batch."""

@@ -14,6 +14,7 @@ or crashed on it.
     scales, zeros               by type of input 0: slots with a scale, and slots with zero points of 0
     fixed, equal                the output's scale and zero point, by type; types with equal input and output scales
     required, least, optional   the number of inputs; how many must be present; which of them may be absent
+    together                    pairs of inputs that must both be present or both be absent
     ranks, filled               the least and greatest rank of inputs; see `check_needs`
 """
 
@@ -36,7 +37,7 @@ from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
 _FEW, _INPUTS = 5, 16
 """The number of inputs that are checked, and that of recurrent cells (`gates`); the next column is the output."""
-_PRODUCTS = ("CONV_2D", "FULLY_CONNECTED")
+_PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 _JOINING = ("CONCATENATION", "PACK")
 _NARROW, _DELEGATED = ("INT8", "UINT8", "INT16"), ("FLOAT32", "INT8", "UINT8")
 _REFUSED, _UNLESS_DELEGATED = RefusedError.effect, UndelegatedError.effect
@@ -45,6 +46,7 @@ _Wrong = tuple[str, NDArray[np.bool_], str]
 _UNCLIPPED = (4, 5)  # TANH and SIGN_BIT; LiteRT reads other numbers as NONE
 _MOST_OFF = 0.02  # the tolerance for the scale of a bias in kernel_util.cc
 _NEAR = 1e-3  # the tolerance for a scale in activations.cc
+_LEAST = float(np.finfo(np.float32).tiny)  # the least scale that XNNPACK takes
 _MOST_FIXED = 8  # an operator with more inputs may omit many of them
 _BY_TYPE = {"filters": (1, "filter"), "biases": (2, "bias"), "gates": (13, "bias"), "results": (-1, "output")}
 
@@ -120,11 +122,9 @@ def _quantization(model: Model, whole: Whole) -> _Quantization:
 
 def _left_out(whole: Whole, name: str, rows: Indices, required: Indices, least: int) -> Iterator[Finding]:
     """Find required inputs that are omitted."""
-    operands = whole.graph.operands
-    slots = operands.splits[rows, None] + required
-    there = slots < operands.splits[rows + 1, None]
-    few = there.sum(axis=1) < least
-    lacking = few | (there & (np.append(operands.values, 0)[np.where(there, slots, -1)] < 0)).any(axis=1)
+    there = required < whole.operators.inputs.count[rows, None]
+    absent = there & (first_slots(whole.graph, rows, _MOST_FIXED)[:, required] < 0)
+    lacking = (there.sum(axis=1) < least) | absent.any(axis=1)
     message = f"an input of {name} is omitted; LiteRT's kernel needs it"
     yield from _at(whole, "OPERATOR_SLOTS", rows[lacking], message)
 
@@ -175,6 +175,10 @@ def _wrong_types(
         wrong = (pair >= 0).all(axis=1) & (types[pair[:, 0]] != types[pair[:, 1]])
         wrong &= ~is_rewritten(whole, pair).any(axis=1)
         yield "OPERATOR_TYPES", wrong, f"inputs {one} and {other} of {name} have different types; {_REFUSED}"
+    for one, other in needs.get("together", ()):
+        alone = (given[:, one] < 0) != (given[:, other] < 0)
+        wrong = alone & (given[:, other + 1] >= 0)  # the basic LSTM has fewer inputs
+        yield "OPERATOR_SLOTS", wrong, f"{name} has only one of inputs {one} and {other}; {_REFUSED}"
     for key, (slot, what) in _BY_TYPE.items():
         for kind, taken in needs.get(key, {}).items():
             wrong = kept & (slots[:, slot] >= 0) & _is(whole, source, (kind,)) & ~_is(whole, slots[:, slot], taken)
@@ -186,35 +190,36 @@ def _wrong_types(
 
 
 def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices, given: _Quantization) -> Iterator[_Wrong]:
-    """Find options that quantized convolutions or matrix products refuse (conv.cc, fully_connected.cc)."""
+    """Find options and weights that quantized convolutions or matrix products refuse (conv.cc, fully_connected.cc).
+
+    With UINT8, the weights may not have a scale for each channel (`PopulateConvolutionQuantizationParams`).
+    """
     option, types = whole.graph.operators.option, whole.tensors.types
     stated = option("quantized_bias_type", rows)
     wrong = _is(whole, slots[:, 0], ("INT16",)) & (slots[:, 2] >= 0) & (stated > 0) & (types[slots[:, 2]] != stated)
     yield "OPERATOR_TYPES", wrong, f"the bias of {name} does not have the type quantized_bias_type; {_REFUSED}"
+    wrong = _is(whole, slots[:, 0], ("UINT8",)) & (slots[:, 1] >= 0) & (given.several[slots[:, 1]] > 0)
+    yield "INVALID_QUANTIZATION", wrong, f"a UINT8 {name} has weights with a scale for each channel; {_REFUSED}"
+    yield from _wrong_biases(whole, name, slots, given)
     if name == "FULLY_CONNECTED":
-        yield from _wrong_weights(whole, slots, given)
         refused = np.isin(option("fused_activation_function", rows), _UNCLIPPED)
         wrong = _is(whole, slots[:, 0], _NARROW) & _is(whole, slots[:, 1], _NARROW) & refused
         message = f"a quantized {name} can only clip its output; LiteRT's kernel refuses other activations"
         yield "UNKNOWN_OPTION", wrong, message
 
 
-def _wrong_weights(whole: Whole, slots: Indices, given: _Quantization) -> Iterator[_Wrong]:
-    """Find scales of weights and biases that FULLY_CONNECTED refuses.
+def _wrong_biases(whole: Whole, name: str, slots: Indices, given: _Quantization) -> Iterator[_Wrong]:
+    """Find scales of biases that kernels refuse: each must be nearly the product of the other two scales.
 
-    With UINT8, the weights may not have a scale for each channel (fully_connected.cc). A bias must have nearly the
-    product of the other two scales as its scale (`GetQuantizedConvolutionMultipler` in kernel_util.cc).
+    The source is `GetQuantizedConvolutionMultipler` in kernel_util.cc, which convolutions call only for UINT8.
     """
-    source, weights, bias, made = slots[:, 0], slots[:, 1], slots[:, 2], slots[:, -1]
-    there = (weights >= 0) & _is(whole, weights, _NARROW)
-    several = there & _is(whole, source, ("UINT8",)) & (given.several[weights] > 0)
-    message = f"a UINT8 FULLY_CONNECTED has weights with a scale for each channel; {_REFUSED}"
-    yield "INVALID_QUANTIZATION", several, message
+    source, weights, bias, made = slots[:, [0, 1, 2, -1]].T
     with np.errstate(all="ignore"):
         off = np.abs(given.scale[source] * given.scale[weights] - given.scale[bias]) / given.scale[made]
-    wrong = there & (bias >= 0) & _is(whole, source, _NARROW) & (given.several[weights] == 0) & ~(off <= _MOST_OFF)
-    delegated = _is(whole, source, _DELEGATED) & (given.first[made] > 0)
-    message = "the scale of the bias of FULLY_CONNECTED is not the product of the scales of input and weights"
+    wrong = (slots[:, 1:3] >= 0).all(axis=1) & _is(whole, weights, _NARROW) & (given.several[weights] == 0)
+    wrong &= _is(whole, source, _NARROW if name == "FULLY_CONNECTED" else ("UINT8",)) & ~(off <= _MOST_OFF)
+    delegated = _is(whole, source, _DELEGATED) & (given.first[slots[:, [0, 1, -1]]] >= _LEAST).all(axis=1)
+    message = f"the scale of the bias of {name} is not the product of the scales of input and weights"
     yield "INVALID_QUANTIZATION", wrong & ~delegated, f"{message}; {_REFUSED}"
     yield "INVALID_QUANTIZATION", wrong & delegated, f"{message}; {_UNLESS_DELEGATED}"
 

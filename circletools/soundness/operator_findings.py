@@ -33,11 +33,6 @@ _LONGEST_STEP = 1 << 16
 _LONGEST = 100
 _UNCOUNTED = ("SLICE", "STRIDED_SLICE", "BATCH_MATMUL", "ASSIGN_VARIABLE", "READ_VARIABLE")
 """The operators of which LiteRT's XNNPACK delegate ignores surplus inputs and outputs."""
-_LETTERS = {
-    "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
-    "STRING": "t",
-}  # fmt: skip
-"""The letters for types in the table. Any other type is refused if no letter in its place would be accepted."""
 
 
 def _litert(key: str) -> Mapping[str, Any]:
@@ -168,9 +163,13 @@ def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
 
 
 def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
-    """Find combinations of types that LiteRT's kernels refuse, in the required inputs and the output."""
-    numbers = {number: _LETTERS.get(name, "?") for number, name in model.schema.enums["TensorType"].items()}
-    kinds, letters = model.tensor_columns.types, frozenset(_LETTERS.values())
+    """Find combinations of types that LiteRT's kernels refuse, in the required inputs and the output.
+
+    The table has a letter for each type. Another type is refused if no letter in its place would be accepted.
+    """
+    known_letters = _litert("letters")
+    numbers = {number: known_letters.get(name, "?") for number, name in model.schema.enums["TensorType"].items()}
+    kinds, letters = model.tensor_columns.types, frozenset(known_letters.values())
     named = {name: at for at, name in enumerate(dict.fromkeys(model.operator_codes[one].name for one in used))}
     which_name = np.array([named.get(code.name, -1) for code in model.operator_codes], np.int64)
     names_of = which_name[whole.operators.code_indices]

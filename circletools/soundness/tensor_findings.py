@@ -156,6 +156,7 @@ def _blocks(model: Model, whole: Whole, tables: Tables, rows: NDArray[np.int64])
     message = f"the sizes of its blocks are missing; {CORRECT}"
     yield from findings_at("INVALID_QUANTIZATION", rows[found[targets[found] == 0]], whole.tensor, lambda _: message)
     columns, int4 = model.tensor_columns, model.schema.enum_value("TensorType", "INT4")
+    is_plain = whole.graph.values.is_type(*_UNSIZED, "FLOAT32", "FLOAT16")  # nothing reads their quantization
     for at in found[targets[found] != 0].tolist():
         row = int(rows[at])
         details = Tables(tables.wire, model.schema.tables["BlockwiseQuantization"], targets[at : at + 1])
@@ -169,4 +170,4 @@ def _blocks(model: Model, whole: Whole, tables: Tables, rows: NDArray[np.int64])
             # LiteRT compares them in its XNNPACK delegate, which takes only INT4 in blocks of a multiple of 32.
             known = "LiteRT refuses the model; " if columns.types[row] == int4 and size % 32 == 0 else ""
             message = f"{counts[0]:.15g} elements in blocks of {size} have {counts[1]:.15g} scales; {known}{CORRECT}"
-            yield Finding("INVALID_QUANTIZATION", "warning", whole.tensor(row), message)
+            yield Finding("INVALID_QUANTIZATION", "info" if is_plain[row] else "warning", whole.tensor(row), message)

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from circletools.flatbuf.columns import distinct
+from circletools.flatbuf.schema import schema_document
 from circletools.graph.algorithms import Indices
 from circletools.graph.build import joined_graph, model_graph
 from circletools.graph.columns import Mask, Slots
@@ -15,12 +16,6 @@ from circletools.graph.graph import Graph
 from circletools.model.columns import OperatorColumns, TensorColumns
 from circletools.model.model import Model
 from circletools.model.verify import place_of
-
-_KEEPING = (
-    "EMBEDDING_LOOKUP", "MEAN", "MUL", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD",
-    "RESHAPE", "SOFTMAX", "SUM",
-)  # fmt: skip
-"""The kernels of LiteRT that run with an output of any type, and do not set its type."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +56,12 @@ class Whole:
 
     @cached_property
     def is_kept(self) -> Mask:
-        """For each operator, whether its kernel keeps the type that the file gives its output; false for -1."""
-        keeps = np.array([code.name in _KEEPING for code in self.model.operator_codes], np.bool_)
+        """For each operator, whether its kernel keeps the type that the file gives its output; false for -1.
+
+        Such kernels run with an output of any type, and do not set it (`keeping` in schema/litert.json).
+        """
+        keeping = schema_document("litert")["keeping"].split()
+        keeps = np.array([code.name in keeping for code in self.model.operator_codes], np.bool_)
         return np.append(keeps[self.operators.code_indices], False)
 
     @cached_property

@@ -16,6 +16,7 @@ from circletools.graph.graph import Graph
 from circletools.model.model import Model
 from circletools.model.verify import findings_at
 from circletools.soundness.graph_findings import CORRECT
+from circletools.soundness.whole import first_slots
 
 _FIRST_AXIS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "CONV_3D": 0} | dict.fromkeys(
     ("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D")
@@ -52,9 +53,7 @@ def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDArray[np.int64]:
     """Return the operators of one code whose windows are too large, and whether each exceeds only dynamic sizes."""
-    slots, count = facts.operands, 1 if first is None else 2
-    operators = operators[np.diff(slots.splits)[operators] >= count]
-    tensors = slots.values[slots.splits[operators, None] + np.arange(count)]
+    tensors = first_slots(facts, operators, 1 if first is None else 2)[:, :-1]
     there = (tensors >= 0).all(axis=1)
     operators, tensors = operators[there], tensors[there]
     shapes, signatures = facts.values.shapes, facts.values.shape_signatures.take(tensors[:, 0])
