@@ -123,7 +123,7 @@ def test_limits_that_exclude_each_other_are_named(limits: list[tuple[int, Any, i
 
 
 def test_too_little_memory_is_named() -> None:
-    with pytest.raises(EditError, match=r"memory d0=5 and memory d1=5 cannot be met together"):
+    with pytest.raises(EditError, match="memory d1=5 cannot be met together: d0 has 5 bytes, but would need 20"):
         solve(row([[1.0, 2.0]] * 3, caps={0: 5, 1: 5}).problem(), 20)
     with pytest.raises(EditError, match=r"no plan was found .* d0 has 5 bytes, but would need 20: 0 of"):
         solve(row([[1.0, inf]] * 3, caps={0: 5}).problem(), 0)

@@ -172,6 +172,11 @@ def test_a_document_comes_back(kind: str) -> None:
     assert edited(after, lambda edit: ct.metadata.set_document(edit, document(after))) == after
     small = edited(after, lambda edit: ct.metadata.set_document(edit, b'{"version": "2"}'))
     assert document(small) == {"version": "2", "min_parser_version": "1.0.0"}
+    newer = {"1.0.1": ("type", "VOCABULARY"), "1.4.0": ("type", "SCANN_INDEX_FILE"), "1.4.1": ("version", "2")}
+    for version, (name, value) in newer.items():
+        text = json.dumps({"associated_files": [{"name": "labels.txt", name: value}]})
+        found = edited(after, lambda edit, text=text: ct.metadata.set_document(edit, text.encode()))  # type: ignore[misc]
+        assert document(found)["min_parser_version"] == version
 
 
 @pytest.mark.parametrize(
