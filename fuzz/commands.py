@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import circletool_cli  # type: ignore[import-not-found, unused-ignore] # the installed name
+from circletool_cli.console.bounds import VARIABLE  # type: ignore[import-not-found, unused-ignore] # the installed name
 from circletool_cli.main import app, main  # type: ignore[import-not-found, unused-ignore] # the installed name
 
 import circletools
@@ -105,8 +106,11 @@ def load() -> None:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             with suppress(ModuleNotFoundError):  # a module for a package that is not installed
                 importlib.import_module(module.name)
+    given = os.environ.get(VARIABLE)
     with suppress(CircleToolsError):  # imports the modules that the command line needs on first use
         app(["partition", "no such file"], standalone_mode=False)
+    if given is None:
+        os.environ.pop(VARIABLE, None)  # `partition` allows its worker processes more
 
 
 def run(argv: list[str], folder: Path, out: str = "stdout", err: str = "stderr") -> NoReturn:
