@@ -30,7 +30,7 @@ from circletools.soundness.operator_findings import format_findings, unresolved_
 from circletools.soundness.refusals import weighed
 from circletools.soundness.shape_findings import shape_findings
 from circletools.soundness.soundness import operation_findings, soundness_findings
-from circletools.wording import ranges
+from circletools.wording import counted, ranges
 
 _TABLES = {
     "litert": ("litert-cpu", "xnnpack"),
@@ -67,8 +67,8 @@ def check(
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
     each may take `timeout_s` seconds. `for_` names runtimes that should run the model, installed or not: findings
     that keep one of them from running the model become errors, and those that all of them ignore become infos.
-    Operators that one of them refuses are errors, as in `fit`. Raises ModelFormatError if the structure is broken,
-    and UsageError if a program is unknown or not installed.
+    Operators that one of them refuses are errors, as in `fit`; untested ones are infos. Raises
+    ModelFormatError if the structure is broken, and UsageError if a program is unknown or not installed.
     """
     findings = check_model(model)
     findings += unresolved_findings(model, for_) if for_ and not structure_only else ()
@@ -144,7 +144,8 @@ def _decided(model: ModelGraph, findings: Iterable[Finding]) -> Iterator[Finding
 def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[int]) -> Iterator[Finding]:
     """Yield findings on operators that a program refuses or runs wrongly, according to its capability tables.
 
-    Operators with `errors`, and those of `unprepared` subgraphs, are left out.
+    One more finding is about the operators that they do not cover. Operators with `errors`, and those of `unprepared`
+    subgraphs, are left out.
     """
     from circletools.fit.refused import (  # noqa: PLC0415 - other checks need no capability tables
         needed_subgraphs,
@@ -154,14 +155,17 @@ def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[
 
     table, *delegates = map(affinity.load_capability, _TABLES[program])
     refused = refused_operators(model, table, cache(lambda: with_shapes(model.source)), returned=True)
+    unknown: list[tuple[str, str]] = []
     for one in map(model.graphs.__getitem__, sorted({*needed_subgraphs(model, refused, table)} - unprepared)):
         here = enumerate(refused[one.index])
-        found = {row: why for row, why in here if why and why.measured and one.place(row) not in errors}
+        found = {row: why for row, why in here if why and one.place(row) not in errors}
         for delegate in delegates:
             taken = affinity.refusals(delegate, model.source, one.index) if found else []
             found = {row: why for row, why in found.items() if taken[row] is not None}
             late = failing_operators(one, delegate)
             found |= {row: _MISFIT for row in late if one.place(row) not in errors}
+        unknown += [(one.place(row), why.reason) for row, why in found.items() if not why.measured]
+        found = {row: why for row, why in found.items() if why.measured}
 
         def message(row: int, codes: Sequence[str] = one.operators.code_names, found: Any = found) -> str:
             why = found[row]
@@ -172,6 +176,9 @@ def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[
         for code in ("REFUSED_OPERATOR", "WRONG_RESULT"):
             rows = np.array([row for row, why in found.items() if why.wrong == (code == "WRONG_RESULT")], np.int64)
             yield from findings_at(code, rows, one.place, message, "error")
+    for place, reason in unknown[:1]:
+        message_ = f"it is unknown whether {program} runs {counted(len(unknown), 'operator')}; the first: {reason}"
+        yield Finding("NOT_MEASURED", "info", place, message_)
 
 
 def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:

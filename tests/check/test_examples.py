@@ -85,7 +85,7 @@ def check_found(_: Path) -> Found:
     )
     graph.ends([x], [2])
     yield from findings_of(build.to_bytes(), "litert")
-    for name in ("dynamic_shape", "sparse"):
+    for name in ("dynamic_shape", "sparse", "variable_tensor"):
         yield from findings_of(bytes_of(f"tflite/{name}"), "onert")
     build = Build()
     build.graph()

@@ -107,9 +107,10 @@ def test_pre_commit(project: Path) -> None:
 
 
 def test_the_gate_in_python(tmp_path: Path) -> None:
-    (tmp_path / "testdata").symlink_to(TESTDATA)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "cnn.tflite").symlink_to(TESTDATA / "tflite" / "cnn.tflite")
     (example,) = blocks(TEXT, "python")
-    assert shell(f"python - <<'END'\n{example}\nEND", tmp_path) == "testdata/tflite/cnn.tflite\nresident\n"
+    assert shell(f"python - <<'END'\n{example}\nEND", tmp_path) == "models/cnn.tflite\nresident\n"
 
 
 def test_the_transcripts_and_options(tmp_path: Path) -> None:
