@@ -239,13 +239,12 @@ def judgement_json(file: str, found: Judgement, error: str | None = None) -> dic
 
 def judgement_sarif(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
     """Return the run of a SARIF log; with a baseline, it states which results are new."""
-    results = [
-        sarif_result(file, one) | ({} if found.fixed is None else {"baselineState": "new" if new else "unchanged"})
-        for one, new in zip(found.findings, found.is_new, strict=True)
-    ]
+    results = [sarif_result(file, one) for one in found.findings]
     run = sarif_run("check", file, [one.code for one in found.findings], results, error)
-    state = {} if found.fixed is None else {"baselineState": "new"}  # baselines hold no files that cannot be read
-    return run | {"results": [state | one for one in run["results"]]}
+    if found.fixed is not None:  # a baseline holds no files that cannot be read, so that they are new
+        for result, new in zip(run["results"], (*found.is_new, True), strict=False):
+            result["baselineState"] = "new" if new else "unchanged"
+    return run
 
 
 def judgement_gitlab(file: str, found: Judgement, error: str | None = None) -> str:

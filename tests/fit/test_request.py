@@ -40,9 +40,9 @@ def test_targets_that_are_not_there(tmp_path: Path) -> None:
         assert raised.value.names_file
 
 
-def fitted(data: bytes, table: str, baseline: Path | None = None) -> Fit:
+def fitted(data: bytes, table: str, baseline: Path | None = None, *, renamed: bool = False) -> Fit:
     with ct.open(data) as model:
-        return ct.fit(model, ct.FitRequest(on=(table,), baseline=baseline))
+        return ct.fit(model, ct.FitRequest(on=(table,), baseline=baseline, renamed=renamed))
 
 
 @pytest.fixture
@@ -123,9 +123,7 @@ def test_of_several_models_the_one_of_that_name_counts(tmp_path: Path, table: st
     assert counts(fitted(MODEL, table, write(tmp_path, broken))) == ([True, True], 0, 2)
     moved = write(tmp_path, {**document, "file": "elsewhere"})
     assert counts(fitted(MODEL, table, moved)) == ([True, True], 0, 2)
-    with ct.open(MODEL) as model:
-        request = ct.FitRequest(on=(table,), baseline=moved, renamed=True)
-        assert counts(ct.fit(model, request)) == ([False, False], 0, 0)
+    assert counts(fitted(MODEL, table, moved, renamed=True)) == ([False, False], 0, 0)
 
 
 @pytest.mark.parametrize(

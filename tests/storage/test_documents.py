@@ -59,20 +59,6 @@ def test_one_document_or_one_a_line(ends: str, tmp_path: Path) -> None:
     assert read_baseline(tmp_path / "one", "check", name_of)[""] == "A"
 
 
-@pytest.mark.parametrize(
-    ("document", "words"),
-    [
-        ({"schema_version": SCHEMA_VERSION + 1, "name": "a"}, "schema_version .* is not known"),
-        ({"schema_version": SCHEMA_VERSION}, "this is not a baseline .*circletool check --json"),
-        (known(1), "this is not a baseline"),
-        ([], "this is not a baseline"),
-    ],
-)
-def test_what_is_no_baseline(document: object, words: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match=words):
-        read_baseline(written(tmp_path / "one", document), "check", name_of)
-
-
 def test_an_empty_file_is_none(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError):
         read_baseline(written(tmp_path / "one"), "check", name_of)
