@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 from typing import Literal
 
@@ -196,7 +197,8 @@ def in_context(
     rules: Iterable[ContextRule], facts: Graph, on_side: Callable[[Side], Mask], returned: bool
 ) -> Iterator[tuple[int, str, ContextRule]]:
     """Yield the operators that a rule refuses, with the reason and the rule; `on_side` finds operators of a side."""
-    slots, lists = facts.operands, (facts.operands.lists(), facts.results.lists())
+    slots = facts.operands
+    lists = cache(lambda: (slots.lists(), facts.results.lists()))  # few rules need them
     readers = np.repeat(np.arange(len(facts)), np.diff(slots.splits))
     for rule in rules:
         first, then = on_side(rule.first), on_side(rule.then)
@@ -206,7 +208,7 @@ def in_context(
         owners[uses.values[among]] = uses.operators[among]
         if rule.through and among.any():
             listed = facts.operators.is_code(*rule.through) | (ANY in rule.through)
-            then[_passing(listed, on_side(rule.through), lists, owners)] = False
+            then[_passing(listed, on_side(rule.through), lists(), owners)] = False
         others = owners[slots.values]
         found = np.flatnonzero(then[readers] & (others >= 0) & (others != readers))
         indices, at = np.unique(readers[found], return_index=True)
