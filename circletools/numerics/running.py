@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -122,6 +123,7 @@ def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Kn
 #                                                                 reference
 
 
+_NUMBERED = re.compile(rb".*;\d+", re.DOTALL)
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
 WITH_RESOURCE = "it uses a resource, whose contents cannot be supplied"
 _MOST_IN_REGION = 64  # the maximum number of operators without partners that are joined to one with a partner
@@ -160,8 +162,9 @@ def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, 
     """Return which tensors of two models correspond, and which operators are paired.
 
     Computed tensors with the same name and shape correspond unless the producer in the reference is paired with a
-    later operator, since converters reuse the names of other tensors. The results of paired operators with the same
-    code and fused activation correspond too, and so do their inputs, in order if tracking does not match them.
+    later operator, since converters reuse the names of other tensors; or the name ends in litert-torch's count of a
+    module's tensors, and the producers are not paired. The results of paired operators with the same code and fused
+    activation correspond too, and so do their inputs, in order if tracking does not match them.
     """
     tracked = track_models(reference.whole.graph, subject.whole.graph, tags_of(reference.whole.graph))
     old, new = reference.graph, subject.graph
@@ -178,8 +181,10 @@ def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, 
     names = [_made_by_name(graph) for graph in (old, new)]
     for name, after in names[1].items():
         before, maker = names[0].get(name, -1), subject.reach.producer[after]
-        other = alike.get(reference.reach.producer[before], maker) if before >= 0 else maker
-        if before < 0 or places[other] > places[maker]:
+        source = reference.reach.producer[before] if before >= 0 else -1
+        if source < 0 or places[alike.get(source, maker)] > places[maker]:
+            continue
+        if _NUMBERED.fullmatch(name) and operators.get(maker) != source:
             continue
         if old.values.shapes.row(before).tolist() == new.values.shapes.row(after).tolist():
             pairs[after] = before

@@ -323,3 +323,5 @@ def test_names_that_went_to_other_operators_pair_nothing() -> None:
     beginning = compared(plain, chain("ABS", dict.fromkeys("xa", 0.0)), on=LITERT[:1])
     assert beginning.columns[0].outputs == (None,)  # the output has an inner tensor for a counterpart
     assert [row.partner for row in found.operators] == [0, None, 1, 2]
+    numbered = [chain(codes, dict.fromkeys(["x", "m;1", "y"], 0.0)) for codes in ("TRANSPOSE ABS", "ABS TRANSPOSE")]
+    assert compared(*numbered, on=LITERT[:1]).first_own() is None  # "m;1" is not the same tensor
