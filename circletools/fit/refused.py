@@ -108,7 +108,7 @@ def with_shapes(model: Model) -> Shaped:
     called = {index for callees in whole.callees.values() for index in callees}
     try:
         for graph in whole.graphs:
-            if graph.index not in called:
+            if graph.index not in called and graph.inputs.max(initial=-1) < len(graph.values):
                 inputs = [tuple(graph.values.shapes.row(tensor).tolist()) for tensor in graph.inputs.tolist()]
                 inference.run(graph.index, [tuple(max(size, 1) for size in shape) for shape in inputs])
         edit = ModelEdit(model)

@@ -51,7 +51,7 @@ class Whole:
     def is_input(self) -> Mask:
         """For each tensor, whether it is an input of its subgraph."""
         is_input = np.zeros(len(self.graph.values), np.bool_)
-        is_input[self.graph.inputs] = True
+        is_input[self.graph.inputs[self.graph.inputs < len(is_input)]] = True
         return is_input
 
     @cached_property

@@ -162,6 +162,17 @@ def test_a_loop_without_a_body_is_refused(device: str) -> None:
     assert fitted(build.to_bytes(), device).targets[0].verdict == "not_resident"
 
 
+def test_an_input_that_does_not_exist_is_never_resident() -> None:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x", (1, 4), "INT16"), graph.tensor("y", (1, 4), "INT16")
+    graph.operator("STRIDED_SLICE", [x, *(graph.tensor(f"{at}", (2,), "INT32") for at in range(3))], [y])
+    graph.ends([x, 1024], [y])
+    litert, onert = fitted(build.to_bytes(), "litert-cpu", "onert-cpu").targets
+    assert litert.verdict == "not_resident"
+    assert onert.verdict == "not_known"
+
+
 @pytest.mark.parametrize(("program", "target"), [("litert", "litert-cpu"), ("onert", "onert-cpu")])
 def test_fit_and_check_refuse_the_same_models(program: str, target: str) -> None:
     for path in own_models()[::2]:
