@@ -176,9 +176,10 @@ def _refused(model: ModelGraph, program: str, errors: Set[str], unprepared: Set[
         for code in ("REFUSED_OPERATOR", "WRONG_RESULT"):
             rows = np.array([row for row, why in found.items() if why.wrong == (code == "WRONG_RESULT")], np.int64)
             yield from findings_at(code, rows, one.place, message, "error")
-    for place, reason in unknown[:1]:
-        message_ = f"it is unknown whether {program} runs {counted(len(unknown), 'operator')}; the first: {reason}"
-        yield Finding("NOT_MEASURED", "info", place, message_)
+    if unknown:
+        (place, reason), count = unknown[0], counted(len(unknown), "operator")
+        words = f"it is unknown whether {program} runs {count}; the first: {reason}"
+        yield Finding("NOT_MEASURED", "info", place, words)
 
 
 def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:

@@ -19,9 +19,9 @@ from circletools.wording import counted, microseconds, milliseconds
 _ADDED = (" peak", " more than at the start")
 _FIELDS = ("initial_memory_bytes", "memory_added", "model_bytes", "model", "delegates", "runs", "warm_up_ns", "clock")
 _PART = ("name", "total_ns", "calls", "memory_bytes")
-_OF_SESSION = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes", "failure")
-_SESSION: tuple[str, ...] = ("run", "init", "first", "median", "average", "deviation", "operators", "MiB")
-_SESSION += ("threads", "line", "program", "model", "delegates or options")
+_OF_RUN = ("model", "threads", "initialization_ns", "first_ns", "mean_ns", "memory_bytes", "failure")
+_RUN_HEAD: tuple[str, ...] = ("run", "init", "first", "median", "average", "deviation", "operators", "MiB")
+_RUN_HEAD += ("threads", "line", "program", "model", "delegates or options")
 _USE = re.compile(r"use (?!caching).*")  # the options of delegates; Ruy's cache is not one
 _WHOLLY = ("parts: ", " piece", "completely", "not be exec", "not applied", "none (")  # texts of parts
 _PIECES = re.compile(r"((\d+)( of \d+)? operators in (?:TfLite)?(\w+?)(?: ?Delegate)?(?:V2)?), pieces: (\d+)")
@@ -46,7 +46,7 @@ def whole_json(attribution: Attribution) -> dict[str, Any]:
         **{name: getattr(whole, name) for name in _FIELDS},
         "others": [row._asdict() for row in whole.others],
         "options": dict(whole.options),
-        "sessions": [{name: getattr(one, name) for name in _OF_SESSION} for one in whole.sessions],
+        "sessions": [{name: getattr(one, name) for name in _OF_RUN} for one in whole.sessions],
     }
 
 
@@ -194,7 +194,7 @@ def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
     failed = "".join(f", {count} {end}" for end, count in ends.items())
     title = f"runs of the program in the file, in ms: {len(whole.sessions)}{failed}{cut}"
     yield f"{title}; above: run {[one.line for one in whole.sessions].index(whole.line)}"
-    rows, how = [_SESSION], [*_settings(whole.sessions)]
+    rows, how = [_RUN_HEAD], [*_settings(whole.sessions)]
     several = [len({getattr(one, name) for one in whole.sessions}) > 1 for name in ("program", "model")]
     less = not all(one.failure or (one.model and one.mean_ns is not None) for one in whole.sessions)
     for at, one in enumerate(whole.sessions[some]):

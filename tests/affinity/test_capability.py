@@ -209,9 +209,9 @@ def test_conditions_that_a_reason_tells_are_not_told_again(reason: str) -> None:
     rules = [{"operators": ["ADD"], "needs": {"types": ["INT8"]}, "reason": reason}]
     table = parse_capability(json.dumps({"operators": {}, "rules": rules}).encode(), "npu.json")
     tensor = TensorTraits("FLOAT32", "", 2, False, False)
-    told = "" if "slow" not in reason else ", not INT8"
+    extra = "" if "slow" not in reason else ", not INT8"
     found = table.why_not(OperatorTraits("ADD", 1, (tensor,), (), {}))
-    assert str(found) == f"{reason}: input 0 is FLOAT32 computed{told}"
+    assert str(found) == f"{reason}: input 0 is FLOAT32 computed{extra}"
 
 
 def test_mixed_quantization_needs_a_measured_form_with_outputs() -> None:

@@ -70,11 +70,11 @@ def test_they_go_to_the_partition_that_reads_them_first(mode: Mode) -> None:
 
 
 def test_only_steps_of_work_are_reported() -> None:
-    told: list[Step] = []
+    seen: list[Step] = []
     with open_model(half_floats()) as model:
-        make_partitions(graph_of(model, 0).dag, [1, 1, 0, 0], "seed", told.append)
-    assert {step.operator for step in told} == {2, 3}
-    assert told[-1] == Step("select", 2)
+        make_partitions(graph_of(model, 0).dag, [1, 1, 0, 0], "seed", seen.append)
+    assert {step.operator for step in seen} == {2, 3}
+    assert seen[-1] == Step("select", 2)
 
 
 def test_a_plan_counts_neither_their_launches_nor_copies_nor_times(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_what_excludes_each_other_is_named(
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_nothing_is_refused_that_some_rules_would_allow(first: int, tmp_path: Any) -> None:
-    told = set()
+    seen = set()
     for seed in range(first, first + 20):
         generator = seeded(seed)
         data = row(*(generator.choice(TAKES) for _ in range(generator.randint(1, 4))))
@@ -119,7 +119,7 @@ def test_nothing_is_refused_that_some_rules_would_allow(first: int, tmp_path: An
             planned(data, **request)
         except ct.EditError as error:
             said = str(error)
-        told.add("cannot be met" in said)
+        seen.add("cannot be met" in said)
         if said:
             assert "cannot be met" in said
             with ct.open(data) as model:
@@ -128,7 +128,7 @@ def test_nothing_is_refused_that_some_rules_would_allow(first: int, tmp_path: An
                 rules = tuple(f"index:{at}={device}" for at, device in enumerate(devices))
                 with pytest.raises(ct.EditError):
                     planned(data, **request, rules=rules)
-    assert told == {True, False}
+    assert seen == {True, False}
 
 
 def test_what_leaves_a_device_goes_where_it_is_taken(tmp_path: Any) -> None:
