@@ -136,6 +136,11 @@ NAMES = ("circletools.toml", "pyproject.toml")
 _KEYS = ("select", "ignore", "fail-on", "baseline", "per-file-ignores")
 _MOST_DOTS = 2500  # in a line; the time and memory of the TOML parser are quadratic in the parts of a key
 _MOST_BYTES = 1 << 20
+_MEANINGS: Mapping[type[Exception], str] = {  # of what the TOML parser raises besides errors of its own
+    RecursionError: "arrays and tables are nested too deeply",
+    UnicodeDecodeError: "the text is not UTF-8",
+    ValueError: "an integer has too many digits",
+}
 
 
 def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
@@ -162,46 +167,56 @@ def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
 
     File patterns are `fnmatch` patterns for paths relative to the folder of the settings, or for file names.
     """
-    name, data = os.fspath(path), read_bytes(path)
-    parse = _toml(name)
+    name = os.fspath(path)
+    document = _document(name, read_bytes(path))
     try:
-        if len(data) > _MOST_BYTES or sum(line.count(b".") ** 2 for line in data.split(b"\n")) > _MOST_DOTS**2:
-            raise ValueError(f"the file exceeds {_MOST_BYTES >> 20} MiB, or its lines have too many dots")
-        document = parse(data.decode())
-        whole = document.get("tool", {}).get("circletools", {}) if Path(name).name == NAMES[1] else document
-        table = whole.get("check", {})
+        whole = _value(_value(document, "tool", {}), "circletools", {}) if Path(name).name == NAMES[1] else document
+        table = _value(whole, "check", {})
         unknown = sorted(({*table} - {*_KEYS}) | ({*whole} - {"check"}))
         if unknown:
             raise ValueError(f"unknown setting {unknown[0]!r}; known settings: {', '.join(_KEYS)}")
         fail_on = table.get("fail-on", "warning")
         if fail_on not in ("warning", "error", "never"):
             raise ValueError(f"fail-on must be 'warning', 'error' or 'never', not {fail_on!r}")
-        folder = Path(name).resolve().parent
+        folder, ignores = Path(name).resolve().parent, _value(table, "per-file-ignores", {})
         return CheckRequest(
             select=_codes(table.get("select", [])),
             ignore=_codes(table.get("ignore", [])),
-            baseline=folder / table["baseline"] if "baseline" in table else None,
+            baseline=folder / _value(table, "baseline", "") if "baseline" in table else None,
             fail_on=fail_on,
-            per_file_ignores={pattern: _codes(codes) for pattern, codes in table.get("per-file-ignores", {}).items()},
+            per_file_ignores={pattern: _codes(codes) for pattern, codes in ignores.items()},
             folder=folder,
         )
     except UsageError as error:
         raise InvalidInputError(error.message, location=name, hint=error.hint) from error
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidInputError(f"invalid settings: {error}", location=name) from error
+
+
+def _value(table: Mapping[str, Any], key: str, default: Any) -> Any:
+    if not isinstance(found := table.get(key, default), type(default)):
+        raise ValueError(f"{key} must be a {'table' if default == {} else 'string'}")
+    return found
 
 
 def _codes(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(code, str) for code in value):
-        raise TypeError(f"{value!r} is not a list of codes")
+        raise ValueError(f"{value!r} is not a list of codes")
     return tuple(value)
 
 
-def _toml(name: str) -> Callable[[str], Mapping[str, Any]]:
+def _document(name: str, data: bytes) -> Mapping[str, Any]:
+    """Return a TOML document. Raises InvalidInputError, whose message is about the document and not about Python."""
+    if len(data) > _MOST_BYTES or sum(line.count(b".") ** 2 for line in data.split(b"\n")) > _MOST_DOTS**2:
+        message = f"invalid settings: the file exceeds {_MOST_BYTES >> 20} MiB, or its lines have too many dots"
+        raise InvalidInputError(message, location=name)
     for module in ("tomllib", "tomli"):
-        try:
-            found: Callable[[str], Mapping[str, Any]] = import_module(module).loads
-        except ImportError:
-            continue
-        return found
-    raise UsageError("reading TOML requires Python 3.11 or tomli", location=name, hint="pip install tomli")
+        with suppress(ImportError):
+            parse: Callable[[str], Mapping[str, Any]] = import_module(module).loads
+            break
+    else:
+        raise UsageError("reading TOML requires Python 3.11 or tomli", location=name, hint="pip install tomli")
+    try:
+        return parse(data.decode())
+    except (RecursionError, ValueError) as error:
+        raise InvalidInputError(f"invalid settings: {_MEANINGS.get(type(error), error)}", location=name) from error

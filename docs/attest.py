@@ -127,8 +127,8 @@ class File:
     def entry_of(self, buffer):
         """The digest of metadata, whose readers ignore data outside the flatbuffer."""
         known = 0 <= buffer < len(self.buffers)
-        is_outside = known and self.number("Buffer", self.buffers[buffer], "offset", 8) > 1
-        return digest(self.data_of(buffer), b"", b"") if is_outside else self.data_of(buffer)
+        is_inside = known and self.number("Buffer", self.buffers[buffer], "offset", 8) <= 1
+        return self.data_of(buffer) if is_inside else digest(self.data_of(buffer), b"", b"")
 
     def bytes_of(self, buffer):
         """The bytes outside the flatbuffer, if there are any, and those inside."""
@@ -257,14 +257,14 @@ def unique(pairs):
 def main(statement, old, new, schemas=SCHEMAS):
     said = json.loads(Path(statement).read_text(), object_pairs_hook=unique)
     files = [File(path, Path(schemas)) for path in (old, new)]
-    source, *result = ({"sha256": sha256(file.data).hexdigest()} for file in files)
+    source, *result = ({"name": 0, "digest": {"sha256": sha256(file.data).hexdigest()}} for file in files)
     if "predicate" in said:  # of an in-toto statement
         kinds = said.pop("_type", ""), said.pop("predicateType", "")
         subject, predicate = said.pop("subject"), said.pop("predicate")
-        if kinds != KINDS or said or [one["digest"] for one in subject] != result:
+        if kinds != KINDS or said or [{**one, "name": 0} for one in subject] != result:
             raise SystemExit("not a statement about these files")
         said = predicate
-    if said.pop("from", {"digest": source})["digest"] != source:
+    if {**said.pop("from", source), "name": 0} != source:  # a name, but nothing else, may be any
         raise SystemExit("not a statement about these files")
     if {*said} != STATED or any({*one} != {"part", "before", "after"} for one in said["changes"]):
         raise SystemExit("the statement says more, or less, than this program checks")
@@ -282,7 +282,8 @@ def main(statement, old, new, schemas=SCHEMAS):
         wrong.append("the formats")
     if len(listed) < len(said["changes"]) or said["equal_parts"] != len(names) - len(changes):
         wrong.append("the number of parts")
-    print("\n".join(f"not as stated: {name}" for name in wrong) or f"as stated; changes: {len(changes)}", flush=True)
+    shown = (repr(name)[1:-1] for name in wrong)  # without line ends or other controls
+    print("\n".join(f"not as stated: {name}" for name in shown) or f"as stated; changes: {len(changes)}", flush=True)
     return int(bool(wrong))
 
 

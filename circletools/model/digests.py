@@ -154,8 +154,8 @@ class _Parts:
 
     def entry(self, buffer: int) -> bytes:
         """Return the digest of metadata; the readers of TFLite and MediaPipe ignore data outside the flatbuffer."""
-        is_outside = 0 <= buffer < len(self.model.buffers) and bool(self.model.buffers.external[buffer])
-        return digest(self.value(buffer), b"", b"") if is_outside else self.value(buffer)
+        is_inside = 0 <= buffer < len(self.model.buffers) and not self.model.buffers.external[buffer]
+        return self.value(buffer) if is_inside else digest(self.value(buffer), b"", b"")
 
     def unread(self, buffer: int) -> list[bytes]:
         """Return a mark for data in buffer 0, since a runtime treats a tensor with buffer 0 as one without data."""

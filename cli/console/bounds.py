@@ -23,6 +23,7 @@ from types import FrameType
 import circletools as ct
 
 SECONDS, SECONDS_PER_MIB = 3.5, 1.0
+RESERVE = 0.75  # MiB that justify no time: that of the start and the end of the process, which the timer does not see
 BYTES, TIMES = 128 << 20, 10
 VARIABLE = "CIRCLETOOL_LIMITS"
 """The environment variable: a whole number multiplies both limits, and 0 or `off` lifts them."""
@@ -96,7 +97,7 @@ def watch(words: Iterable[str]) -> None:
         private, mapped = _memory()
         seconds, size = time.process_time() - first_seconds, max(given, mapped - first_mapped - _LIBRARIES)
         used = ""
-        if seconds > times * (SECONDS + SECONDS_PER_MIB * size / (1 << 20)):
+        if seconds > times * (SECONDS + SECONDS_PER_MIB * max(0, size / (1 << 20) - RESERVE)):
             used = f"{seconds:.0f} s of processor time"
         if private - first_private > times * (BYTES + TIMES * size):
             used = f"{(private - first_private) >> 20:,} MiB of memory"

@@ -40,11 +40,12 @@ def _python(code: str, *words: str, **variables: str) -> subprocess.CompletedPro
 def test_what_never_ends_is_stopped(what: str) -> None:
     if what == "memory" and not Path("/proc/self/statm").exists():
         pytest.skip("this system does not say how much memory a process has")
-    limits = "bounds.SECONDS, bounds.BYTES = 60, 50 << 20" if what == "memory" else "bounds.SECONDS = 0.2"
-    code = f"from circletool_cli.console import bounds\n{limits}\nbounds.enable()\nbounds.watch(['x'])\ntry:\n "
+    limits = "SECONDS, bounds.BYTES = 60, 50 << 20" if what == "memory" else "SECONDS, bounds.RESERVE = 0.2, 99"
+    code = "import sys\nfrom circletool_cli.console import bounds\nbounds.enable()\n"
+    code += f"bounds.{limits}\nbounds.watch([sys.executable])\ntry:\n "
     code += _ENDLESS[what].replace("\n", "\n ") + "\nexcept bounds.Exceeded as exceeded:\n print(exceeded.error)"
     ended = _python(code)
-    assert ("MiB of memory" if what == "memory" else "of processor time") in ended.stdout
+    assert ("MiB of memory" if what == "memory" else "after 0 s of processor time") in ended.stdout
     assert "CIRCLETOOL_LIMITS=off" in ended.stdout
     assert not ended.stderr
 

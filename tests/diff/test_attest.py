@@ -108,8 +108,9 @@ def stored(buffer: int, *data: bytes | None, **more: int) -> bytes:
     return build.to_bytes()
 
 
-def bare(**vectors: object) -> bytes:
+def bare(*codes: Table, named: list[int] | None = None, **vectors: object) -> bytes:
     build = Build()
+    build.model.operator_codes, build.model.metadata_buffer = [*codes], named
     build.model.subgraphs.append(Table("SubGraph", **vectors))
     return build.to_bytes()
 
@@ -139,6 +140,7 @@ FORGED = {
     "empty large options": (behind(0, 0), behind(2, 0)),
     "empty data outside": (stored(1, None, None), stored(1, None, None, offset=100, size=0)),
     "an empty vector in buffer 0": (stored(0, None), stored(0, b"")),
+    "no buffer for metadata, and an unused ADD": (bare(named=[9]), bare(Table("OperatorCode"))),
 }
 
 
@@ -172,9 +174,14 @@ def test_a_statement_that_says_more_than_is_true(tmp_path: Path) -> None:
     more = {**said, "changes": [{**said["changes"][0], "after": "0" * 32}, *said["changes"]]}
     for wrong in (more, {**said, "equal_parts": 99}):
         assert checked(tmp_path, wrong, old, new) == (1, ["not as stated: the number of parts"])
-    for wrong in ({**said, "verdict": "harmless"}, {**said, "changes": [{**more["changes"][1], "kind": "none"}]}):
-        with pytest.raises(AssertionError, match="more, or less, than this program checks"):
-            checked(tmp_path, wrong, old, new)
+    source = {"digest": {"sha256": hashlib.sha256(old).hexdigest()}, "verdict": "harmless"}
+    for key, value in (
+        ("verdict", "harmless"),
+        ("changes", [{**more["changes"][1], "kind": "none"}]),
+        ("from", source),
+    ):
+        with pytest.raises(AssertionError, match=r"more, or less, than this program checks|about these files"):
+            checked(tmp_path, {**said, key: value}, old, new)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
@@ -209,8 +216,8 @@ def test_the_program_finds_what_is_not_as_stated(tmp_path: Path) -> None:
     assert isinstance(changes, list)
     silent = statement | {"changes": changes[1:]}
     assert checked(tmp_path, silent, old, new) == (1, ["not as stated: metadata[CIRCLETOOLS_stamp]"])
-    more = statement | {"changes": [*changes, {"part": "model", "before": "00", "after": "01"}]}
-    assert checked(tmp_path, more, old, new) == (1, ["not as stated: model"])
+    more = statement | {"changes": [*changes, {"part": "\nas stated\x1b[2K", "before": "00", "after": "01"}]}
+    assert checked(tmp_path, more, old, new) == (1, [r"not as stated: \nas stated\x1b[2K"])
     other = edited(new, lambda edit: edit.set_metadata("a note", b"value"))
     status, lines = checked(tmp_path, statement, old, other)
     assert status == 1
