@@ -27,6 +27,7 @@ from tools.measure.capability import (
     company,
     forms,
     pairs,
+    signals,
     special,
     stateful,
     templates,
@@ -90,7 +91,8 @@ _VARIATIONS: tuple[Callable[[], Iterator[Variation]], ...] = (
 def all_companies() -> tuple[company.Company, ...]:
     """Return the questions that templates cannot express."""
     families = (
-        company.variables, company.sparse, special.customs, special.detections, special.composites, special.blockwise,
+        company.variables, company.sparse, special.customs, special.detections, signals.signals, special.composites,
+        special.blockwise,
     )  # fmt: skip
     return tuple(one for family in (*families, stateful.recurrent) for one in family())
 

@@ -160,7 +160,8 @@ class Device:
     A slow device is asked fewer questions: some ranks, version 2 and the last version, and unknown dimensions for one
     rank. `types` are the types to ask about (all if empty); `varies`: ask about variations; `forks`: the imports of
     `prepare` may happen once, before processes are forked, and all ranks are asked about; `pairs`: ask about pairs of
-    operators; `folds`: an operator that unpacks a constant counts as a constant, whichever operator reads it.
+    operators; `folds`: an operator that unpacks a constant counts as a constant, whichever operator reads it;
+    `signals`: ask about the signal operators of TensorFlow Lite Micro.
     """
 
     name: str
@@ -176,6 +177,7 @@ class Device:
     forks: bool = False
     pairs: bool = False
     folds: bool = False
+    signals: bool = False
 
     def runtime(self) -> str:
         """Return the name of the measured program, with its version if it is an installed package."""
@@ -196,8 +198,12 @@ class Device:
         """Return whether to ask about a signature at all."""
         if probe.ranks[1] > self.max_rank:
             return False
+        if probe.code.startswith("CUSTOM:Signal"):
+            return self.signals
         operands = (*probe.inputs, *probe.outputs)
         types = self.types | ({"RESOURCE"} if "VAR" in probe.code else set())
+        if self.signals and probe.code == "CAST":
+            types |= {"UINT32"}  # between signal operators
         return not self.types or all({operand.element, operand.type} & types for operand in operands)
 
     def asks(self, probe: Probe, base: Probe) -> bool:
@@ -252,6 +258,6 @@ DEVICES = (
     ),
     Device(
         "tflm", "tflite_micro", "loads, allocates and runs", accelerators.ask_tflm, accelerators.tflm, slow=True,
-        types=ON_CHIPS, forks=True, pairs=True,
+        types=ON_CHIPS, forks=True, pairs=True, signals=True,
     ),
 )  # fmt: skip

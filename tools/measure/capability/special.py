@@ -47,12 +47,12 @@ def customs() -> Iterator[Company]:
         weights, bias = Operand(name, (2, 2, 2, 2), "constant"), Operand(name, (2,), "constant")
         for bytes_ in (12, 16, 20):
             options = struct.pack("<5i", 2, 2, 2, 0, 0)[:bytes_]
-            yield _custom("Convolution2DTransposeBias", (small, weights, bias), (image,), options, version)
-        yield _custom("MaxPoolingWithArgmax2D", (image,), (small, small), _POOL, version)
-        yield _custom("MaxUnpooling2D", (small, small), (image,), _POOL, version)
+            yield custom("Convolution2DTransposeBias", (small, weights, bias), (image,), options, version)
+        yield custom("MaxPoolingWithArgmax2D", (image,), (small, small), _POOL, version)
+        yield custom("MaxUnpooling2D", (small, small), (image,), _POOL, version)
         for code in CUSTOM_CODES[3:]:
-            yield _custom(code, (image,), (image,), b"", version)
-            yield _custom(code, (image, replace(small, shape=(1, 4, 4, 2))), (image,), b"", version)
+            yield custom(code, (image,), (image,), b"", version)
+            yield custom(code, (image, replace(small, shape=(1, 4, 4, 2))), (image,), b"", version)
 
 
 def detections() -> Iterator[Company]:
@@ -67,12 +67,11 @@ def detections() -> Iterator[Company]:
         boxes = Operand(name, (1, 8, 4))
         inputs = (boxes, boxes, Operand(name, (8, 4), kind))
         options = bytes(flexbuffers.Dumps(given | {"use_regular_nms": regular}))
-        yield _custom("TFLite_Detection_PostProcess", inputs, results, options, 1)
+        yield custom("TFLite_Detection_PostProcess", inputs, results, options, 1)
 
 
-def _custom(
-    code: str, inputs: Sequence[Operand], outputs: Sequence[Operand], options: bytes, version: int
-) -> Company:
+def custom(code: str, inputs: Sequence[Operand], outputs: Sequence[Operand], options: bytes, version: int) -> Company:
+    """Return the question about a custom operator."""
     probe = Probe(f"CUSTOM:{code}", tuple(inputs), tuple(outputs), version=version)
     writer = Writer()
     places = [writer.operand(operand) for operand in inputs]
