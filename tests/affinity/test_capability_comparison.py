@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import operator
+from ast import literal_eval
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,38 +38,11 @@ def pool_and_pad() -> bytes:
     return build.to_bytes()
 
 
-SAID: list[tuple[str, list[bool]]] = [
-    ("stride_w <= filter_width", [False, True, True]),
-    ("stride_w * 2 <= filter_width * 3", [True, True, True]),
-    ("input0.scale / output0.scale >= 2^1", [True, False, False]),
-    ("input0.scale / output0.scale > 2", [False, False, False]),
-    ("inputs.scale == 0.5", [True, False, False]),
-    ("inputs.scale <= 2^-1", [True, False, True]),
-    ("inputs.scale < 2^-1", [False, False, False]),
-    ("inputs.zero_point == 3", [True, False, True]),
-    ("input0.zero_point == output0.zero_point", [True, False, False]),
-    ("outputs.rank == 4", [True, True, False]),
-    ("output0.shape == input0.shape", [False, False, False]),
-    ("input0.shape == inputs.shape", [True, False, False]),
-    ("input0.dim1 > 8", [True, False, True]),
-    ("input0.dim-1 == 4", [True, True, True]),
-    ("input0.dim7 > 0", [False, False, False]),
-    ("input0.size == 288", [True, False, True]),
-    ("input1.value >= -1", [False, True, False]),
-    ("input1.value >= 0", [False, False, False]),
-    ("input1.value <= 1.5", [False, False, False]),
-    ("input1.value3 == 2", [False, True, False]),
-    ("input1.value-3 == -1", [False, True, False]),
-    ("input1.value9 == 0", [False, False, False]),
-    ("input9.rank >= 0", [False, False, False]),
-    ("1 == 1", [True, True, True]),
-    ("filter_width / stride_w < 1", [True, False, False]),
-    ("has_options == 1", [True, True, False]),
-]
+SAID = Path(__file__).with_name("comparisons.txt").read_text().splitlines()
 
 
 def test_what_a_comparison_says() -> None:
-    for where, fits in SAID:
+    for where, fits in map(literal_eval, SAID):
         with open_model(pool_and_pad()) as model:
             reasons = why_not(table_of(where), graph_of(model, 0))
         assert [reason is None for reason in reasons] == fits
@@ -93,19 +68,13 @@ def test_axes_are_counted_from_the_last_dimension_of_the_first_input() -> None:
         ]
 
 
-SEVERAL = {"options": {"stride_w": [1]}}, {"where": ["stride_w == 2 * input0.dim0"]}
-
-
 def test_the_reason_has_both_sides() -> None:
     with open_model(pool_and_pad()) as model:
         both = why_not(table_of("stride_w <= filter_width", "input0.dim0 == 2"), graph_of(model, 0))
         missing = why_not(table_of("input1.value0 == 0"), graph_of(model, 0))
-        rule = {"operators": ["*"], "needs": [*SEVERAL, {"max_inputs": 0}], "reason": "1 OR 2"}
-        several = parse_capability(json.dumps({"operators": {}, "rules": [rule]}).encode(), "npu.json")
-        assert str(why_not(several, graph_of(model, 0))[0]) == "1 OR 2: here stride_w is 3; input0.dim0 is 1"
-        shapes = why_not(table_of("input0.shape == output0.shape"), graph_of(model, 0))
-    assert str(both[0]) == "stride_w is 3, but must be <= filter_width (2); input0.dim0 is 1, but must be == 2"
-    assert str(shapes[0]) == "input0.shape is [1, 9, 8, 4], but must be == output0.shape ([1, 3, 2, 4])"
+    assert str(both[0]) == (
+        "stride_w is 3, but must be <= filter_width (2); input0.dim0 is 1, but must be == 2"
+    )  # fmt: skip
     assert str(missing[0]) == "input1.value0 has no value, but must be == 0"
 
 

@@ -1,4 +1,4 @@
-"""TFLM's arena, against its own recording allocator, and what it registers."""
+"""TFLM's arena, against its own recording allocator."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import pytest
 import circletools as ct
 from circletools.cost.micro import micro_memory
 from circletools.graph.build import model_graph
-from circletools.requires.resolver import method_of
-from tests.kit.build import Build, Code, quantization
-from tests.kit.command_support import run
+from tests.kit.build import Build, quantization
 from tests.kit.support import ROOT
 
 MODELS = sorted(path for path in (ROOT / "testdata" / "tflite").glob("*.tflite") if "external" not in path.name)[::2]
@@ -66,54 +64,6 @@ def test_a_model_that_calls_itself_ends() -> None:
         found = micro_memory(model_graph(model), 0)
     assert found is not None
     assert found.activation_bytes == 800
-
-
-@pytest.mark.parametrize(
-    ("code", "method"),
-    [
-        ("ADD", "AddAdd"),
-        ("DEPTHWISE_CONV_2D", "AddDepthwiseConv2D"),
-        ("UNIDIRECTIONAL_SEQUENCE_LSTM", "AddUnidirectionalSequenceLSTM"),
-        ("RESIZE_NEAREST_NEIGHBOR", "AddResizeNearestNeighbor"),
-        ("CUSTOM:TFLite_Detection_PostProcess", "AddDetectionPostprocess"),
-        ("CUSTOM:SignalFftAutoScale", "AddFftAutoScale"),
-        ("CUSTOM:SignalRfft", "AddRfft"),
-        ("CUSTOM:mine", None),
-    ],
-)
-def test_the_resolver_has_methods_of_tflm(code: str, method: str | None) -> None:
-    assert method_of(code) == method
-
-
-def test_the_resolver_registers_the_operators_of_all_models() -> None:
-    graph = (build := Build()).graph()
-    x, y, z = (graph.tensor(name, (1,)) for name in "xyz")
-    graph.operator("ADD", [x, x], [y])
-    graph.operator(Code("CUSTOM", 1, 'a"b'), [y], [z], table=None)
-    graph.operator(Code("CUSTOM", 1, "a.b"), [y], [z], table=None)
-    graph.ends([x], [z])
-    with ct.open(build.to_bytes()) as model:
-        text = ct.resolver_code([model, model])
-    assert "MicroMutableOpResolver<3>& resolver" in text
-    assert "resolver.AddAdd()" in text
-    assert 'AddCustom("a\\042b", Register_A_B())' in text
-    assert 'AddCustom("a.b", Register_A_B_2())' in text
-
-
-def test_the_resolver_refuses_what_tflm_does_not_have() -> None:
-    with ct.open(ROOT / "testdata/tflite/hashtable.tflite") as model, pytest.raises(ct.EditError) as error:
-        ct.resolver_code([model])
-    words = "TFLM has no kernel for HASHTABLE, HASHTABLE_FIND, HASHTABLE_IMPORT (`circletool"
-    assert f"hashtable.tflite: {words}" in str(error.value)
-
-
-def test_the_resolver_of_a_model_that_tflm_refuses_comes_with_a_warning(tmp_path: Path) -> None:
-    names = ("cnn_float16.tflite", "cnn_int8.tflite", "while_loop.tflite")
-    refused, taken, loop = (str(ROOT / "testdata/tflite" / name) for name in names)
-    done = run("requires", taken, loop, "--resolver", tmp_path / "ops.h", "--also", refused)
-    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
-    assert done.stderr.startswith(f"warning: {refused}: TFLM does not run this model")
-    assert all(f"resolver.Add{code}()" in (tmp_path / "ops.h").read_text() for code in ("Conv2D", "While"))
 
 
 def channels(code: str, made: str) -> bytes:

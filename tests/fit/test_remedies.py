@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from ast import literal_eval
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,54 +43,8 @@ def refused(*forms: dict[str, Any]) -> Refusal:
     return found
 
 
-CASES: list[tuple[dict[str, Any], str]] = [
-    ({"types": ["INT8"]}, "convert input 0 and output 0 to INT8"),
-    ({"types": ["INT8 per_tensor", "INT16"]}, "convert input 0 and output 0 to INT8 per_tensor or INT16"),
-    ({"inputs": ["INT8 computed", "*", "none"]}, "convert input 0 to INT8"),
-    ({"inputs": ["FLOAT32 constant", "*", "none"]}, "make input 0 a constant"),
-    ({"inputs": ["* constant", "*", "none"]}, "make input 0 a constant"),
-    ({"inputs": ["* unquantized constant", "*", "none"]}, "make input 0 a constant"),
-    ({"inputs": ["*", "INT8 per_channel computed", "none"]}, "compute input 1 at run time"),
-    ({"inputs": ["*", "INT8 computed", "none"]}, "compute input 1 at run time"),
-    ({"inputs": ["*", "INT8 per_tensor computed", "none"]}, "convert input 1 to INT8 per_tensor computed"),
-    ({"inputs": ["*", "INT8 per_tensor constant", "none"]}, "convert input 1 to INT8 per_tensor"),
-    ({"inputs": ["*", "INT4", "none"]}, "convert input 1 to INT4"),
-    ({"inputs": ["*", "FLOAT32", "none"]}, "convert input 1 to FLOAT32, or quantize the activations too"),
-    ({"inputs": ["*", ["INT4", "none"], "none"]}, "convert input 1 to INT4, or leave it out"),
-    ({"inputs": ["*", ["INT8 computed", "none"], "none"]}, "compute input 1 at run time, or leave it out"),
-    ({"inputs": ["*", "none", "none"]}, "leave out input 1"),
-    ({"inputs": ["*", "*", "*"]}, "give it input 2 as *"),
-    ({"inputs": ["*", "*", ["INT8", "INT4 constant"]]}, "give it input 2 as INT8 or INT4 constant"),
-    ({"inputs": ["*", "*"]}, "give it 2 inputs"),
-    ({"inputs": ["*"]}, "give it 1 input"),
-    ({"inputs": ["*", "*", "*", "*", "..."]}, "give it 4 or more inputs"),
-    ({"outputs": []}, "give it 0 outputs"),
-    ({"outputs": ["INT8"]}, "convert output 0 to INT8"),
-    ({"min_inputs": 5}, "give it at least 5 inputs"),
-    ({"min_inputs": 1, "max_inputs": 2}, "give it 1 to 2 inputs"),
-    ({"min_outputs": 2, "max_outputs": 2}, "give it 2 outputs"),
-    ({"max_outputs": 0}, "give it 0 outputs"),
-    ({"max_rank": 4}, "reshape input 0 and output 0 to at most rank 4"),
-    ({"min_rank": 6}, "reshape input 0 and output 0 to at least rank 6"),
-    ({"min_rank": 6, "max_rank": 8}, "reshape input 0 and output 0 to at least rank 6"),
-    ({"min_rank": 2, "max_rank": 4}, "reshape input 0 and output 0 to at most rank 4"),
-    ({"min_rank": 4, "max_rank": 4}, "reshape input 0 and output 0 to rank 4"),
-    ({"static": True}, "fix the shape of input 0 and output 0"),
-    ({"max_version": 3}, "convert it to version 1 to 3"),
-    ({"min_version": 5}, "convert it to version at least 5"),
-    ({"options": {"fused_activation_function": ["NONE", "RELU"]}}, "set fused_activation_function to NONE or RELU"),
-    ({"options": {"stride_w": {"max": 2}}}, "set stride_w to at most 2"),
-    ({"options": {"stride_h": {"min": 2}}}, "set stride_h to at least 2"),
-    ({"options": {"stride_w": {"min": 1, "max": 2}}}, "set stride_w to 1 to 2"),
-    ({"options": {"stride_w": [1]}}, "set stride_w to 1"),
-    ({"where": ["stride_w <= 2"]}, "change it so that stride_w <= 2"),
-    ({"where": ["stride_w <= stride_h"]}, "change it so that stride_w <= stride_h"),
-    ({"where": ["input0.scale > 2"]}, "quantize it so that input0.scale > 2"),
-    (
-        {"max_rank": 4, "max_version": 2},
-        "convert it to version 1 to 2; reshape input 0 and output 0 to at most rank 4",
-    ),
-]
+ROWS = Path(__file__).with_name("remedies.txt").read_text().splitlines()
+CASES: list[tuple[dict[str, Any], str]] = [literal_eval(row) for row in ROWS]
 
 
 @pytest.mark.parametrize(("form", "remedy"), CASES, ids=[remedy for _, remedy in CASES])

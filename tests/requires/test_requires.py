@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,12 +11,22 @@ import pytest
 
 import circletools as ct
 from circletools.graph.build import model_graph
-from circletools.requires.forms import forms
-from circletools.requires.minimum import lower_versions, minimum_of, write_minimum
+from circletools.origin.embed import embed
+from circletools.requires.forms import forms, lowest_version
+from circletools.requires.minimum import (
+    lower_versions,
+    minimum_findings,
+    minimum_of,
+    rewrite_requirements,
+    write_minimum,
+)
 from circletools.requires.requirements import requires
+from circletools.requires.resolver import method_of
 from circletools.requires.table import ELSEWHERE, NEVER, OUTSIDE, runtime_table
 from tests.kit.build import CODES, Build, Code, Table, floats, quantization
-from tests.kit.support import bytes_of
+from tests.kit.command_support import run
+from tests.kit.origin_support import origins
+from tests.kit.support import ROOT, bytes_of
 
 TABLE = runtime_table()
 NEWEST = len(TABLE.runtimes) - 1
@@ -55,7 +67,7 @@ def lowered(data: bytes) -> bytes:
     """Return the model with lowered versions."""
     with ct.open(data) as model:
         edit = ct.edit(model)
-        lower_versions(edit)
+        rewrite_requirements(edit, lower=True)
         return edit.to_bytes()
 
 
@@ -88,6 +100,8 @@ TABLE_CODES = [number for name, number in CODES.items() if name in TABLE.operato
     ("data", "first", "what"),
     [
         (of_codes(Code("ADD", 4)), "tflite-2.8.0", []),
+        (of_codes(), "tflite-2.8.0", []),
+        (of_codes(Code("GELU", 2)), "tflite-2.9.1", ["GELU version 2"]),
         (of_codes(Code("FULLY_CONNECTED", 12)), "litert-1.0.1", ["FULLY_CONNECTED version 12"]),
         (of_codes(Code("ADD", 99)), None, ["ADD version 99"]),
         (of_codes(Code("BROADCAST_TO", 1)), None, ["BROADCAST_TO version 1"]),
@@ -107,6 +121,7 @@ def test_the_first_runtime_that_takes_all(data: bytes, first: str | None, what: 
     with ct.open(data) as model:
         found = requires(model)
     assert (found.first, [row.what for row in found.rows]) == (first, what)
+    assert found.is_oldest == (first == TABLE.runtimes[0])
     assert [one.takes for one in found.verdicts] == [
         (first is not None and at >= TABLE.runtimes.index(first)) or (first == "litert-2.1.0" and at == EARLY)
         for at in range(NEWEST + 1)
@@ -115,8 +130,31 @@ def test_the_first_runtime_that_takes_all(data: bytes, first: str | None, what: 
 
 
 def test_a_constant_and_custom_options_behind_the_flatbuffer_both_count() -> None:
-    with ct.open(bytes_of("tflite/custom_options_external")) as model:
-        assert [row.count for row in requires(model).rows] == [2]
+    offsets = [Table("Buffer", offset=offset, size=1) for offset in (0, 1, 2)]  # converters write 1 for no offset
+    for data, count in ((bytes_of("tflite/custom_options_external"), 2), (of_codes(buffers=offsets), 1)):
+        with ct.open(data) as model:
+            assert [row.count for row in requires(model).rows] == [count]
+
+
+def test_a_requirement_names_the_first_operators_that_have_it() -> None:
+    build = Build()
+    for number in range(2):
+        graph = build.graph()
+        last = graph.tensor(f"x{number}", (1,))
+        for at in range(4):
+            last = graph.compute(Code("ABS", 99), [last], f"g{number}.{at}", (1,))
+    build.code(Code("ADD", 4))
+    with ct.open(build.to_bytes()) as model:
+        (row,) = requires(model).to_rows()
+        edit = ct.edit(model)
+        embed(edit, origins({2: "first", 5: "second"}, {0: {2}, 1: {5, 2}, 3: {5}}, {2: {2}}), stamp=False)
+        with ct.open(edit.to_bytes()) as named:
+            (of_origins,) = requires(named).to_rows()
+    assert [*row.values()] == ["operator", "ABS version 99", None, 8, "g0.0; g0.1; g0.2; g0.3; g1.0"]
+    assert of_origins["sources"] == "first; g0.2; second; g1.0"
+    graph.table.operators[-1].opcode_index = 2  # there are fewer codes
+    with ct.open(build.to_bytes()) as model:
+        assert [row.count for row in requires(model).rows] == [7]
 
 
 def test_runtimes_are_named_by_any_part_of_their_version_and_read_only_tflite() -> None:
@@ -132,27 +170,33 @@ def test_runtimes_are_named_by_any_part_of_their_version_and_read_only_tflite() 
 
 
 @pytest.mark.parametrize(
-    ("codes", "declared", "state", "needed"),
+    ("codes", "declared", "state", "needed", "finding"),
     [
-        ([Code("ADD", 4)], None, "missing", "2.8.0"),
-        ([Code("ADD", 4)], b"1.5.0", "true", "2.8.0"),
-        ([Code("ADD", 4)], b"2.8", "true", "2.8.0"),
-        ([Code("ADD", 4)], b"2.17.0", "too high", "2.8.0"),
-        ([Code("ADD", 5)], b"2.8.0", "too low", "2.13.0"),
-        ([Code("ADD", 5), Code("GELU", 2)], b"2.13.0", "true", "2.13.0"),
-        ([Code("FULLY_CONNECTED", 12)], b"2.17.0", "true", "2.17.0"),
-        ([Code("FULLY_CONNECTED", 14)], b"2.17.0", "unknown", None),
-        ([Code("FULLY_CONNECTED", 14), Code("ADD", 5)], b"2.12.0", "too low", None),
-        ([Code("ADD", 4)], b"new", "unknown", "2.8.0"),
-        ([Code("CUSTOM", 1, "mine")], b"1.5.0", "true", "2.8.0"),
+        ([Code("ADD", 4)], None, "missing", "2.8.0", None),
+        ([Code("ADD", 5)], None, "missing", "2.13.0", "info: it is missing; 2.13.0 is correct"),
+        ([Code("ADD", 4)], b"1.5.0", "true", "2.8.0", None),
+        ([Code("ADD", 4)], b"2.8", "true", "2.8.0", None),
+        ([Code("ADD", 4)], b"3", "too high", "2.8.0", "info: it is 3, which is too high; 2.8.0 is correct"),
+        ([Code("ADD", 5)], b"2.8", "too low", "2.13.0", "warning: it is 2.8, which is too low; 2.13.0 is correct"),
+        ([Code("ADD", 5), Code("GELU", 2)], b"2.13", "true", "2.13.0", None),
+        ([Code("FULLY_CONNECTED", 12)], b"2.17.0", "true", "2.17.0", None),
+        ([Code("FULLY_CONNECTED", 14)], b"2.17.0", "unknown", None, None),
+        ([Code("FULLY_CONNECTED", 14), Code("ADD", 5)], b"2.13.0", "unknown", None, None),
+        ([Code("FULLY_CONNECTED", 14), Code("ADD", 5)], b"2.12.0", "too low", None,
+            "warning: it is 2.12.0, which is too low; no TensorFlow release has all operators"),
+        ([Code("ADD", 4)], b"new", "unknown", "2.8.0", None),
+        ([Code("ADD", 4)], b"100000", "unknown", "2.8.0", None),
+        ([Code("CUSTOM", 1, "mine")], b"1.5.0", "true", "2.8.0", None),
     ],
-)
+)  # fmt: skip
 def test_what_the_file_says_of_the_runtime_is_compared(
-    codes: list[Code], declared: bytes | None, state: str, needed: str | None
+    codes: list[Code], declared: bytes | None, state: str, needed: str | None, finding: str | None
 ) -> None:
     with ct.open(of_codes(*codes, declared=declared)) as model:
-        found = minimum_of(model_graph(model), TABLE)
-    assert (found.state, found.needed) == (state, needed)
+        found = minimum_of(graph := model_graph(model), TABLE)
+        assert found.is_bound == (found.needed == "2.8.0")  # the oldest that was measured
+        reported = [f"{one.severity}: {one.message}" for one in minimum_findings(graph)]
+    assert (found.state, found.needed, reported) == (state, needed, [finding] * (finding is not None))
 
 
 def test_the_true_version_is_written_once() -> None:
@@ -168,8 +212,8 @@ def test_the_true_version_is_written_once() -> None:
 
 
 def test_a_version_that_only_litert_has_cannot_be_written() -> None:
-    with ct.open(of_codes(Code("FULLY_CONNECTED", 14))) as model, pytest.raises(ct.EditError, match="no known"):
-        write_minimum(ct.edit(model))
+    with ct.open(linear(14)) as model, pytest.raises(ct.EditError, match="no known"):
+        rewrite_requirements(ct.edit(model), write=True)
 
 
 @pytest.mark.parametrize(
@@ -202,9 +246,13 @@ def test_entries_that_share_a_table_are_lowered_apart() -> None:
     build.model.operator_codes = [code, code]
     with ct.open(lowered(build.to_bytes())) as model:
         assert [one.version for one in model.operator_codes] == [1, 5]
-    with ct.open(bytes_of("tflite/composite")) as model:
-        (note,) = lower_versions(ct.edit(model)).notes  # version 1 of a code that only newer runtimes have
-        assert note.message == "STABLEHLO_COMPOSITE stays at version 1: there is no lower version"
+    for data, message in (
+        (bytes_of("tflite/composite"), "STABLEHLO_COMPOSITE stays at version 1: there is no lower version"),
+        (of_codes(Code("STABLEHLO_CLAMP")), "STABLEHLO_CLAMP stays at version 1: there is no lower version"),
+        (of_codes(types=("UINT16",)), "UINT16 tensors: lower operator versions do not help"),
+    ):
+        with ct.open(data) as model:
+            assert [one.message for one in lower_versions(ct.edit(model)).notes] == [message]
 
 
 @pytest.mark.runtime
@@ -223,6 +271,35 @@ def test_lowering_changes_no_bit_in_litert() -> None:
     assert run(lowered(data)) == run(data)
 
 
+def formed(*words: str) -> bytes:
+    """Return a model of one operator: its code, slots and options.
+
+    A slot is a type with perhaps a shape (`:2x2`) and scales (`*1,2`), an index of no tensor, or `-` if left out.
+    """
+    graph = (build := Build()).graph()
+    sides: tuple[list[int], list[int]] = ([], [])
+    for at, word in enumerate(words):
+        kind, shape, scales = re.fullmatch(r"([^:*]*):?([^*]*)[*]?(.*)", word).groups()  # type: ignore[union-attr]
+        fields: dict[str, Any] = {"quantization": quantization([*map(float, scales.split(","))])} if scales else {}
+        fields |= {"sparsity": Table("SparsityParameters")} if kind == "SPARSE" else {}
+        if at and kind != ">" and "=" not in kind:
+            sizes, name = [*map(int, (shape or "1x1x1x4").split("x"))], kind.replace("SPARSE", "FLOAT32")
+            slot = graph.tensor(word, sizes, name, **fields) if kind.isalnum() and not kind.isdigit() else -1
+            sides[">" in words[:at]].append(int(kind) if kind.isdigit() else slot)
+    options: dict[str, Any] = {
+        name: int(value) for name, _, value in (word.partition("=") for word in words) if value
+    }
+    graph.operator(words[0], *sides, **options)
+    return build.to_bytes()
+
+
+def test_every_form_of_the_table_has_its_version() -> None:
+    for line in Path(__file__).with_name("forms.txt").read_text().splitlines():
+        words, version = line.split(" = ")
+        with ct.open(formed(*words.split())) as model:
+            assert str(lowest_version(model_graph(model).graphs[0], 0)) == version, line
+
+
 def test_every_form_leads_to_a_version_that_a_runtime_resolves() -> None:
     assert [
         (code, form.line)
@@ -230,3 +307,57 @@ def test_every_form_leads_to_a_version_that_a_runtime_resolves() -> None:
         for form in lines
         if form.version and TABLE.first_for_operator(code, form.version) == NEVER
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "method"),
+    [
+        ("ADD", "AddAdd"),
+        ("DEPTHWISE_CONV_2D", "AddDepthwiseConv2D"),
+        ("UNIDIRECTIONAL_SEQUENCE_LSTM", "AddUnidirectionalSequenceLSTM"),
+        ("RESIZE_NEAREST_NEIGHBOR", "AddResizeNearestNeighbor"),
+        ("CUSTOM:TFLite_Detection_PostProcess", "AddDetectionPostprocess"),
+        ("CUSTOM:SignalFftAutoScale", "AddFftAutoScale"),
+        ("CUSTOM:SignalRfft", "AddRfft"),
+        ("CUSTOM:mine", None),
+    ],
+)
+def test_the_resolver_has_methods_of_tflm(code: str, method: str | None) -> None:
+    assert method_of(code) == method
+
+
+def test_the_resolver_registers_the_operators_of_all_models() -> None:
+    graph = (build := Build()).graph()
+    x, y, z = (graph.tensor(name, (1,)) for name in "xyz")
+    graph.operator("ADD", [x, x], [y])
+    graph.operator(Code("CUSTOM", 1, 'a"b'), [y], [z], table=None)
+    graph.operator(Code("CUSTOM", 1, "a.b"), [y], [z], table=None)
+    graph.ends([x], [z])
+    with ct.open(build.to_bytes()) as model, ct.open(of_codes()) as empty, ct.open(formed("VAR_HANDLE")) as handle:
+        text = ct.resolver_code([model, model])
+        assert "Resolver<1>&" in ct.resolver_code([empty])
+        assert "// VAR_HANDLE: pass a tflite::MicroResourceVariables" in ct.resolver_code([handle])
+    assert "MicroMutableOpResolver<3>& resolver" in text
+    assert "resolver.AddAdd()" in text
+    assert "VAR_HANDLE" not in text
+    assert 'AddCustom("a\\042b", Register_A_B())' in text
+    assert 'AddCustom("a.b", Register_A_B_2())' in text
+
+
+def test_the_resolver_refuses_what_tflm_does_not_have() -> None:
+    with ct.open(ROOT / "testdata/tflite/hashtable.tflite") as model, pytest.raises(ct.EditError) as error:
+        ct.resolver_code([model])
+    words = "TFLM has no kernel for HASHTABLE, HASHTABLE_FIND, HASHTABLE_IMPORT (`circletool"
+    assert f"hashtable.tflite: {words}" in str(error.value)
+
+
+def test_the_resolver_of_a_model_that_tflm_refuses_comes_with_a_warning(tmp_path: Path) -> None:
+    (named := tmp_path / "a\\\n.tflite").write_bytes(of_codes())
+    with ct.open(named) as model:
+        assert ct.resolver_code([model]).startswith(f"// The operators of {tmp_path}/a??.tflite.\n")
+    names = ("cnn_float16.tflite", "cnn_int8.tflite", "while_loop.tflite")
+    refused, taken, loop = (str(ROOT / "testdata/tflite" / name) for name in names)
+    done = run("requires", taken, loop, "--resolver", tmp_path / "ops.h", "--also", refused)
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert done.stderr.startswith(f"warning: {refused}: TFLM does not run this model")
+    assert all(f"resolver.Add{code}()" in (tmp_path / "ops.h").read_text() for code in ("Conv2D", "While"))

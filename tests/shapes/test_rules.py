@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import circletools as ct
-from circletools.shapes.call import DoubtfulError, UndelegatedError
+from circletools.shapes.call import Call, DoubtfulError, RefusedError, UndelegatedError, check_needs
 from circletools.shapes.infer import Inference
+from circletools.shapes.table import RULES
 from circletools.shapes.windows import STATES
 from tests.kit.build import Build, Code, floats
 from tests.kit.presence import need
@@ -73,3 +74,21 @@ def test_a_mended_operator_has_the_values_of_single_runs(case: tuple[Any, ...]) 
     (given,) = (floats(*item["shape"]) for item in interpret(model_content=after).get_input_details())
     single = [loaded(data, [given[at : at + 1]])[0] for at in range(3)]
     np.testing.assert_allclose(loaded(after, [given])[0], np.concatenate(single), rtol=1e-5)
+
+
+def outcome(code: str, given: list[Any], options: dict[str, Any], results: int) -> list[Any]:
+    """Return the shapes by a rule, or its error and the input that causes it."""
+    values = [None if one is None or isinstance(one, tuple) else constant(one) for one in given]
+    sizes = [one if value is None else value.shape for one, value in zip(given, values, strict=True)]
+    call = Call(code, options, sizes, values, results)
+    try:
+        check_needs(call)
+        return [*RULES[code](call)]
+    except RefusedError as error:
+        return [type(error).__name__, error.slot]
+
+
+def test_a_rule_gives_shapes_or_the_input_that_does_not_fit() -> None:
+    for code, given, options, expected, *results in cases("rule_cases.txt"):
+        count = results[0] if results else len(expected) if isinstance(expected[0], tuple) else 1
+        assert outcome(code, given, options, count) == expected, (code, given, options)
