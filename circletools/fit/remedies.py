@@ -8,16 +8,21 @@ The reasons are worded as in `affinity.capability.table`; an unknown condition g
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 from circletools.affinity.capability.table import Refusal
 from circletools.graph.graph import Graph
+from circletools.graph.reach import Reach
+from circletools.parts.names import TensorNames
 from circletools.shapes.infer import Shapes, fixed_shapes
+from circletools.shapes.sized import Assuming
 
 MEASURE = "measure the operator as docs/measure-a-device.md describes"
 FIX_SHAPES = "convert the model with fixed input shapes, so that its shape arithmetic becomes constant"
 FIX_SIZES = "make its sizes constant: `set-shape --static`, then `compact --prune --outputs`"
+_MOST_CUTS, _LONGEST = 4, 60  # tensors, and characters of a name, in a command
 GENERAL = "change the property that the reason names"
 
 _PLACE = r"(?P<place>(?:input|output) \d+)"
@@ -62,7 +67,7 @@ def size_remedies(
     }
     if fixed is None:
         return found
-    derived, since = set[int](), dict[int, int]()  # since: tensor -> operator
+    derived, late, cut = set[int](), set[int](), list[int]()  # late: tensors whose sizes depend on more than shapes
     opens = [-1 in (*shape, *values.shape_signatures.row(at)) for at, shape in enumerate(values.shapes.lists())]
     rows = zip(codes, facts.operands.lists(), facts.results.lists(), strict=True)
     for operator, (code, read, made) in enumerate(rows):
@@ -70,22 +75,41 @@ def size_remedies(
         of_sizes = {*made} if code == "SHAPE" else derived & computed
         if is_arithmetic := code == "SHAPE" or (bool(of_sizes) and computed <= derived):
             derived.update(made)
-        causes = [since[value] for value in read if value in since]
-        if any(value >= 0 and opens[value] and not fixed.shapes.get((facts.index, value)) for value in made):
-            causes.append(operator)
-        elif not is_arithmetic:
-            causes = []
-        since.update((value, min(causes)) for value in made if causes)
+        unknown = any(value >= 0 and opens[value] and not fixed.shapes.get((facts.index, value)) for value in made)
+        if unknown or (is_arithmetic and not late.isdisjoint(read)):
+            late.update(made)
         if operator in refusals and (of_sizes or operator in wanted):
-            if causes := sorted({since[value] for value in (*read, *made) if value in since}):
-                first = f"operator {causes[0]} ({codes[causes[0]]})"
-                remedy = f"its sizes are known only at run time, from {first} on: compute them outside the model, "
-                remedy += "by cutting there with `extract --from`, then `set-shape --static`"
-            else:
-                is_known = all((facts.index, value) in fixed.values for value in of_sizes)
-                remedy = FIX_SIZES if is_known else FIX_SHAPES
-            found[operator] = remedy
-    return found
+            is_known = all((facts.index, value) in fixed.values for value in of_sizes)
+            found[operator] = FIX_SIZES if is_known else FIX_SHAPES
+            cut += [] if late.isdisjoint((*read, *made)) else [operator]
+    return found | dict.fromkeys(cut, _cut(facts, opens) if cut else "")
+
+
+def _cut(facts: Graph, opens: Sequence[bool]) -> str:
+    """Return how to cut a graph behind the last operators whose output sizes depend on values, and to set the sizes.
+
+    Without such operators, sizes of inputs are unknown. Options are as they must be typed, with N for these sizes.
+    """
+    reach, names, given = Reach(facts), TensorNames(facts), facts.inputs.tolist()
+    last = sorted(operator for index, operator in Assuming(facts).sized if index == facts.index)
+    ends = set(reach.made_by(last)) if last else {one for one in given if one >= 0 and opens[one]}
+    rest = reach.behind([one for one in facts.outputs.tolist() if 0 <= one < len(opens)], ends)
+    tensors = [one for one in dict.fromkeys(reach.read_by(sorted(rest))) if one in ends]
+    if not 0 < len(tensors) <= _MOST_CUTS:
+        where = f"that operator {last[0]} ({facts.operators.code_names[last[0]]}) reads" if last else "of inputs"
+        return f"its sizes are values {where}: convert the model with constants in their place"
+    extracting, setting = "", ""
+    for place, tensor in enumerate(tensors):
+        name, view = names.names[tensor], facts.model.subgraphs[facts.index].tensors[tensor]
+        is_plain = name.isprintable() and not name.isdecimal() and names.found[name] == [tensor]
+        typed = shlex.quote(name) if is_plain and 0 < len(name) <= _LONGEST else ""
+        extracting += f" --from {typed or f'index:{tensor}'}"
+        sizes = ",".join("N" if size < 0 else str(size) for size in view.open_shape)
+        setting += f" --input {typed or (place if last else given.index(tensor))}={sizes}" if opens[tensor] else ""
+    extracting += f" --subgraph {facts.index}" if facts.index else ""
+    setting = f"set each size N with `set-shape --static{setting}`" if setting else "`set-shape --static`"
+    start = f"cut it with `extract{extracting}`, " if last else ""
+    return f"its sizes are known only at run time: {start}{setting}, then `compact --prune --outputs`"
 
 
 def needed_by(facts: Graph, refusals: Mapping[int, Refusal]) -> dict[int, int]:

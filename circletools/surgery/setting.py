@@ -179,7 +179,8 @@ def _set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
     written = _apply_shapes(edit, request, replace(base, shapes=base.shapes | old.found.shapes), found)
     lines += _fold(edit, graph, wanted) if request.static else []
     lines += [f"shapes of {counted(len(written), 'tensor')}"] if written else []
-    return RewriteResult((*_changed_ends(graph, written), *lines), tuple(_open(edit, graph, found, request)))
+    notes = (*(_assumed(graph, named, wanted) if request.static else ()), *_open(graph, found, request))
+    return RewriteResult((*_changed_ends(graph, written), *lines), notes)
 
 
 def _fold(edit: ModelEdit, graph: Graph, inputs: Sequence[Shape]) -> list[str]:
@@ -201,7 +202,21 @@ def _fold(edit: ModelEdit, graph: Graph, inputs: Sequence[Shape]) -> list[str]:
     return [*lines, *["`compact --prune --outputs` drops the operators that computed constants"][: len(lines)]]
 
 
-def _open(edit: ModelEdit, graph: Graph, found: Shapes, request: ShapeRequest) -> Iterator[Finding]:
+def _assumed(graph: Graph, named: Sequence[Shape], wanted: Sequence[Shape]) -> Iterator[Finding]:
+    """Yield a warning for each input with unknown sizes, except a batch, that become 1 although no request names them.
+
+    Converters write 1 for an unknown size.
+    """
+    for tensor, was, now in zip(graph.inputs.tolist(), named, wanted, strict=True):
+        view = graph.model.subgraphs[graph.index].tensors[tensor]
+        axes = [axis for axis, ends in enumerate(zip(view.open_shape, was, now, strict=False)) if ends == (-1, 1, 1)]
+        if axes and (axes != [0] or now == (1,) or -1 in view.shape):
+            words = f"the size of dimension {', '.join(map(str, axes))} of input {quoted(view.name)} is unknown"
+            place = f"{graph.place()}.tensors[{tensor}]"
+            yield Finding("ASSUMED_SIZE", "warning", place, f"{words}, so it becomes 1; set it with `--input`")
+
+
+def _open(graph: Graph, found: Shapes, request: ShapeRequest) -> Iterator[Finding]:
     """Yield a note if `static` leaves dynamic dimensions, whose sizes depend on more than the shapes of inputs."""
     tensors = graph.model.subgraphs[graph.index].tensors if request.static else ()
     left = [at for at, one in enumerate(tensors) if -1 in one.open_shape and not found.shapes.get((graph.index, at))]

@@ -186,6 +186,10 @@ def notes_on_parts(folder: Path) -> Found:
     x = graph.tensor("x")
     build.model.subgraphs[0].tensors[x].shape_signature = [-1, 2]
     graph.ends([x], [graph.compute("ADD", [x, graph.compute("NEG", [x], "")], "sum")])
+    graph = (unknown := Build()).graph()
+    graph.ends([graph.tensor("x", (-1, -1))], [])
+    with ct.open(unknown.to_bytes()) as model:
+        yield from ct.surgery.set_shape(ct.edit(model), ct.surgery.ShapeRequest(static=True)).notes
     source = folder / "net.circle"
     source.write_bytes(on_two_devices(build.to_bytes("circle"), 0, 1))
     with ct.open(source) as model:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from ast import literal_eval
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from tests.kit.build import Build
 from tests.kit.presence import need
+from tests.kit.program import run
 from tools.measure.capability.single import Operand, Probe
 
 FLOAT = TensorTraits("FLOAT32", "", 5, True, False)
@@ -193,7 +196,7 @@ def test_a_remedy_that_is_applied_makes_the_program_take_it(
 
 @pytest.mark.parametrize(
     ("size", "read", "words"),
-    [((1, 4), "x", FIX_SIZES), ((-1, 4), "x", FIX_SIZES), ((1, 4), "open", "operator 0 (RESHAPE)")],
+    [((1, 4), "x", FIX_SIZES), ((-1, 4), "x", FIX_SIZES), ((1, 4), "open", "cut it with `extract --from open`")],
 )
 def test_a_remedy_of_shape_arithmetic_depends_on_where_sizes_come_from(
     size: tuple[int, ...], read: str, words: str
@@ -215,6 +218,29 @@ def test_a_remedy_of_shape_arithmetic_depends_on_where_sizes_come_from(
     assert [at for at in (1, 3) if words not in remedies[at]] == []
     assert {at: remedies[at] for at in planned} == planned
     assert FIX_SIZES != remedies.get(4) != FIX_SHAPES
+
+
+def fitted(path: Path) -> Any:
+    with ct.open(path) as model:
+        (found,) = ct.fit(model, ct.FitRequest(on=("litert-gpu",))).targets
+    return found
+
+
+@pytest.mark.parametrize("name", ["b", "b;1 'of' c", "7", "b" * 99])
+def test_commands_of_a_remedy_can_be_typed(name: str, tmp_path: Path) -> None:
+    graph = (build := Build()).graph()
+    tensors = [graph.tensor("x", (4, 6)), graph.tensor("k", (2,), "INT32")]
+    tensors.append(graph.compute("RESHAPE", tensors, "a", (-1, -1)))
+    tensors.append(graph.compute("RESHAPE", [tensors[2], tensors[1]], name, (-1, 6)))
+    graph.operator("SHAPE", tensors[3:], [sizes := graph.tensor("sizes", (2,), "INT32")], out_type=2)
+    squared = graph.compute("MUL", tensors[3:] * 2, "c", (-1, 6))
+    graph.ends(tensors[:2], [graph.compute("RESHAPE", [squared, sizes], "y", (-1, 6))])
+    (model := tmp_path / "0.tflite").write_bytes(build.to_bytes())
+    (remedy,) = {one.remedy for one in fitted(model).misfits}
+    for number, words in enumerate(re.findall("`(.+?)`", remedy), 1):
+        command, *options = shlex.split(words.replace("N,6", "4,6"))
+        assert run(command, model, model := tmp_path / f"{number}.tflite", *options).status == 0
+    assert (fitted(model).verdict, fitted(model).operators) == ("resident", 2)
 
 
 @pytest.mark.parametrize("returned", [0, 1])
