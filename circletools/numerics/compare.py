@@ -15,12 +15,12 @@ from operator import itemgetter
 
 import numpy as np
 
-from circletools.asking import as_file, operators_of
+from circletools.asking import as_file, file_inputs, operators_of
 from circletools.errors import UsageError
 from circletools.fit.naming import Naming
 from circletools.model.model import Model
 from circletools.numerics.cells import Judge
-from circletools.numerics.request import CompareRequest, file_inputs, more_runs
+from circletools.numerics.request import CompareRequest, more_runs
 from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells, Reals, difference
 from circletools.numerics.running import (
     WITH_RESOURCE,
@@ -97,7 +97,7 @@ class _Comparing(Judge):
             others = self._others(inputs)
             plain = self.reference.run(self.first, inputs)
         except NotRunError as error:
-            self.reference.failure = f"{error}{self._unlike(self.first, inputs)}"
+            self.reference.failure = f"{error}{self._excuse(self.reference, self.first, inputs)}"
             return self._made([], 0)
         plains = [self._plain(runner, others, plain) for runner in self.runners]
         plan = list(tasks(self.first, self.second, self.pairs[0]))
@@ -126,18 +126,19 @@ class _Comparing(Judge):
         try:
             found = runner.run(self.second, inputs)
         except NotRunError as error:
-            runner.failure = f"{error}{self._unlike(self.second, inputs)}"
+            runner.failure = f"{error}{self._excuse(runner, self.second, inputs)}"
             return None
         runner.outputs = tuple(self._output_errors(expected, found))
         return found
 
-    def _unlike(self, subject: Subject, inputs: Runs) -> str:
-        """Return which input differs in shape from the model, for an error message."""
+    def _excuse(self, runner: Runner, subject: Subject, inputs: Runs) -> str:
+        """Return which input differs in shape from the model, or that inputs are random, for an error message."""
         for place, (tensor, array) in enumerate(zip(subject.graph.inputs.tolist(), inputs[0], strict=False)):
             shape = subject.graph.values.shapes.row(tensor).tolist()
             if shape != list(array.shape):
                 return f" (input {place} is {list(array.shape)}, in the model {shape})"
-        return ""
+        with as_file(subject.model) as path:
+            return "" if self.request.inputs else runner.worker.excuse(path)
 
     def _output_errors(self, expected: Runs, found: Runs) -> Iterator[float | None]:
         """Yield the largest difference of each output of the second model, or None without a counterpart.
@@ -194,14 +195,13 @@ class _Comparing(Judge):
 
     def _inputs(self) -> Runs:
         """Return the inputs of the first model. Raises NotRunError if the reference program does not run it."""
+        if self.request.inputs:
+            return file_inputs(self.request.inputs, self.first.graph)
         with as_file(self.first.model) as path:
             answer = self.reference.worker.run(path, seed=self.request.seed)
-        if not self.request.inputs:
-            if answer.failure:
-                raise NotRunError(answer.failure)
-            return more_runs(answer.inputs, self.request)
-        signature = next((one for one in self.first.model.signatures if one.subgraph == 0), None)
-        return file_inputs(self.request, self.first.graph, signature, answer.inputs)
+        if answer.failure:
+            raise NotRunError(answer.failure)
+        return more_runs(answer.inputs, self.request)
 
     def _others(self, inputs: Runs) -> Runs:
         """Return inputs for the second model that represent the same numbers. Raises NotRunError."""

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 
-import numpy as np
-
-from circletools.errors import InvalidInputError, UsageError
-from circletools.graph.graph import Graph
-from circletools.model.views import Signature
+from circletools.errors import UsageError
 from circletools.numerics.results import Difference
 from circletools.numerics.running import Runs
-from circletools.runtimes.inputs import make_input, read_inputs
+from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array
-from circletools.storage.files import open_source
 from circletools.wording import Attributes
 
 
@@ -68,38 +62,3 @@ def more_runs(first: list[Array], request: CompareRequest) -> Runs:
         for run in range(1, request.runs)
     ]
     return [first, *made]
-
-
-def file_inputs(request: CompareRequest, graph: Graph, signature: Signature | None, like: list[Array]) -> Runs:
-    """Return the inputs of each run from the files; `like` holds arrays of the model's types and shapes, if known.
-
-    Raises InvalidInputError for a file that cannot be read or lacks an input.
-    """
-    named = {tensor: name for name, tensor in (signature.inputs if signature else ())}
-    runs: Runs = []
-    for file in request.inputs:
-        arrays = read_inputs(file) if file.endswith(".npz") else {"0": _read_only(file, like)}
-        run: list[Array] = []
-        for place, tensor in enumerate(graph.inputs.tolist()):
-            keys = (named.get(tensor, ""), graph.values.name(tensor), str(place), f"arr_{place}")
-            key = next((one for one in keys if one in arrays), None)
-            if key is None:
-                raise InvalidInputError(f"no array for input {place}", location=file, hint=f"name it {keys[1]!r}")
-            is_number = like and arrays[key].dtype.kind in "iufb"
-            if is_number and (arrays[key].dtype.kind == "f") != (like[place].dtype.kind == "f"):
-                message = f"array {key!r} has the type {arrays[key].dtype}, but the input {like[place].dtype}"
-                hint = "convert it: a quantized number q stands for (q - zero_point) * scale"
-                raise InvalidInputError(message, location=file, hint=hint)
-            run.append(arrays[key].astype(like[place].dtype) if is_number else arrays[key])
-        runs.append(run)
-    return runs
-
-
-def _read_only(file: str, like: list[Array]) -> Array:
-    """Return the bytes of a file as a model's only input."""
-    try:
-        (only,) = like
-        with closing(open_source(file)) as source:
-            return np.frombuffer(source.octets, only.dtype).reshape(only.shape).copy()  # only bytes that fit are read
-    except ValueError as error:
-        raise InvalidInputError(f"cannot read the inputs: {error}", location=file) from error

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
+from circletools.asking import file_inputs
 from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.findings import Finding
@@ -21,7 +22,7 @@ from circletools.graph.resources import Resources
 from circletools.model.model import open_model
 from circletools.parts.compare import SplitFiles, check_files, open_split
 from circletools.parts.split import MANIFEST
-from circletools.runtimes.inputs import make_input
+from circletools.runtimes.inputs import RANDOM_INPUTS, make_input
 from circletools.runtimes.protocol import Array, same
 from circletools.runtimes.worker import Worker
 from circletools.storage.files import write
@@ -53,14 +54,16 @@ def verify_split(
     runtime: Runtime | None = None,
     subgraph: int = 0,
     seed: int = 0,
+    inputs: Sequence[str] = (),
     timeout_s: float = 600.0,
 ) -> SplitVerification:
     """Check that the parts in a directory together equal the model that was split.
 
     First the files are compared, operator by operator; if that finds no error, the source and the parts are run with
-    the same random inputs, generated from `seed`, and every bit of their outputs is compared. `source` is the model
-    that was split; by default, the file with the recorded name in or next to `directory`. The default `runtime` is
-    litert for .tflite and onert for .circle; `none` compares only files. A run may take at most `timeout_s` seconds.
+    the same inputs, and every bit of their outputs is compared. `inputs` are files as in `CompareRequest`; without
+    them, inputs are generated from `seed`. `source` is the model that was split; by default, the file with the
+    recorded name in or next to `directory`. The default `runtime` is litert for .tflite and onert for .circle; `none`
+    compares only files. A run may take at most `timeout_s` seconds.
 
     Raises InvalidInputError if there is no split or one of its files is broken, and UsageError if the source is not
     found, the subgraph does not exist or the runtime does not start.
@@ -76,35 +79,37 @@ def verify_split(
         findings.append(Finding("SUBGRAPH_NOT_RUN", "info", str(files.source), message))
     else:
         with Worker(_ONE_BY_ONE[chosen], timeout_s) as worker:
-            findings += compare_runs(files, worker, seed=seed) or _as_called(files, worker)
+            findings += compare_runs(files, worker, seed=seed, given=inputs) or _as_called(files, worker)
     return SplitVerification(chosen, tuple(findings))
 
 
-def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
+def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0, given: Sequence[str] = ()) -> list[Finding]:
     """Run the source, then the parts one after another; in onert, run the package too.
 
-    A model with state is loaded once and run several times, with different inputs each time. Other inputs are tried
-    if a part does not run, or if a tensor between parts is empty (computed shapes can cause this): an empty tensor
-    proves nothing, and not every runtime accepts it. `check_files` must have found no error in `files`. Raises
-    UsageError if the runtime does not start.
+    A model with state is loaded once and run several times, with different inputs each time. `given` are files of
+    inputs, one for each run. Without them, other inputs are tried if a part does not run, or if a tensor between
+    parts is empty (computed shapes can cause this): an empty tensor proves nothing, and not every runtime accepts it.
+    `check_files` must have found no error in `files`. Raises UsageError if the runtime does not start.
     """
     with open_model(files.source) as model:
-        count = _STATEFUL_RUNS if Resources(model_graph(model)).state(0).users else 1
+        count = len(given) or (_STATEFUL_RUNS if Resources(model_graph(model)).state(0).users else 1)
+        read = file_inputs(given, model_graph(model).graphs[0])
     findings: list[Finding] = []
     is_compared = False
-    for first in range(seed, seed + _MOST_TRIES):
-        answer = worker.run(files.source, seed=first)
-        inputs = [answer.inputs]
-        for run in range(1, count):
+    for first in range(seed, seed + (1 if given else _MOST_TRIES)):
+        answer = worker.run_each(files.source, read) if given else worker.run(files.source, seed=first)
+        inputs = read or [answer.inputs]
+        for run in range(len(inputs), count):
             named = ((f"{position} of run {run}", array) for position, array in enumerate(answer.inputs))
             inputs.append([make_input(first, name, array.dtype, array.shape) for name, array in named])
-        if count > 1 and not answer.failure:
+        if count > 1 and not given and not answer.failure:
             answer = worker.run_each(files.source, inputs)
         if answer.failure and first > seed:
             break
         if answer.failure:
             message = f"{worker.runtime} cannot run the whole model, so values were not compared: {answer.failure}"
-            return [Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
+            note = "" if given else worker.excuse(files.source)
+            return [Finding("SOURCE_NOT_RUN", "warning", str(files.source), f"{message}{note}")]
         expected = _by_run(answer.outputs, count)
         known = [dict(zip(files.connections.source.inputs, given, strict=True)) for given in inputs]
         found = [*_by_parts(files, worker, known, expected), *_as_package(files, worker, inputs, expected)]
@@ -119,7 +124,8 @@ def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Fi
         if runs and all(array.size for values in known for array in values.values()):
             break
     if not is_compared:
-        message = "an output is empty for all random inputs tried, so its values were not compared"
+        message = "an output is empty for all inputs tried, so its values were not compared"
+        message += "" if given else f"; {RANDOM_INPUTS}"
         findings = [*findings, Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
     return findings
 

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.asking import file_inputs
 from circletools.errors import InvalidInputError, UsageError
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.model.model import Model, open_model
 from circletools.parts.compare import open_split
 from circletools.parts.plan import SplitPlan, plan_split
@@ -98,14 +100,15 @@ class MeasureRequest(Attributes):
     """Options for measuring devices.
 
     `on`: `DEVICE=PROGRAM[:VARIANT]`, the program that runs a device's operators; not needed if the device is named
-    like a program. `seconds`: the time spent on each plan. `seed`: the seed of random inputs. `timeout_s`: the time
-    limit for loading and measuring a model.
+    like a program. `seconds`: the time spent on each plan. `inputs`: a file as in `CompareRequest`, or nothing for
+    random inputs from `seed`. `timeout_s`: the time limit for loading and measuring a model.
     """
 
     on: tuple[str, ...] = ()
     seconds: float = 2.0
     seed: int = 0
     timeout_s: float = 600.0
+    inputs: str | None = None
 
 
 _DEFAULT = MeasureRequest()
@@ -128,13 +131,15 @@ def measure(
     with open_model(files.source) as model:
         plan = plan_of_parts(model, files.connections, str(directory))
         operators = tuple(range(len(model.subgraphs[0].operators)))
+        runs = file_inputs([] if request.inputs is None else [request.inputs], model_graph(model).graphs[0])
+    given = dict(zip(files.connections.source.inputs, *runs, strict=True)) if runs else {}
     devices = measured_devices([part.device for part in plan.parts], request)
     pieces = [(files.directory / piece.file, piece) for piece in files.connections.parts]
     chains: list[Chain] = [(_step(device, files.source, files.connections.source),) for device in devices.values()]
     steps = zip(plan.parts, pieces, strict=True)
     chains.append(tuple(_step(devices[part.device], path, piece) for part, (path, piece) in steps))
     with Worker(next(iter(devices.values())).program, request.timeout_s) as worker:
-        found = times_of(chains, worker, request)
+        found = times_of(chains, worker, ChainsRequest((), request.seconds, request.seed, given))
     plans = [PlanTime(f"all on {name}", (PartTime(name, operators),)) for name in devices]
     plans.append(PlanTime("split", tuple(PartTime(part.device, part.operators) for part in plan.parts)))
     notes = (
@@ -188,13 +193,13 @@ def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str,
     return devices
 
 
-def times_of(chains: Sequence[Chain], worker: Worker, request: MeasureRequest) -> list[Times]:
+def times_of(chains: Sequence[Chain], worker: Worker, request: ChainsRequest) -> list[Times]:
     """Return the times of chains that run alternately."""
     found: dict[int, Times] = {}
     left = list(range(len(chains)))
     while left:
         asked = tuple(chains[number] for number in left)
-        timed = worker.measure(ChainsRequest(asked, request.seconds * len(asked), request.seed))
+        timed = worker.measure(replace(request, chains=asked, seconds=request.seconds * len(asked)))
         if not timed.failure:
             found |= zip(left, timed.times_us, strict=True)
             break
@@ -206,10 +211,10 @@ def times_of(chains: Sequence[Chain], worker: Worker, request: MeasureRequest) -
     return [found[number] for number in range(len(chains))]
 
 
-def _ending(chain: Chain, worker: Worker, request: MeasureRequest) -> int:
+def _ending(chain: Chain, worker: Worker, request: ChainsRequest) -> int:
     """Return the first step of a chain that fails even when it is run alone, or else the last step."""
     for number, step in enumerate(chain):
-        if worker.measure(ChainsRequest(((step,),), 0.0, request.seed)).failure:
+        if worker.measure(replace(request, chains=((step,),), seconds=0.0)).failure:
             return number
     return len(chain) - 1
 

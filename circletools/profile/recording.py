@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from circletools.asking import as_file
+from circletools.asking import as_file, run_excuse
 from circletools.errors import InvalidInputError, UsageError
 from circletools.findings import Finding
 from circletools.model.model import Model
@@ -67,10 +67,10 @@ def profile(
     given = None if sets is None else [list(sets[at % len(sets)]) for at in range(runs)]
     with as_file(model) as path, Worker(on, timeout_s) as worker:
         found = worker.profile(Request("profile", str(path), inputs=given, seed=seed, repeat=runs))
-        version = worker.version
-    name = f"{program}:{variant}"
+        version, excuse = worker.version, run_excuse(model, worker, given is None) if found.failure else ""
+    name, words = f"{program}:{variant}", f"does not run the model: {found.failure}{excuse}"
     if found.failure:
-        raise InvalidInputError(f"{name} does not run the model: {found.failure}", location=model.source.name)
+        raise InvalidInputError(f"{name} {words}", location=model.source.name)
     trace = read_profile(found.data)
     threads = None if program == "onert" else 1
     whole = replace(trace.whole, initialization_ns=round(found.initialization_us * 1000), threads=threads)

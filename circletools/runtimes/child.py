@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from circletools.runtimes.inputs import make_input
+from circletools.runtimes.inputs import RANDOM_INPUTS, make_input
 from circletools.runtimes.protocol import (
     Answer,
     Array,
@@ -106,12 +106,12 @@ class _StoppedError(Exception):
 
 def measure(request: ChainsRequest) -> Timed:
     """Return the times of chains, or the step that does not run and the reason."""
-    known: list[dict[str, Array]] = [{} for _ in request.chains]
+    known: list[dict[str, Array]] = [{**request.given} for _ in request.chains]
     rows: list[list[Any]] = [[] for _ in request.chains]
     repeats = [1] * len(known)
     try:
         chains = [
-            [_Loaded(step, (number, at), known[number], request.seed) for at, step in enumerate(chain)]
+            [_Loaded(step, (number, at), known[number], request) for at, step in enumerate(chain)]
             for number, chain in enumerate(request.chains)
         ]
         for turn in range(-_WARM_TURNS, _MOST_TURNS):
@@ -134,16 +134,16 @@ def measure(request: ChainsRequest) -> Timed:
 class _Loaded:
     """A step whose model is loaded; its errors name the step."""
 
-    def __init__(self, step: Step, place: tuple[int, int], known: dict[str, Array], seed: int) -> None:
+    def __init__(self, step: Step, place: tuple[int, int], known: dict[str, Array], request: ChainsRequest) -> None:
         """Load the model and run it once, since later steps need the shapes of its outputs."""
-        self._step, self._place = step, place
+        self._step, self._place, self._note = step, place, "" if request.given else f" ({RANDOM_INPUTS})"
         try:
             self._adapter = import_module(f"circletools.runtimes.{step.program}")
         except ImportError as error:
             raise _StoppedError(f"{step.program} is not installed: {error}", place) from error
 
         def make(position: int, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
-            return make_input(seed, step.inputs[position], dtype, shape)
+            return make_input(request.seed, step.inputs[position], dtype, shape)
 
         given = [known.get(name) for name in step.inputs]
         self._running: Running = self._try(partial(self._adapter.Running, step.variant, step.model, given, make))
@@ -154,13 +154,13 @@ class _Loaded:
         """Run once with `known` tensors, by name, and add the outputs to them; return the time in seconds."""
         inputs = [known[name] for name in self._step.inputs]
         start = perf_counter()
-        outputs = self._try(partial(self._running.run, inputs))
+        outputs = self._try(partial(self._running.run, inputs), self._note)
         seconds = perf_counter() - start
         known.update(zip(self._step.outputs, outputs, strict=True))
         return seconds
 
-    def _try(self, call: Callable[[], Any]) -> Any:
+    def _try(self, call: Callable[[], Any], note: str = "") -> Any:
         try:
             return call()
         except (*self._adapter.FAILURES, NoDeviceError) as error:
-            raise _StoppedError(words_of(error), self._place) from error
+            raise _StoppedError(words_of(error) + note, self._place) from error

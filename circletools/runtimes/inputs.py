@@ -15,6 +15,7 @@ from circletools.runtimes.protocol import Array, Make, RefusedError
 
 # Integer inputs are often indices, sizes or axes, and runtimes reject larger numbers.
 _INT_LIMIT = 3
+RANDOM_INPUTS = "the inputs were random; give others with `--inputs`"
 _STRINGS = (b"hello world", b"", b"what is the weather", b"\xc3\xa9t\xc3\xa9 42", b"no")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -57,12 +57,13 @@ Chain = tuple[Step, ...]
 class ChainsRequest:
     """Chains to time in turns, for `seconds` in total; all run in one process.
 
-    Inputs that no step produces are generated from `seed`.
+    Inputs that no step produces are generated from `seed` if they are not `given`, by name.
     """
 
     chains: tuple[Chain, ...]
     seconds: float
     seed: int = 0
+    given: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from circletools.errors import UsageError
+from circletools.runtimes.inputs import RANDOM_INPUTS
 from circletools.runtimes.programs import PROGRAMS, command, named, not_installed
 from circletools.runtimes.protocol import (
     Answer,
@@ -87,6 +88,10 @@ class Worker:
     def loads(self, model: Path) -> Verdict:
         """Return whether the program loads and prepares a model."""
         return self._judge("loads", model)
+
+    def excuse(self, model: Path) -> str:
+        """Return words for the error of a run with random inputs if the program at least loads the model."""
+        return f" ({RANDOM_INPUTS})" if self.loads(model).status == "ok" else ""
 
     def called(self, model: Path) -> Verdict:
         """Return whether the program loads a model and, for onert, runs it with equal values in all interfaces."""

@@ -203,7 +203,7 @@ def _fold(edit: ModelEdit, graph: Graph, inputs: Sequence[Shape]) -> list[str]:
 
 
 def _assumed(graph: Graph, named: Sequence[Shape], wanted: Sequence[Shape]) -> Iterator[Finding]:
-    """Yield a warning for each input with unknown sizes, except a batch, that become 1 although no request names them.
+    """Yield a warning for each input with unnamed unknown sizes, except a batch; they become 1.
 
     Converters write 1 for an unknown size.
     """

@@ -46,6 +46,7 @@ def verify_split(
         "The runtime; by default litert for .tflite, onert for .circle."
     ),
     subgraph: OneSubgraph = 0,
+    inputs: tuple[str, ...] = option("An .npz file, or the bytes of a single input; one run per file.", "FILE"),
     seed: int = option("Seed for the random inputs.", "N", default=0, min=0),
     seconds: float = option(
         "Time limit for running one model.", "SECONDS", default=600.0, names="--timeout", min=0.1
@@ -56,10 +57,12 @@ def verify_split(
 
     First checks the files: every input must be computed before it is read, with the same type, shape and
     quantization, and the parts must contain each operator of the whole model once, with the same connections. Then
-    runs the parts and the whole model on random inputs and compares the results bit by bit. Exits with status 1 if
+    runs the parts and the whole model on the same inputs and compares the results bit by bit. Exits with status 1 if
     there is an error or a warning; docs/split.md lists all codes.
     """
-    found = ct.verify_split(directory, source=source, runtime=on, subgraph=subgraph, seed=seed, timeout_s=seconds)
+    found = ct.verify_split(
+        directory, source=source, runtime=on, subgraph=subgraph, seed=seed, inputs=inputs, timeout_s=seconds
+    )
     if form == "json":
         show_json(ct.render.split_verification_json(found), str(directory))
     else:
@@ -77,6 +80,7 @@ def measure(
     seconds: float = option(
         "Seconds to spend on the parts, and on the model on each device.", "SECONDS", default=2.0, min=0.01
     ),
+    inputs: str | None = option("An .npz file, or the bytes of a single input.", "FILE"),
     seed: int = option("Seed for the random inputs.", "N", default=0, min=0),
     timeout: float = option("Time limit for measuring one model.", "SECONDS", default=600.0, min=0.1),
     form: Form = "text",
@@ -89,7 +93,7 @@ def measure(
     if output == "-" and form == "json":
         raise ct.UsageError("--json and the output file would both go to standard output")
     check_output(output, ())
-    request = ct.planning.MeasureRequest(on=on, seconds=seconds, seed=seed, timeout_s=timeout)
+    request = ct.planning.MeasureRequest(on=on, seconds=seconds, seed=seed, timeout_s=timeout, inputs=inputs)
     found = ct.planning.measure(directory, request, source=source)
     if output is not None:
         ct.files.write(output, [ct.render.measurement_file(found).encode()])

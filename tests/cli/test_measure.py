@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import circletools as ct
@@ -36,13 +37,14 @@ def parts(tmp_path: Path) -> Path:
 
 def test_times_are_written_that_report_reads(parts: Path, tmp_path: Path, worker: LawfulWorker) -> None:
     times, source = tmp_path / "times.json", tmp_path / "chain.tflite"
-    words = ["--seconds", "0.5", "--seed", "3", "--timeout", "8"]
+    np.savez(tmp_path / "in.npz", np.ones(2))
+    words = ["--seconds", "0.5", "--seed", "3", "--timeout", "8", "--inputs", tmp_path / "in.npz"]
     done = run("measure", parts, "--on", ON[0], "--on", ON[1], "-o", times, *words)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == "a: litert:builtin"
     assert "  split     2 parts          3        284.0\n" in done.stdout
     assert worker.started == [("litert", 8.0)]
-    assert [(request.seed, request.seconds) for request in worker.requests] == [(3, 1.5)]
+    assert [(one.seed, one.seconds, len(one.given)) for one in worker.requests] == [(3, 1.5, 1)]
     again = run("measure", parts, "--on", ON[0], "--on", ON[1], "--source", source, "--json", *words)
     assert json.loads(again.stdout) == {"file": str(parts)} | json.loads(times.read_text())
 

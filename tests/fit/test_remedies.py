@@ -239,7 +239,8 @@ def test_commands_of_a_remedy_can_be_typed(name: str, tmp_path: Path) -> None:
     (remedy,) = {one.remedy for one in fitted(model).misfits}
     for number, words in enumerate(re.findall("`(.+?)`", remedy), 1):
         command, *options = shlex.split(words.replace("N,6", "4,6"))
-        assert run(command, model, model := tmp_path / f"{number}.tflite", *options).status == 0
+        before, model = model, tmp_path / f"{number}.tflite"
+        assert run(command, before, model, *options).status == 0
     assert (fitted(model).verdict, fitted(model).operators) == ("resident", 2)
 
 

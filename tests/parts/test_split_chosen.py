@@ -37,8 +37,8 @@ def test_the_main_subgraph_is_run_in_the_runtime_of_the_format(
     def start(name: str, timeout_s: float) -> nullcontext[tuple[str, float]]:
         return nullcontext((name, timeout_s))
 
-    def compare(_files: object, started: tuple[str, float], *, seed: int) -> list[Finding]:
-        asked.append((*started, seed))
+    def compare(_files: object, started: tuple[str, float], *, seed: int, given: tuple[str, ...]) -> list[Finding]:
+        asked.append((*started, seed + len(given)))
         return [RAN]
 
     monkeypatch.setattr(verification, "Worker", start)

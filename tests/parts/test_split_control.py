@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import circletools as ct
@@ -37,7 +38,8 @@ def test_another_result_in_parts_alone_is(parts: Path, tmp_path: Path, monkeypat
     monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", fake_litert(tmp_path, "nothing"))  # one more in each part
     (finding,) = ct.verify_split(parts).findings
     assert (finding.code, finding.severity) == ("VALUES_DIFFER", "error")
-    assert run("verify-split", parts).returncode == 1
+    np.savez(tmp_path / "in.npz", np.ones((2, 2)))
+    assert run("verify-split", parts, "--inputs", tmp_path / "in.npz").returncode == 1
 
 
 def test_values_that_do_not_come_twice_tell_nothing(tmp_path: Path) -> None:

@@ -43,6 +43,9 @@ class Program:
         (only,) = inputs
         return self._run(model, [int(one) for one in only], 0)
 
+    def excuse(self, _model: Path) -> str:
+        return "; why"
+
     def _run(self, model: Path, given: list[int] | None, seed: int) -> Answer:
         name = model.name
         if name == "model.circle" and given is not None:
@@ -104,7 +107,7 @@ def test_what_does_not_run_is_reported(tmp_path: Path) -> None:
     def failing(*_: int) -> str:
         return "no kernel"
 
-    message = "onert cannot run the whole model, so values were not compared: no kernel"
+    message = "onert cannot run the whole model, so values were not compared: no kernel; why"
     not_run = Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)
     assert ran(files, {"model.circle": failing}) == ([not_run], [WHOLE])
     message = "litert runs the whole model, but not this part: no kernel"
