@@ -38,7 +38,7 @@ def parts(tmp_path: Path) -> Path:
 def test_times_are_written_that_report_reads(parts: Path, tmp_path: Path, worker: LawfulWorker) -> None:
     times, source = tmp_path / "times.json", tmp_path / "chain.tflite"
     np.savez(tmp_path / "in.npz", np.ones(2))
-    words = ["--seconds", "0.5", "--seed", "3", "--timeout", "8", "--inputs", tmp_path / "in.npz"]
+    words = ["--seconds", "0.5", "--seed", "3", "--timeout", "8", "--inputs", str(tmp_path / "in.npz")]
     done = run("measure", parts, "--on", ON[0], "--on", ON[1], "-o", times, *words)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == "a: litert:builtin"

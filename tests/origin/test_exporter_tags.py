@@ -6,6 +6,8 @@ from operator import getitem
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 import circletools as ct
 from circletools.graph.build import graph_of
 from circletools.origin.exporters.litert_torch import nodes_of_operators
@@ -84,6 +86,21 @@ def test_what_is_left_of_a_call_belongs_to_its_operator() -> None:
     assert program.found() == [["conv"], ["other", "tanh"]]
     program.operator("NEG", "output")
     assert program.found() == [["conv"], ["other", "tanh"], ["other", "tanh"]]
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_equal_nodes_that_became_one_operator_belong_to_it(merged: bool) -> None:
+    program = Program()
+    w, relus = program.parameter("w", 9), list[Node]()
+    for name in ("1", "2"):
+        conv = program.node(f"conv{name}", "aten.convolution.default", program.x, w)
+        relus.append(program.node(f"relu{name}", "aten.relu.default", conv))
+    mean = program.node("mean", "aten.mean.dim", relus[1])
+    program.operator("CONV_2D", relus[0])
+    program.value = program.value if merged else 0
+    program.operator("MEAN", mean)
+    first, second = ["conv1", "relu1"], ["conv2", "relu2"]
+    assert program.found() == ([first + second, ["mean"]] if merged else [first, [*second, "mean"]])
 
 
 def test_another_size_is_another_value() -> None:

@@ -8,7 +8,7 @@ node 17. The user receives the model from the ordinary conversion.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import getitem
 from typing import Any
@@ -123,6 +123,8 @@ def _sources(main: Graph, nodes: Sequence[Any], calls: Calls) -> list[list[Sourc
 # * Nodes that only change the layout belong only to operators that only change the layout. If such an operator was
 #   moved after the operator of another node, it produces that node's value, and so belongs to that node.
 # * If several operators have the same last tag, those that read only the others' results compute only that node.
+# * Of equal nodes, such as two calls of a module with one input, the converter keeps a single operator, with the tag
+#   of one of them. An operator that reads its result does not compute the others: they belong to that operator.
 # * A node whose parameters were folded into a later operator is one of that operator's sources, for example a norm
 #   before a linear layer, or a bias before a sum.
 
@@ -145,7 +147,12 @@ def nodes_of_operators(main: Graph, nodes: Sequence[Any], calls: Calls = NO_CALL
         givers = feeding(main, main.operands.of(index))
         moved = layout and any(made.get(one) in givers for one in last)
         inner = givers and all(tags[one][-1:] == last for one in givers)
-        found = graph.laid_out(own, size, made) if layout else graph.computed(last, behind)
+        twins = {twin: one for one in givers if one < index for twin in graph.twins(tags[one][-1:]) - made.keys()}
+        found = graph.laid_out(own, size, made) if layout else graph.computed(last, {*behind, *twins})
+        for twin in twins.keys() & {reads for one in found for reads in graph.inputs[one]}:
+            for number in graph.computed([twin], behind):
+                by = next((made[one] for one in graph.twins([number]) if made.get(one, index) < index), twins[twin])
+                kept[by] = sorted({*kept[by], number})
         kept.append(last if moved or inner else sorted(found) or last)
     kept = _folded(main, kept, graph)
     for operator, inputs in enumerate(main.operands.lists()):  # without a tag, an operator gets its producer's nodes
@@ -166,10 +173,27 @@ class _Nodes:
         self.calls = [root_of_any(node, calls).name for node in nodes]
         numbers = {node: number for number, node in enumerate(nodes)}
         self.inputs = [[numbers[one] for one in node.all_input_nodes if one in numbers] for node in nodes]
+        self._equal: dict[Any, set[int]] = {}  # the nodes with the same target and arguments
+        self._kinds: list[Any] = []
+        for number, node in enumerate(nodes):
+            kind = (str(node.target), self._kind([*node.args, node.kwargs], numbers))
+            self._kinds.append(kind if node.all_input_nodes else number)
+            self._equal.setdefault(self._kinds[-1], set()).add(number)
         self.given = [not node.all_input_nodes and not str(node.target).startswith("aten.") for node in nodes]
         self.rooted = list[bool]()  # whether a node depends on an input or parameter; otherwise it is constant
         for given, own in zip(self.given, self.inputs, strict=True):
             self.rooted.append(given or any(self.rooted[one] for one in own))
+
+    def _kind(self, one: Any, numbers: Mapping[Any, int]) -> Any:
+        """Return a value that is equal for arguments that are equal; a node counts as the first node equal to it."""
+        if isinstance(one, list | tuple):
+            return tuple(self._kind(each, numbers) for each in one)
+        is_node = hasattr(one, "all_input_nodes") and one in numbers
+        return min(self._equal[self._kinds[numbers[one]]]) if is_node else repr(one)
+
+    def twins(self, numbers: Iterable[int]) -> set[int]:
+        """Return the other nodes that compute the same as these."""
+        return {twin for number in numbers for twin in self._equal[self._kinds[number]]}.difference(numbers)
 
     def computed(self, ends: Sequence[int], made: Container[int]) -> set[int]:
         """Return the nodes that compute `ends` from operators' results."""
