@@ -28,7 +28,9 @@ def embed_origins(
     names: Literal["auto", "tensor-names", "debug-metadata", "output"] | None = option(
         "Where to take source names from; by default auto, the best names in the model."
     ),
-    exported_program: Path | None = option("The model's exported program (.pt2); runs the exporter again.", "FILE"),
+    exported_program: Path | None = option(
+        "The model's exported program (.pt2), without lines of helper functions; runs the exporter again.", "FILE"
+    ),
     onnx: Path | None = option("The model's ONNX file, written by torch.onnx.", "FILE"),
     replace: bool = option("Replace existing origin tables."),
     erase: Erase = False,
