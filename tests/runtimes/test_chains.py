@@ -14,7 +14,7 @@ import pytest
 
 from circletools.runtimes import child
 from circletools.runtimes.child import measure
-from circletools.runtimes.inputs import make_input
+from circletools.runtimes.inputs import RANDOM_INPUTS, make_input
 from circletools.runtimes.protocol import Array, ChainsRequest, Make, RefusedError, Step
 
 LOG: list[tuple[str, str]] = []
@@ -95,7 +95,8 @@ def test_a_chain_reads_what_it_makes_and_what_the_seed_makes(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"), [("refused", "not this one"), ("broken", "ValueError: no"), ("late", "ValueError: now")]
+    ("model", "said"),
+    [("refused", "not this one"), ("broken", "ValueError: no"), ("late", f"ValueError: now ({RANDOM_INPUTS})")],
 )
 def test_a_step_that_does_not_run_is_reported_with_its_place(model: str, said: str) -> None:
     found = measure(asked([step("a")], [step("b"), step(model, "y", "u v")]))
