@@ -148,6 +148,8 @@ def is_consequence(reason: str) -> bool:
 def _remedy(reason: str, code: str) -> str:
     device, unsupported, refused = reason.partition(" does not support ")
     if unsupported and refused == code:
+        if code in ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"):
+            return "make the state an input and an output of the model"
         return f"replace {code} with operators that {device} supports"
     if context := re.fullmatch(_IN_CONTEXT, reason):
         return _APART[context["end"]].format(context["other"])

@@ -191,6 +191,8 @@ def _sources_text(target: verdicts.TargetFit, most: int) -> Iterator[str]:
     is_named = (
         misfits.named if isinstance(misfits, verdicts.Misfits) else any(misfit.from_tables for misfit in misfits)
     )
+    if not is_named and target.sources:
+        yield "  the model has no origins; `embed-origins` can name the lines to change"
     if not is_named or not target.sources:
         return
     by_line: dict[object, list[verdicts.Blamed]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import groupby
+from itertools import chain, groupby
 from math import ceil
 from shlex import quote
 from typing import Any
@@ -136,11 +136,16 @@ def summary_text(found: Summary) -> Iterator[str]:
         count = sum(len(places) for places, _ in refused)
         some = f"{device} refuses" if takes[device] else f"nothing runs on {device}: it refuses"
         if not takes[device] and count < sum(takes.values()):  # a limit or the times decide
-            some = f"nothing was planned on {device}; it refuses"
+            some = f"nothing was planned on {device} (`--by operator` gives reasons); it refuses"
         yield f"{some} {counted(count, 'operator')}:"
+        by_remedy: dict[str, list[tuple[str, str]]] = {}
         for places, alike in sorted(refused, key=lambda each: (not each[1][0].measured, -len(each[0]), each[0])):
-            yield from refused_text(len(places), alike)
-            yield f"      {places_text(places)}"
+            reason, remedy = refused_text(len(places), alike)
+            by_remedy.setdefault(remedy, []).append((reason, f"      {places_text(places)}"))
+        for remedy, ((reason, first), *others) in by_remedy.items():
+            yield from (reason, first) if others else (reason, remedy, first)
+            yield from chain.from_iterable(others)
+            yield from [remedy] if others else ()
     yield ""
 
 
