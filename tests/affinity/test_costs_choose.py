@@ -1,4 +1,4 @@
-"""Devices by cost where rules, tables and earlier devices leave a choice; sizes of partitions; what crosses."""
+"""Devices by cost where rules, tables and earlier devices leave a choice; sizes of partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from circletools.errors import EditError, UsageError
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
-from circletools.planning.evaluate import transfers
 from tests.kit.affinity_support import refused_for
 from tests.kit.build import Build
 from tests.kit.support import bytes_of
@@ -129,18 +128,6 @@ def test_an_output_that_is_no_tensor_takes_no_memory() -> None:
     graph.ends([x, -1], [y, y + 1, -1])
     with open_model(build.to_bytes()) as model:
         assert contents(graph_of(model, 0)).kept.tolist() == [y]
-
-
-def test_what_crosses_partitions_and_devices() -> None:
-    with open_model(DIAMOND) as model:
-        # 0 | 1 2 on the other device | 3 4 5: 0 is copied once to it, 1 and 2 once back; 4 reads 0 at home.
-        found = transfers(graph_of(model, 0), [0, 1, 1, 2, 2, 2], [0, 1, 1, 0, 0, 0])
-    assert [(cut.producer_partition, cut.consumer_partitions, cut.copies, cut.size_bytes) for cut in found.cuts] == [
-        (0, (1, 2), 1, 32),
-        (1, (2,), 1, 32),
-        (1, (2,), 1, 32),
-    ]
-    assert (found.copies, found.copied_bytes, found.copies_of_unknown_size, found.launches) == (3, 96, 0, 3)
 
 
 @pytest.mark.parametrize("words", ["op:ADD", "op:ADD=", "=npu", "npu"])

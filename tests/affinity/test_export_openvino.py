@@ -56,7 +56,7 @@ def test_openvino_cuts_a_chain_where_the_device_changes(pattern: str, tmp_path: 
     devices = [{"a": "CPU", "b": "CPUB"}[letter] for letter in pattern]
     model, document, said = loaded(with_affinity(named("p", "q", "r", "s", kind="tflite"), devices), tmp_path)
     assert document["affinity"] == dict(zip("0123", devices, strict=True))
-    assert said == ""
+    assert (document["device"], said) == ("HETERO:" + ",".join(sorted({*devices})), "")
     compiled = hetero(model, document)
     changes = sum(one != two for one, two in pairwise(devices))
     if changes:

@@ -68,7 +68,7 @@ def test_all_that_leads_to_what_is_made() -> None:
     neg = node("neg", "aten.neg.default", node("getitem", getitem, split, 0))
     cos = node("cos", "aten.cos.default", node("arange", "aten.arange.default", 4))
     mul = node("mul", "aten.mul.Tensor", neg, cos)
-    program.operator("CONV_2D", relu, div, conv, "n99", "1")
+    program.operator("CONV_2D", relu, div, conv, f"n{len(program.nodes)}", "1")
     program.operator("SPLIT", split)
     program.operator("MUL", mul, div)
     assert program.found() == [["conv", "sqrt", "div", "relu"], ["split"], ["neg", "mul"]]

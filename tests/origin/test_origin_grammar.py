@@ -22,9 +22,9 @@ def module(path: str, class_name: str) -> Source:
     ("description", "names", "exporter"),
     [
         ("circle", [f"{LINEAR}::linear_2", "unknown::permute", "a/b"], Exporter.TICO),
-        ("", ["net.Lm::add"], Exporter.TICO),
+        ("", [*["net.Lm;"] * 2, *["net.Lm::add"] * 3, *["a/b"] * 2], Exporter.TICO),
         ("MLIR Converted.", [f"{BLOCK}/{LINEAR}_q;7", "serving_default_output_0_output"], Exporter.LITERT_TORCH),
-        ("MLIR Converted.", ["net.Lm;"], Exporter.LITERT_TORCH),
+        ("MLIR Converted.", [*["net.Lm::add"] * 2, *["net.Lm;"] * 3], Exporter.LITERT_TORCH),
         ("MLIR Converted.", ["model/dense/MatMul;model/dense/BiasAdd", "Identity"], Exporter.TENSORFLOW),
         ("MLIR Converted.", ["model/tf.nn.relu/Relu;model/tf.math.add/Add", "Identity"], Exporter.ONNX2TF),
         ("MLIR Converted.", ["a/b", "a/b", f"{BLOCK};1"], Exporter.TENSORFLOW),

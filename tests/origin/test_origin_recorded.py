@@ -26,6 +26,8 @@ def test_paths_classes_and_lines(name: str) -> None:
     with ct.open(DATA / "origins" / name) as model:
         count = len(model.subgraphs[0].operators)
     assert sorted(origins.operators[0]) == list(range(count))
+    with pytest.raises(KeyError):
+        origins.details_of(max(origins.sources) + 1)
     lines: dict[str, set[str]] = {}
     for source in origins.sources:
         details = origins.details_of(source)
