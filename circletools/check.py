@@ -38,7 +38,7 @@ _TABLES = {
     "openvino": ("openvino-cpu",),
     "tflm": ("tflm",),
 }
-"""By program, the table of its own kernels, and those of the delegates that it tries first."""
+"""For each program, the table of its own kernels, and those of the delegates that it tries first."""
 _MISFIT = Refusal("its XNNPACK delegate takes it, but then rejects the rank, type, scale or zero point of a tensor")
 _ENDS = {
     "refused": "refuses the model",

@@ -238,16 +238,16 @@ class Attributes:
         def __setitem__(self, index: object, value: object) -> None:
             if inner := getattr(super(), "__setitem__", None):
                 return inner(index, value)
-            raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'setitem', value)})")
+            raise TypeError(f"{type(self).__name__} is read-only ({_answers().change(self, 'setitem', value)})")
 
         def __delitem__(self, index: object) -> None:
-            raise TypeError(f"{type(self).__name__} is read only ({_answers().change(self, 'delitem', index)})")
+            raise TypeError(f"{type(self).__name__} is read-only ({_answers().change(self, 'delitem', index)})")
 
         def __setattr__(self, name: str, value: object) -> None:
             params = getattr(self, "__dataclass_params__", None)
             if (params and params.frozen) or isinstance(getattr(type(self), name, None), cached_property):
                 hint = _answers().change(self, f"set_{name}", value)
-                raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({hint})")
+                raise FrozenInstanceError(f"{type(self).__name__}.{name} is read-only ({hint})")
             object.__setattr__(self, name, value)
 
 
@@ -280,7 +280,7 @@ class Named(dict[str, Any]):
 
         def __setitem__(self, *given: object, **_named: object) -> None:
             code = ", ".join(map(repr, given))
-            raise TypeError(f"values by name are read only ({re.sub('name, value', lambda _: code, self.change)})")
+            raise TypeError(f"values by name are read-only ({re.sub('name, value', lambda _: code, self.change)})")
 
         __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = __setitem__
 

@@ -5,10 +5,10 @@ defines it in XNNPACK. What only the definition checks (src/subgraph/*.c in XNNP
 schema/litert.json lists:
 
     max_rank                    XNN_MAX_TENSOR_DIMS, which `xnn_define_tensor_value` checks
-    inputs, outputs             the operators whose inputs or outputs have ranks that the delegate checks
+    inputs, outputs             the operators whose input or output ranks the delegate checks
     alike                       those whose output must have the type, scale and zero point of the input, which the
                                 delegate does not check (`xnn_subgraph_check_quantization_parameter_matches`)
-    floats                      those of which the delegate checks each type, but not whether FLOAT32 and FLOAT16 mix
+    floats                      those whose types the delegate checks one by one, so FLOAT32 and FLOAT16 may mix
     biases                      those whose bias must have a scale for each channel if the filter has, which the
                                 delegate does not check
     filters                     those whose filter the delegate checks (`CheckTensorFloat32OrQCInt8Type`)

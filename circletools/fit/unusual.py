@@ -31,7 +31,7 @@ _REMEDIES = {
     INNER_LOOP: "unroll the inner loop",
 }
 _REFUSED = {FLAT_SCALE: "ethos-u", INFINITE_SCALE: "ethos-u", INNER_LOOP: "openvino"}
-"""By reason, the prefix of the names of the devices that refuse such operators."""
+"""For each reason, the prefix of the names of devices that refuse such operators."""
 _LEAST = float(np.finfo(np.float32).tiny)
 
 

@@ -113,7 +113,7 @@ def whole_document(
     subgraphs: list[dict[str, Any]],
     parts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the document of a page without findings, devices and traces; `columns` made the subgraphs' columns."""
+    """Return the document of a page without findings, devices or traces; `subgraphs` were made with `columns`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "circletools": __version__,

@@ -193,7 +193,7 @@ def remap(origins: Origins, index_map: IndexMap) -> Origins:
 
 
 def _named(edit: ModelEdit, origins: Origins) -> bool:
-    """Return whether an edit renames tensors although there is no stamp, so only their names may identify sources."""
+    """Return whether an edit renames tensors without a stamp, so that only their names can identify sources."""
     unstamped = len(edit.model.subgraphs) == 1 and check_freshness(edit.model, origins).state == "unstamped"
     return bool(edit.renamed) and unstamped
 

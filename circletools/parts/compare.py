@@ -250,7 +250,7 @@ def _unlinked(connections: Connections) -> Iterator[Finding]:
 
 
 def manifest_findings(directory: Path, connections: Connections, *, expected: bool) -> Iterator[Finding]:
-    """Compare the manifest with the connections; with `expected`, it must exist if they allow a package."""
+    """Compare the manifest with the connections; if `expected`, report a missing one if onert could run it."""
     path = directory / MANIFEST
     if not os.path.lexists(path):
         if expected and package_obstacle(connections) is None:

@@ -259,7 +259,7 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
             message = f"{counted(len(elsewhere), 'operator')} ran on {where}; times on {device} are unknown"
             notes.append(Finding("RAN_ON_ANOTHER_DEVICE", "info", name, message))
         absent = operators - len(times) - len(elsewhere) - len(fused)
-        for count, why in ((absent, ""), (len(fused), ": others include their work, so each takes 0 us")):
+        for count, why in ((absent, ""), (len(fused), ": other operators' times include them, so each takes 0 us")):
             if count:
                 be = "is" if count == 1 else "are"
                 message = f"{counted(count, 'operator')} {be} not in the trace of {device}{why}"

@@ -49,7 +49,7 @@ class PlanRequest(CostRequest):
     `capabilities`: `[DEVICE=]TABLE`, the operators a device accepts: a file, or the name of a built-in table.
     `allow_unmatched`: report a rule that matches nothing as a note, as is always done for rules of a `.part` file.
     `default`: the device of the remaining operators; by default the last of several devices, if it has no table.
-    `mode`, `min_size`: how partitions are formed, and the minimum number of their operators.
+    `mode`, `min_size`: how partitions are formed, and the minimum number of operators in each.
     `limits`: `DEVICE:KIND=NUMBER`, limits on the device's partitions (circletools/affinity/problem.py).
     `keep_together`: operators to put in one partition: `quantize` (QUANTIZE with DEQUANTIZE), `variables` (the users
     of a variable or hash table), or a number of bytes (producer and readers of any tensor of at least that size).

@@ -263,7 +263,7 @@ def _may_have(one: ExpectedRows, kind: str) -> bool:
 
 
 def _assign_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
-    """Assign rows of several groups to the groups that lack their number; return rows whose groups are unknown."""
+    """Assign rows that cover several groups to groups without a row of their number; return the remaining rows."""
     waiting = {at: row.copies - 1 for at, row in enumerate(rows) if row.of_delegate and row.copies > 1}
     if len(waiting) * len(groups) > _MOST_LOOKED_AT:
         return set(waiting)

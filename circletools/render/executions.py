@@ -109,7 +109,7 @@ def whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
 
 
 def _missing_in_log(attribution: Attribution) -> list[str]:
-    """Return what a log of benchmark_model lacks, other than figures."""
+    """Return what is missing in a log of benchmark_model, except figures."""
     whole, kernels = attribution.whole, any(_TYPED.search(row.code) for row in attribution.operators)
     precise = kernels or any("fp16" in name or "precision" in name for name, _ in whole.options)
     others = (one for one in whole.sessions if one.line != whole.line and one.mean_ns is not None)
@@ -184,7 +184,7 @@ def _options(options: Iterable[tuple[str, str]], *, off: bool = False) -> str:
 
 
 def program_runs_text(attribution: Attribution, top: int) -> Iterator[str]:
-    """Yield a table of several runs of the program; below it, what makes it too wide, and why results are missing."""
+    """Yield a table of a log's runs; below it, values too wide for the table, and why results are missing."""
     whole, some = attribution.whole, slice(top or None)
     if not whole.sessions:
         return

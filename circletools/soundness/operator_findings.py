@@ -199,7 +199,7 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
 
 
 def _options(model: Model, whole: Whole) -> Iterator[Finding]:
-    """Find enums, strides and dilations that no runtime supports, unless the options are of another operator code."""
+    """Find enums, strides and dilations that no runtime supports; skip options of another operator code."""
     codes = [code.name.replace("_", "") for code in model.operator_codes]
     for rows, chosen in whole.graph.operators.options:
         name = chosen.type.name

@@ -2,9 +2,9 @@
 
     refusals(model, ["litert", "onert"])    # for each program, the findings for which it refuses the model
 
-A finding that matches none of a program's rules is about something that only other programs, or none, were observed
-to refuse. The rules were checked on models from LiteRT, onert and other corpora, each changed in one place
-(`tools.measure.check_mutations`); the tests ask the programs.
+If a finding matches none of a program's rules, the program was not observed to refuse such models. The rules were
+checked on models from LiteRT, onert and other corpora, each changed in one place (`tools.measure.check_mutations`);
+the tests ask the programs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _REFUSED = {
         "NO_METADATA|OLD_OPERATOR_CODE|SENTINEL_BUFFER_NOT_EMPTY .*onert",
     ),
 }
-"""By program, patterns that match `CODE location: message` of findings that keep the program from running a model."""
+"""For each program, patterns of findings (`CODE location: message`) that keep it from running a model."""
 _PARTLY = {
     "openvino": (
         _CALLED,

@@ -77,7 +77,7 @@ class Source:
             message = "the input was replaced by another file while it was being read"
         else:
             return
-        raise InvalidInputError(message, location=self.name, hint="run again while nothing else writes to it")
+        raise InvalidInputError(message, location=self.name, hint="run again when nothing else writes to it")
 
 
 def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Source:

@@ -14,7 +14,7 @@ Input = Annotated[str, argument("IN", "The model to read, or - for standard inpu
 OutputFile = Annotated[str | None, argument("OUT", "The file to write, or - for standard output.")]
 Output = Annotated[str | None, argument("OUT", "The file (a directory if IN is one), or - for standard output.")]
 InPlace = Annotated[bool, option("Overwrite IN.")]
-DryRun = Annotated[bool, option("Show the result, but write nothing.")]
+DryRun = Annotated[bool, option("Show the result without writing it.")]
 Erase = Annotated[bool, option("Write a minimal file without old values.")]
 Stamp = Annotated[bool, option("Write a stamp that reveals stale tables.", names="--stamp/--no-stamp")]
 OneSubgraph = Annotated[int, option("The subgraph to use.", "N", min=0)]

@@ -88,7 +88,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values for this tensor"),
     (lambda m, e: m.subgraphs[0].OperatorsLength(), AttributeError, "gth' (write len(subgraph.operators))"),
     (lambda m, e: ct.metadata.list(m)["a"], TypeError, "Entries is not a list (write ct.metadata.get(model, 'a'))"),
-    (lambda m, e: setattr(m.subgraphs[0].tensors[0], "name", "x"), AttributeError, "Tensor.name is read only"),
+    (lambda m, e: setattr(m.subgraphs[0].tensors[0], "name", "x"), AttributeError, "Tensor.name is read-only"),
     (lambda m, e: list(m), TypeError, "Model is not a list (write .subgraphs[0].operators)"),
     (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "write [model.subgraphs[0].tensors[one] for one in ind"),
     (lambda m, e: m.subgraphs[0].operators[0].options.padding, AttributeError, "write ['padding']"),

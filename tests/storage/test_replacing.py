@@ -95,7 +95,7 @@ def test_a_command_says_so(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (3, b"")
     assert done.stderr.decode() == (
-        f"error: {path}: the input was changed while it was being read (run again while nothing else writes to it)\n"
+        f"error: {path}: the input was changed while it was being read (run again when nothing else writes to it)\n"
     )
 
 
@@ -275,7 +275,7 @@ def test_of_writers_at_the_same_time_each_wins_whole_or_is_refused(tmp_path: Pat
         assert {entry.name for entry in opened.metadata if entry.name.startswith("by ")} == wrote
     assert wrote
     for writer, message in zip(writers, messages, strict=True):
-        assert writer.returncode == 0 or (writer.returncode == 3 and b"run again while nothing else" in message)
+        assert writer.returncode == 0 or (writer.returncode == 3 and b"run again when nothing else" in message)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ OperatorSets = list[tuple[int, ...]]
 _ORDERS, _EDGES = 128, 96_000
 """The number of orders tried per cycle, and the number of edge contractions allowed for a whole model."""
 _RUINED = 0.1
-"""The share of partitions to break up if only a few orders can be tried; it gives most of the improvement."""
+"""The share of partitions to break up if only a few orders can be tried; a small share gains most."""
 _NEAR = 8
 """A sibling is merged with one of at most this many preceding siblings, or with none."""
 

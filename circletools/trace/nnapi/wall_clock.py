@@ -166,7 +166,7 @@ class _Clock:
     """Sums the shares of windows, client by client."""
 
     def __init__(self, windows: Windows, clients: Sequence[int], *, apart: bool) -> None:
-        """Keep windows; if `apart`, those of different processes may overlap. Only those of `clients` have shares."""
+        """Keep windows; if `apart`, those of different processes may overlap. Only `clients` get shares."""
         self._windows = windows
         self._elapsed = windows.ends - windows.starts
         self._shared = self._elapsed.copy()
