@@ -71,7 +71,7 @@ def test_a_source_counts_once_however_many_operators_it_has() -> None:
     assert found.before[0][0].device == "cpu"
 
 
-def test_one_table_for_all_subgraphs_tells_of_the_main_one_only() -> None:
+def test_one_table_for_all_subgraphs_describes_only_the_main_one() -> None:
     loop = bytes_of("circle/while_loop")
     before = with_affinity(embedded(loop), TWO, "0/op:*=npu", default="cpu")
     compiled = embedded(loop, stamp=False)  # the ONE compiler drops the stamp
@@ -156,7 +156,7 @@ def test_the_command_line_counts_before_the_file() -> None:
         assert assign(Chooser(model_graph(model)), Constraints(TWO, rules)).numbers[0] == [1, 1, 1, 1, 1, 0]
 
 
-def test_what_comes_later_counts_where_it_says_something() -> None:
+def test_later_entries_override_where_set() -> None:
     """The default, and the devices that a document lists."""
     one = RuleSet((parse_setting("op:MUL=cpu"),), make_default("cpu", "one"), ("cpu",))
     other = RuleSet((parse_setting("op:MUL=npu"),), make_default("npu", "two"), ("npu",))
@@ -277,7 +277,7 @@ def test_twenty_rules_without_a_match_are_reported(count: int, notes: int, last:
 
 
 @pytest.mark.parametrize(("literal", "kept"), [(True, "MUL"), (False, None)])
-def test_blanks_around_a_name_that_stands_for_itself_do_not_matter(literal: bool, kept: str | None) -> None:
+def test_blanks_around_a_literal_name_do_not_matter(literal: bool, kept: str | None) -> None:
     """Where it matches only so; a pattern with blanks matches nothing, and neither does a name of blanks."""
     rules = [
         Rule(Selector("op", name, literal=literal), "npu", "here", may_miss=True) for name in (" MUL\t", " ", "")

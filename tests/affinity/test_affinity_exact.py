@@ -153,7 +153,7 @@ HELD: list[tuple[TensorPattern, list[bool]]] = [
 ]
 
 
-def test_which_tensors_a_pattern_holds() -> None:
+def test_tensors_that_match_a_pattern() -> None:
     for pattern, holds in HELD:
         tensors = [
             TensorTraits("FLOAT32", "", 2, False, False),
@@ -282,7 +282,7 @@ def test_affinities_are_equal_where_devices_and_partitions_are() -> None:
         assert one != other
 
 
-def test_a_table_that_names_an_unknown_device_tells_the_lowest() -> None:
+def test_a_table_with_unknown_devices_reports_the_lowest() -> None:
     data = annotated(DIAMOND, affinity(["cpu"], ([0, 7, 5, None, 0, 0], [0] * 6)))
     with open_model(data) as model, pytest.raises(TableFormatError) as caught:
         read_affinity(model)
@@ -337,7 +337,7 @@ def test_partitions_of_fewer_operators_go_to_the_fallback(least: int, demoted: s
         assert to_affinity(last).subgraphs[0].devices.tolist() == ids(1, 1, 1, 1).tolist()
 
 
-def test_a_cut_tells_who_reads_it() -> None:
+def test_a_cut_lists_its_readers() -> None:
     build = Build()
     graph = build.graph()
     x = graph.tensor("x")

@@ -136,7 +136,7 @@ def test_a_subgraph_that_does_not_exist_is_stale(index: int) -> None:
         assert check_freshness(model, affinity_of(data)).state == "stale"
 
 
-def test_without_a_stamp_the_count_of_operators_tells() -> None:
+def test_without_a_stamp_the_operator_count_decides() -> None:
     data = annotated(bytes_of("circle/diamond"), affinity(["cpu"], ([0] * 5, [0] * 5)))
     data = edited(data, lambda edit: edit.remove_metadata(AFFINITY_STAMP))
     with open_model(data) as model:

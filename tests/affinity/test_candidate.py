@@ -100,7 +100,7 @@ def test_the_better_is_valid_cheaper_and_has_fewer_partitions() -> None:
     assert better(free, [candidate((0, (0, 1)), (0, (2, 3))), WHOLE]) == WHOLE
 
 
-def test_what_stands_beside_each_other_is_connected() -> None:
+def test_siblings_are_connected() -> None:
     problem = DIAMOND.problem()
     apart = candidate((0, (0,)), (1, (1, 2)), (0, (3,)))
     assert disconnected(problem, apart) == [apart[1]]

@@ -133,7 +133,7 @@ def literally(document: dict[str, Any], operator: OperatorTraits) -> bool:
 
 
 @given(st.dictionaries(st.sampled_from(("ADD", "*", "CUSTOM:x")), st.lists(forms, max_size=3)), operators)
-def test_the_matcher_means_what_the_table_says(document: dict[str, Any], operator: OperatorTraits) -> None:
+def test_the_matcher_agrees_with_the_table(document: dict[str, Any], operator: OperatorTraits) -> None:
     reason = parsed(document).why_not(operator)
     of_code = [*document.get(operator.code, ()), *document.get("*", ())]
     assert (reason is None) == any(literally(form, operator) for form in of_code)
@@ -205,7 +205,7 @@ def test_other_options_and_more_outputs_than_tested_are_not_measured() -> None:
 
 
 @pytest.mark.parametrize("reason", ["types must be one of {INT8}", "quantization parameters differ", "it is slow"])
-def test_conditions_that_a_reason_tells_are_not_told_again(reason: str) -> None:
+def test_conditions_in_a_reason_are_not_repeated(reason: str) -> None:
     rules = [{"operators": ["ADD"], "needs": {"types": ["INT8"]}, "reason": reason}]
     table = parse_capability(json.dumps({"operators": {}, "rules": rules}).encode(), "npu.json")
     tensor = TensorTraits("FLOAT32", "", 2, False, False)
@@ -224,7 +224,7 @@ def test_mixed_quantization_needs_a_measured_form_with_outputs() -> None:
         assert ("not measured" not in str(found)) == known
 
 
-def test_a_rank_that_the_file_does_not_tell_is_not_measured() -> None:
+def test_an_unknown_rank_is_not_measured() -> None:
     document = {"measured": [{"operators": ["ADD"]}], "operators": {"ADD": [{"min_rank": 1, "types": ["INT8"]}]}}
     table = parse_capability(json.dumps(document).encode(), "npu.json")
 
@@ -265,7 +265,7 @@ def by_views(model: Model, subgraph: int) -> list[OperatorTraits]:
     ]
 
 
-def test_columns_tell_what_the_views_tell(own_model: Path) -> None:
+def test_columns_agree_with_views(own_model: Path) -> None:
     """Forms without options and unpacking see the same operators, whichever way they are read."""
     some = {"types": ["FLOAT32", "INT8 per_tensor"], "static": True, "max_rank": 3}
     constants = {"inputs": ["* computed", "* constant", "..."], "max_version": 2}
@@ -276,7 +276,7 @@ def test_columns_tell_what_the_views_tell(own_model: Path) -> None:
             assert why_not(table, graph_of(model, subgraph)) == expected
 
 
-def test_everything_is_taken_by_a_table_that_says_so(any_model: Path) -> None:
+def test_a_table_can_accept_everything(any_model: Path) -> None:
     table = parsed({"*": [{}]})
     with open_model(any_model) as model:
         for subgraph in range(len(model.subgraphs)):

@@ -76,7 +76,7 @@ def test_devices_that_are_not_there_are_refused(tmp_path: Path) -> None:
         load_capability("a\0b.json")
 
 
-def test_a_file_of_ones_own_is_named_after_itself_unless_it_says_otherwise(tmp_path: Path) -> None:
+def test_a_table_file_is_named_after_itself_by_default(tmp_path: Path) -> None:
     path = tmp_path / "npu.json"
     path.write_text('{"operators": {"*": [{}]}}')
     assert load_capability(str(path)).device == str(tmp_path / "npu")
@@ -84,7 +84,7 @@ def test_a_file_of_ones_own_is_named_after_itself_unless_it_says_otherwise(tmp_p
     assert load_capability(str(path)).device == "edge"
 
 
-def test_the_shipped_tables_are_there_and_say_what_they_were_measured_with() -> None:
+def test_the_built_in_tables_name_their_runtimes() -> None:
     assert shipped_devices() == DEVICES
     for name in DEVICES:
         table = load_capability(name)

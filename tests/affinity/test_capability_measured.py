@@ -103,11 +103,11 @@ def measured_models() -> list[Path]:
     return sorted((TESTDATA / "tflite").glob("*.tflite"))
 
 
-def test_xnnpack_takes_the_operators_that_its_table_says() -> None:
+def test_xnnpack_accepts_the_operators_in_its_table() -> None:
     _agree(measured_models())
 
 
-def test_xnnpack_takes_the_operators_that_its_table_says_in_public_models() -> None:
+def test_xnnpack_accepts_the_operators_in_its_table_in_public_models() -> None:
     paths = [path for path in public_models() if path.suffix == ".tflite"]
     if not paths:
         pytest.skip("no public models beside this checkout")
@@ -128,7 +128,7 @@ def is_settled(probe: Probe) -> bool:
     ("name", "step"),
     [("litert-cpu", 160), ("xnnpack", 120), ("onert-cpu", 400), ("onert-ruy", 400), ("openvino-cpu", 800)],
 )
-def test_a_sample_of_the_probes_ends_as_its_table_says(name: str, step: int) -> None:
+def test_a_sample_of_the_probes_agrees_with_its_table(name: str, step: int) -> None:
     device = BY_NAME[name]
     if not available(device):
         pytest.skip(f"{device.package} is not installed")

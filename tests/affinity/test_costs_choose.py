@@ -87,7 +87,7 @@ def test_without_costs_the_first_device_with_room_is_taken() -> None:
         assert memory(Constraints(three, rules, refusals=refusals)).numbers == ([0, 1, 2, 0, 0, 1],)
 
 
-def test_what_no_device_can_run_goes_to_the_default() -> None:
+def test_operators_that_no_device_supports_go_to_the_default() -> None:
     some = {"devices": [{"name": name, "operators": [{"select": "op:ADD", "time_us": 1}]} for name in TWO]}
     made = chosen(Constraints(TWO, RuleSet((), make_default("cpu", "here"))), some)
     assert made.numbers[0][:5] == [1] * 5
@@ -105,7 +105,7 @@ def test_a_time_that_is_not_known_counts_nothing() -> None:
     assert made.least_us == (5 * 2 + 7,)  # and the launch
 
 
-def test_a_measured_time_goes_before_the_document() -> None:
+def test_a_measured_time_precedes_the_document() -> None:
     with open_model(DIAMOND) as model:
         chooser = Chooser(model_graph(model))
         (problem,) = cost_tables(chooser, TWO, costs_of(QUICK, {"npu": {(0, 2): 0.5}}))

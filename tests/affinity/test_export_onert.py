@@ -33,7 +33,7 @@ CALLING = ("circle/if_cond", "circle/while_loop", "tflite/if_cond", "tflite/whil
 
 
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
-def test_every_operator_runs_where_it_was_said(assignment: str, tmp_path: Path) -> None:
+def test_every_operator_runs_on_its_device(assignment: str, tmp_path: Path) -> None:
     runs, refused, computed_alone = [], {}, []
     for path in own_models():
         data = fixed(path.read_bytes(), "all", detach_taps=True)

@@ -69,7 +69,7 @@ def test_openvino_cuts_a_chain_where_the_device_changes(pattern: str, tmp_path: 
 
 
 @pytest.mark.parametrize("path", [path for path in own_models() if path.suffix == ".tflite"], ids=title)
-def test_openvino_runs_operators_where_it_was_said_or_says_which_it_renamed(path: Path, tmp_path: Path) -> None:
+def test_openvino_runs_operators_on_their_devices_or_reports_renamed_ones(path: Path, tmp_path: Path) -> None:
     try:
         plain = openvino.Core().read_model(path)
     except RuntimeError:

@@ -161,7 +161,7 @@ def test_the_cheapest_way_elsewhere_is_one_device_for_all_if_possible() -> None:
 
 
 @pytest.mark.parametrize("kind", ["limits", "memory", "limits memory"])
-def test_repair_says_what_it_leaves_and_mostly_leaves_nothing(kind: str) -> None:
+def test_repair_reports_remaining_findings(kind: str) -> None:
     """Where something is possible; what is left are the violations of what is returned."""
     mended, possible, spent, least = 0, 0, 0.0, 0.0
     for seed in range(120):

@@ -98,7 +98,7 @@ def test_effort_may_be_spent_to_the_last_unit() -> None:
         effort.spend(1)
 
 
-def test_an_added_operator_goes_where_its_work_was_or_where_most_are() -> None:
+def test_an_added_operator_gets_the_device_of_its_work_or_the_most_common_one() -> None:
     before = affinity(["npu", "cpu"], ([0, 1, 1], [0, 1, 1]), ([0], [0]))
 
     def added(*rows: tuple[int, int, tuple[int, ...]]) -> IndexMap:

@@ -89,7 +89,7 @@ def joining(graph: Dag, *beside: tuple[int, ...]) -> Dag:
     return Dag(graph.successors, graph.predecessors, graph.order, beside=beside)
 
 
-def test_what_stands_beside_each_other_is_merged_where_no_cycle_follows() -> None:
+def test_siblings_are_merged_if_no_cycle_results() -> None:
     free = dag_of(4, [(0, 2), (1, 3)])
     assert len(make_partitions(joining(free, (0, 1)), [0, 0, 1, 1])) == 3
     assert len(make_partitions(joining(free, (0, 1), (2, 3)), [0, 0, 1, 1])) == 2

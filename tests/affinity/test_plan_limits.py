@@ -131,7 +131,7 @@ def test_nothing_is_refused_that_some_rules_would_allow(first: int, tmp_path: An
     assert seen == {True, False}
 
 
-def test_what_leaves_a_device_goes_where_it_is_taken(tmp_path: Any) -> None:
+def test_operators_that_leave_a_device_move_to_one_that_accepts_them(tmp_path: Any) -> None:
     """Each operator to another device, where none takes both."""
     takes = {"npu": TAKES, "gpu": ["NEG"], "cpu": ["TANH"]}
     tables = tuple(table(tmp_path, device, *codes) for device, codes in takes.items())

@@ -63,7 +63,7 @@ def choice_of(candidate: Candidate) -> Choice:
     *((seed, (), True) for seed in (34, 35, 41, 48, 64, 65, 84, 96, 103, 110, 145, 159, 163, 189)),
     (23, (0, 2), False), (25, (0, 3), False), (35, (0, 1), False),
 ])  # fmt: skip
-def test_a_program_whose_solutions_are_refused_goes_through_all_of_them(
+def test_all_solutions_are_tried_if_all_are_refused(
     seed: int, beside: tuple[int, ...], has_limits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each within the limits, once: what is refused is that choice of devices and partitions, and no other."""

@@ -27,7 +27,7 @@ def example() -> tuple[Dag, list[int]]:
     return dag_of(7, [(a - 1, b - 1) for a, b in EXAMPLE]), [int(operator == 4) for operator in range(1, 8)]
 
 
-def test_the_example_goes_as_it_is_printed() -> None:
+def test_the_example_takes_the_printed_steps() -> None:
     steps: list[Step] = []
     partitions = make_partitions(*example(), "seed", steps.append)
     told = [f"{step.action} {step.operator + 1}" for step in steps]
@@ -50,7 +50,7 @@ def test_the_largest_is_selected_first() -> None:
     ]
 
 
-def test_telling_the_steps_changes_nothing() -> None:
+def test_reporting_steps_changes_nothing() -> None:
     for seed in range(SEEDS, SEEDS + BLOCK):
         count, edges, devices = random_case(seed)
         told = seed_partitions(dag_of(count, edges), devices, lambda _: None)

@@ -185,7 +185,7 @@ def test_small_partitions_go_to_the_fallback_or_another_device() -> None:
     assert ([part.operators for part in moved], [part.operators for part in small]) == ([(0, 1, 2), (3,)], [(3,)])
 
 
-def test_a_plan_without_scipy_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_without_scipy_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("scipy.sparse", "scipy.sparse.csgraph", "scipy.optimize"):
         monkeypatch.setitem(__import__("sys").modules, name, None)
     with pytest.raises(ct.UsageError, match="needs SciPy"):

@@ -76,13 +76,13 @@ def test_what_is_on_a_path_between_belongs_to_the_unit() -> None:
     assert units_of(build.to_bytes("tflite"), colocation=Colocation(least_bytes=257)).home == [0, 1, 2]
 
 
-def test_only_several_operators_stand_beside_each_other() -> None:
+def test_only_several_operators_are_siblings() -> None:
     """All read what one other makes, and the first alone the input."""
     assert units_of(quantized(), "shared").graph.beside == ()
     assert units_of(quantized(), "any").graph.beside == ((0, 1, 2, 3, 4, 5),)
 
 
-def test_what_reads_the_same_of_another_operator_does_not_stand_beside() -> None:
+def test_readers_of_another_operator_are_not_siblings() -> None:
     """1 and 2 read what 0 makes, 3 and 4 the input, 2 and 4 a constant."""
     build = Build()
     graph = build.graph()

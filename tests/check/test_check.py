@@ -200,7 +200,7 @@ def test_check_has_all_that_verify_has(any_model: Path) -> None:
     assert {explain(finding.code).subject for finding in found} <= {"check"}
 
 
-def test_an_index_hides_what_could_not_be_looked_at() -> None:
+def test_an_index_error_prevents_dependent_checks() -> None:
     """Outputs are not looked at where an index leads nowhere."""
 
     def change(model: Any) -> None:

@@ -79,7 +79,7 @@ def test_numbers_may_change_but_not_names() -> None:
         assert (found.is_new, found.fixed) == ((True,), 1), changed
 
 
-def test_the_same_place_goes_before_a_place_like_it() -> None:
+def test_the_same_place_precedes_a_similar_one() -> None:
     other = moved(DOUBLE, location="subgraphs[0].outputs[2]")
     assert against((other,), DOUBLE, other).new == (DOUBLE,)
     assert against((DOUBLE,), DOUBLE, other).new == (other,)

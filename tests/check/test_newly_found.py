@@ -19,7 +19,7 @@ def found(before: bytes, after: bytes) -> list[tuple[str, str, str]]:
         return [(finding.code, finding.severity, finding.location) for finding in ct.checks.newly_found(one, other)]
 
 
-def test_what_was_there_before_is_not_new() -> None:
+def test_findings_of_the_old_model_are_not_new() -> None:
     clean = bytes_of("circle/mlp")
     broken = edited(clean, lambda edit: edit.set_outputs(0, [4]))
     worse = edited(broken, lambda edit: edit.set_outputs(0, [4, 1]))
@@ -30,12 +30,12 @@ def test_what_was_there_before_is_not_new() -> None:
     assert found(broken, clean) == []
 
 
-def test_infos_are_no_findings_of_an_edit() -> None:
+def test_an_edit_reports_no_infos() -> None:
     clean = bytes_of("circle/mlp")
     assert found(clean, edited(clean, lambda edit: edit.set_outputs(0, [7, 6]))) == []
 
 
-def test_commands_tell_it_of_files(tmp_path: Path) -> None:
+def test_commands_report_new_findings_of_files(tmp_path: Path) -> None:
     def rewired(edit: Any, *_: object, **_more: object) -> ct.types.RewriteResult:
         edit.set_outputs(0, [0])
         return ct.types.RewriteResult(("rewired",))
@@ -54,7 +54,7 @@ def test_commands_tell_it_of_files(tmp_path: Path) -> None:
         assert "warning" not in run("rename", source, to, "--input", "0=x").stderr
 
 
-def test_extract_tells_it(tmp_path: Path) -> None:
+def test_extract_reports_new_findings(tmp_path: Path) -> None:
     source, to = path_of("tflite/cnn"), tmp_path / "out.tflite"
     found = (ct.Finding("NO_BUFFERS", "warning", "place", "words"),)
     with mock.patch.object(ct.checks, "newly_found", return_value=found):

@@ -28,9 +28,7 @@ def everything() -> bytes:
 
 @pytest.mark.parametrize("code", ["INDEX_OUT_OF_RANGE", "EXTERNAL_DATA_OUTSIDE_FILE", "SCHEMA_VERSION"])
 @pytest.mark.parametrize("place", ["b", "b.debug_metadata_index"])
-def test_only_an_index_keeps_the_rest_from_being_looked_at(
-    code: str, place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_an_index_error_prevents_other_checks(code: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Finding("NO_SUBGRAPH", "error", "a", "one"), Finding(code, "warning", place, "two")
     with open_model(everything()) as model:
         others = check(model)

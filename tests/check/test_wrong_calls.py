@@ -171,7 +171,7 @@ def test_what_to_write_instead_of_any_name_of_an_object_exists(kind: str) -> Non
             follow(f"_own{code}" if code[0] in ".[" else code, own)
 
 
-def test_what_stands_for_names_of_other_libraries_exists() -> None:
+def test_names_from_other_libraries_exist() -> None:
     for kinds, _, noted in foreign()["instead"]:
         for code in re.findall("`([^`]+)`", noted) or ([noted] if noted[0] not in "=c" or noted[:3] == "ct." else []):
             for kind in kinds.split():

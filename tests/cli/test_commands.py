@@ -68,7 +68,7 @@ def test_verify_split(devices: Path, tmp_path: Path) -> None:
 # --- rewrites -----------------------------------------------------------------------------------------------
 
 
-def test_where_a_rewrite_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_target_of_a_rewrite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, other = put(tmp_path / "a", b""), put(tmp_path / "b", b"")
 
     def refused(source: str, output: str | None, in_place: bool) -> str:

@@ -102,7 +102,7 @@ def test_ignored_paths(other: Path) -> None:
     assert ran[:2] == (0, b"no differences besides 7 ignored\n")
 
 
-def test_what_is_alike_is_counted(tmp_path: Path) -> None:
+def test_equal_messages_are_counted(tmp_path: Path) -> None:
     data = bytes_of("circle/transformer_block")
     first = put(tmp_path / "a.circle", with_affinity(data, ("cpu", "npu"), default="cpu"))
     second = put(tmp_path / "b.circle", with_affinity(data, ("cpu", "npu"), default="npu"))

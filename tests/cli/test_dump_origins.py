@@ -135,7 +135,7 @@ def test_dump_of_stale_origins(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_dump_says_what_it_cannot_know(tmp_path: Path) -> None:
+def test_dump_reports_unknown_values(tmp_path: Path) -> None:
     model = put(tmp_path / "a.circle", embedded(LOOP.read_bytes(), stamp=False))
     ran = run("dump-origins", model)
     assert ran.status == 0

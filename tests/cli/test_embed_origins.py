@@ -92,7 +92,7 @@ def test_malformed_origins(ending: str, content: str, message: str, tmp_path: Pa
     ],
     ids=["lone surrogate", "NUL in JSON", "NUL in CSV"],
 )
-def test_names_that_no_table_can_hold(ending: str, content: str, tmp_path: Path) -> None:
+def test_names_that_do_not_fit_a_table(ending: str, content: str, tmp_path: Path) -> None:
     document = put(tmp_path / f"a.{ending}", content)
     ran = run("embed-origins", MLP, tmp_path / "out.circle", "--origins", document)
     assert (ran.status, ran.err.startswith(f"error: {document}:")) == (3, True)

@@ -78,7 +78,7 @@ def test_programs_that_are_asked() -> None:
     assert re.search(r"^xnnpack: resident according to litert:xnnpack \S+$", ran.stdout, re.M)
 
 
-def test_a_program_that_says_otherwise_ends_with_status_1(tmp_path: Path) -> None:
+def test_a_program_that_disagrees_gives_status_1(tmp_path: Path) -> None:
     need("ai_edge_litert")
     table = put(tmp_path / "xnnpack.json", '{"device": "xnnpack", "operators": {"*": [{}]}}')
     ran = run("fit", path_of("tflite/while_loop"), "--on", table, "--with", "litert", "--json")

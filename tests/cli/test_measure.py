@@ -49,7 +49,7 @@ def test_times_are_written_that_report_reads(parts: Path, tmp_path: Path, worker
     assert json.loads(again.stdout) == {"file": str(parts)} | json.loads(times.read_text())
 
 
-def test_the_document_goes_to_standard_output_alone(parts: Path) -> None:
+def test_only_the_document_goes_to_standard_output(parts: Path) -> None:
     done = run("measure", parts, "--on", ON[0], "--on", ON[1], "-o", "-")
     assert json.loads(done.stdout)["plans"][2]["name"] == "split"
     both = run("measure", parts, "--on", ON[0], "--on", ON[1], "-o", "-", "--json")

@@ -107,7 +107,7 @@ def test_every_command_runs_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert begun == [row.name.split()[-1] for row in table.COMMANDS]
 
 
-def test_what_it_says(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_its_messages(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(progress, "_wanted", lambda: True)
     monkeypatch.setattr(progress, "_PATIENCE_SECONDS", 0.0)
     progress.tell_progress("nobody works")

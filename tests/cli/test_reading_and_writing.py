@@ -140,7 +140,7 @@ def test_a_closed_standard_output(args: list[str | Path]) -> None:
     assert done.stderr.startswith(b"error: ")
 
 
-def test_a_pipe_that_nobody_reads() -> None:
+def test_a_pipe_without_a_reader() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:

@@ -40,7 +40,7 @@ def test_the_form_that_options_ask_for(options: dict[str, Any], form: str) -> No
     assert Task(saying, "f", options).form == form
 
 
-def test_a_task_stands_beside_others_unless_it_says_so() -> None:
+def test_tasks_run_in_parallel_unless_exclusive() -> None:
     task = Task(saying, "f", {})
     assert (task.output, task.heading) == (None, "name")
     assert Outcome(0, b"", ()) == Outcome(0, b"", (), None, fatal=False)
@@ -85,7 +85,7 @@ def test_errors_that_are_about_the_command_line_are_fatal(error: Exception, bega
         assert outcome.messages == (("error", str(error)),)
 
 
-def test_what_is_said_names_the_file_beside_others() -> None:
+def test_messages_name_the_file_if_there_are_several() -> None:
     told = (("note", "a"), ("warning", "f: b"), (None, "c"))
     assert outcome_of("f", told=told).messages == (("note", "f: a"), ("warning", "f: b"), (None, "f: c"))
     assert outcome_of("-", told=((None, "x"), (None, "<standard input>: y"))).messages == (

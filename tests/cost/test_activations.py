@@ -56,7 +56,7 @@ def test_a_value_lives_from_its_operator_to_its_last_reader(graph: Graph) -> Non
 
 
 @given(graphs)
-def test_the_peak_is_the_most_that_lives_at_once_and_the_plan_holds_it(graph: Graph) -> None:
+def test_the_peak_is_the_maximum_of_live_bytes_and_the_plan_fits_it(graph: Graph) -> None:
     found = activations(graph, alignment=1)
     loads = [sum(int(graph.values.bytes[value]) for value in alive) for alive in literal(graph)]
     assert (found.peak_bytes, found.peak_operator) == (max(loads), loads.index(max(loads)))
@@ -64,7 +64,7 @@ def test_the_peak_is_the_most_that_lives_at_once_and_the_plan_holds_it(graph: Gr
     assert max(loads) <= found.planned_bytes <= int(graph.values.bytes.sum())
 
 
-def test_the_largest_goes_first_and_the_others_to_the_lowest_gap() -> None:
+def test_the_largest_is_placed_first_and_others_in_the_lowest_gap() -> None:
     """Greedy by size is not optimal: here it needs 8 floats where 7 live at once."""
     graph = chained(1, [([0], 3), ([1], 4), ([2], 3)])
     assert activations(graph, alignment=1).peak_bytes == 28

@@ -67,7 +67,7 @@ def test_by_place_what_is_left_in_equal_numbers_belongs_together() -> None:
     assert shown(align([(keys("axyd"), keys("avd"))], by_place=True)) == ([(0, 0), (3, 2)], [], [1, 2], [1])
 
 
-def test_what_stands_between_equal_elements_belongs_together_by_place() -> None:
+def test_elements_between_equal_ones_are_paired_by_position() -> None:
     def placed(before: str, after: str, first: str, second: str) -> Any:
         return shown(align([(keys(first), keys(second))], [(keys(before), keys(after))], by_place=True))
 

@@ -167,7 +167,7 @@ def test_what_would_fool_a_statement() -> None:
         stated(behind(1024, 1024), behind(1024, 4096))
 
 
-def test_a_statement_that_says_more_than_is_true(tmp_path: Path) -> None:
+def test_a_statement_with_false_claims(tmp_path: Path) -> None:
     old = bytes_of("circle/diamond")
     new = edited(old, embed)
     said = document_json(stated(old, new))

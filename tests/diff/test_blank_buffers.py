@@ -17,7 +17,7 @@ def model(*tensors: int, buffers: tuple[bytes | None, ...] = (), **fields: int) 
     return build.to_bytes()
 
 
-def test_a_tensor_that_goes_from_one_to_another() -> None:
+def test_a_tensor_passed_from_one_to_another() -> None:
     separate = model(1, 2, 3, buffers=(None, b"data", None))
     assert paths(separate, model(0, 1, 0, buffers=(b"data",))) == []
     assert paths(model(0, 1, 0, buffers=(b"data",)), separate) == []
@@ -25,7 +25,7 @@ def test_a_tensor_that_goes_from_one_to_another() -> None:
     assert paths(separate, model(1, 2, 1, buffers=(None, b"data"))) == []
 
 
-def test_data_that_comes_and_goes() -> None:
+def test_data_added_and_removed() -> None:
     assert paths(model(1, buffers=(None,)), model(1, buffers=(b"x",))) == [("changed", "buffers[1].data")]
     assert paths(model(1, buffers=(b"x",)), model(1, buffers=(None,))) == [("changed", "buffers[1].data")]
     assert ("changed", "subgraphs[0].tensors[0].buffer") in paths(model(0), model(1, buffers=(b"x",)))

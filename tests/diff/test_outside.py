@@ -56,7 +56,7 @@ def told(before: bytes, after: bytes) -> list[Difference]:
     return differences(before, after, "structure")
 
 
-def test_it_does_not_matter_where_data_lies() -> None:
+def test_the_position_of_data_does_not_matter() -> None:
     for other in (
         constants(b"", b"abcdef", b"second"),
         constants(b"-abcdefsecond", (START + 1, 6), (START + 7, 6)),

@@ -174,7 +174,7 @@ def test_origins_of_what_only_one_model_has() -> None:
 
 
 @pytest.mark.parametrize(("data", "is_told"), [(b"", False), (None, False), (b"1", True)])
-def test_a_buffer_that_nobody_names_is_reported_where_it_holds_something(data: bytes | None, is_told: bool) -> None:
+def test_an_unused_buffer_with_data_is_reported(data: bytes | None, is_told: bool) -> None:
     def model(more: bool) -> bytes:
         build = Build()
         graph = build.graph()

@@ -35,7 +35,7 @@ BUNDLES: dict[str, tuple[str, Callable[[list[bytes]], bytes]]] = {
 @pytest.mark.parametrize("kind", BUNDLES)
 @settings(max_examples=7)
 @given(st.lists(st.integers(0, 70000), min_size=3, max_size=3))
-def test_a_model_goes_out_and_another_in(
+def test_a_model_is_extracted_and_another_inserted(
     kind: str, tmp_path_factory: pytest.TempPathFactory, sizes: list[int]
 ) -> None:
     others = [random.Random(size).randbytes(size) for size in sizes]  # noqa: S311
@@ -114,7 +114,7 @@ def hostile() -> list[tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize(("data", "words"), hostile(), ids=[words for _, words in hostile()])
-def test_a_bundle_that_lies_is_refused_and_stays(data: bytes, words: str, tmp_path: Path) -> None:
+def test_an_inconsistent_bundle_is_refused_and_unchanged(data: bytes, words: str, tmp_path: Path) -> None:
     bundle, model = put(tmp_path / "bundle", data), put(tmp_path / "model.tflite", LARGER)
     ran = run("replace", f"{bundle}!a", model)
     assert (ran.status in (3, 4), words in ran.err, bundle.read_bytes() == data) == (True, True, True), ran.err

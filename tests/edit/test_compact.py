@@ -56,7 +56,7 @@ def test_what_follows_stays_but_for_zeros_in_front(tail: bytes) -> None:
     assert compacted(noted(data + tail)).endswith(tail.lstrip(b"\0"))
 
 
-def test_what_the_original_no_longer_uses_goes() -> None:
+def test_unused_data_of_the_original_is_dropped() -> None:
     data = built().to_bytes()
     long = edited(data, lambda edit: edit.set_metadata("long", b"secret" * 1000))
     assert len(compacted(edited(long, lambda edit: edit.remove_metadata("long")))) == len(compacted(data))

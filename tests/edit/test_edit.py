@@ -232,7 +232,7 @@ def test_a_buffer_is_free_only_when_it_is_empty_and_nothing_names_it() -> None:
     assert contents(data) == [b"", b"value", b"", b"kept"]
 
 
-def test_another_value_takes_the_place_of_data_outside_and_what_else_a_buffer_says_stays() -> None:
+def test_external_data_is_replaced_and_other_fields_of_the_buffer_stay() -> None:
     build = built()
     build.model.buffers[1] = Table("Buffer", offset=4096, size=4)
     data = edited(build.to_bytes().ljust(4096, b"\0") + b"long", lambda edit: edit.set_metadata("held", b"other"))
@@ -305,7 +305,7 @@ def test_an_entry_without_a_value_gets_a_buffer() -> None:
     assert (contents(data), names_and_values(data)) == ([b"", b"value"], [])
 
 
-def test_data_that_no_flatbuffer_could_hold_is_refused(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_too_large_for_a_flatbuffer_is_refused(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "MAX_FLATBUFFER_BYTES", 100)
     edit = ModelEdit(model)
     with pytest.raises(EditError, match="2 GiB"):

@@ -67,7 +67,7 @@ def test_what_is_replaced_is_erased_too(tmp_path: Path) -> None:
     assert SECRET not in target.read_bytes()
 
 
-def test_what_lies_behind_the_flatbuffer_is_not_erased(tmp_path: Path) -> None:
+def test_data_after_the_flatbuffer_is_not_erased(tmp_path: Path) -> None:
     build = Build()
     build.metadata("secret", b"")
     build.model.buffers[-1] = Table("Buffer", offset=1 << 12, size=len(SECRET))
@@ -93,7 +93,7 @@ def test_nothing_remains_of_what_stays() -> None:
         assert edit.remaining() == ()
 
 
-def test_the_command_tells_or_erases(tmp_path: Path) -> None:
+def test_the_command_reports_or_erases_old_values(tmp_path: Path) -> None:
     source, target = tmp_path / "in.circle", tmp_path / "out.circle"
     source.write_bytes(with_secret(bytes_of("circle/mlp")))
     for more, told in (((), True), (("--erase",), False)):

@@ -69,7 +69,7 @@ def test_every_judge_is_a_program() -> None:
         ((), answered("ok", *on("cpu", subgraph=1)), "resident", []),  # a subgraph that does not count
     ],
 )
-def test_what_a_program_says(
+def test_messages_of_a_program(
     table: tuple[tuple[int, bool], ...], answer: ProgramAnswer, verdict: Verdict_, wrong: list[Disagreement]
 ) -> None:
     assert compare(target(*table), [0], answer) == Asked("litert:xnnpack", "2.3", verdict, "", tuple(wrong))

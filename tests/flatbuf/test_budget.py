@@ -27,7 +27,7 @@ def test_files_that_share_are_such_as_the_official_verifier_takes(name: str) -> 
     assert accepted(shared_file(name))
 
 
-def test_it_is_the_budget_that_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_budget_is_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     data = shared_file("code_of_many_operators")
     assert not cost("embed-origins {} OUT", data).excessive(len(data))
     monkeypatch.setattr(Budget, "charge", lambda *_: None)

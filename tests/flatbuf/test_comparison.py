@@ -104,7 +104,7 @@ def test_texts(before: str | None, after: str | None, told: tuple[Any, Any]) -> 
     assert changes(Table("Model", description=before), Table("Model", description=after)) == {"description": told}
 
 
-def test_long_texts_say_where_they_differ() -> None:
+def test_differences_of_long_texts_have_positions() -> None:
     before, after = "a" * 1500, "a" * 1200 + "b" * 10
     found = changes(Table("Model", description=before), Table("Model", description=after))["description"]
     assert [(one["count"], one["index"], one["value"]) for one in found] == [(1500, 1200, 97), (1210, 1200, 98)]

@@ -88,7 +88,7 @@ def test_fields_that_are_left_out_deprecated_or_unknown_do_not_count() -> None:
     )
 
 
-def test_another_value_stands_for_a_number() -> None:
+def test_a_number_is_replaced_by_another_value() -> None:
     seen: list[tuple[str, str, bytes]] = []
 
     def instead(owner: str, item: Field, raw: bytes) -> bytes | None:

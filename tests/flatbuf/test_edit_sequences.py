@@ -264,7 +264,7 @@ def test_shapes_and_constants_that_go_back_give_the_original_file(
     assert after == data
 
 
-def test_the_plain_data_shows_every_difference_that_is_looked_for() -> None:
+def test_the_plain_data_shows_every_difference() -> None:
     """The comparison itself: one changed byte of weights, one name, one index, an external byte."""
     data = bytes_of("circle/mlp_external")
     with open_model(data) as model:

@@ -50,7 +50,7 @@ def carried(data: bytes, base: int = 0) -> bool:
         return False
 
 
-def test_a_number_is_carried_as_it_stands() -> None:
+def test_a_number_is_copied_unchanged() -> None:
     data, root, at = with_field(("i32", 0x1234567))
     found = inert(data)
     assert found.slots[0][0] == SLOT
@@ -171,7 +171,7 @@ def test_a_table_that_ends_behind_the_file_is_refused() -> None:
         assert carried(bytes(changed)) == expected
 
 
-def test_what_is_looked_at_is_charged() -> None:
+def test_examined_data_is_charged() -> None:
     raw = Raw()
     fields = dict.fromkeys(range(SLOT, SLOT + 20000), ("i8", 1))
     data = raw.finish(raw.table({3: raw.string("x"), **fields}))

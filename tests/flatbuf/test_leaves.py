@@ -63,7 +63,7 @@ def test_nan_is_the_same_as_itself() -> None:
     assert first_difference(before, after, 0) == 0
 
 
-def test_rows_that_stand_for_the_same_pair_agree() -> None:
+def test_rows_for_the_same_pair_agree() -> None:
     before = rows(b"aaaa", b"bbbb", at=(0, 1, 0, 1, 0))
     after = rows(b"aaaa", b"cccc", at=(0, 1, 1, 0, 0))
     assert differing_vectors(before, after).tolist() == [False, True, True, True, False]

@@ -142,7 +142,7 @@ def test_positions_in_the_file_are_moved_once_its_length_is_known() -> None:
         assert sorted(found) == [0, 1000 + len(prefix) * moved]
 
 
-def test_a_prefix_is_where_its_marker_says() -> None:
+def test_a_prefix_has_the_size_in_its_marker() -> None:
     first = edited(PLAIN, description="other")
     base = len(first) - len(PLAIN)
     wire, schema, _ = wire_of(first)
@@ -203,7 +203,7 @@ def test_several_fields_that_no_schema_knows_keep_their_places() -> None:
         assert u32(after, field_at(after, u32(after, 0), slot)) == value
 
 
-def test_values_that_a_field_cannot_hold_are_refused() -> None:
+def test_values_out_of_a_field_s_range_are_refused() -> None:
     overlay = overlay_of(PLAIN)
     for name, value in (
         *(("version", number) for number in (1 << 32, -1, 1.5, 1 << 70)),

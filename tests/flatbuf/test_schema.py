@@ -49,7 +49,7 @@ def test_the_script_finds_nothing_to_change() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_check_tells_which_file_is_stale(
+def test_check_names_the_stale_file(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for each in (*FORMATS, "roles"):

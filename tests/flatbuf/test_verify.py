@@ -90,7 +90,7 @@ def test_a_file_that_was_cut_asks_whether_it_is_truncated(model: str) -> None:
         assert size < needed <= len(data)
 
 
-def test_a_path_goes_through_a_union() -> None:
+def test_a_path_leads_through_a_union() -> None:
     data = base()
     options = target(data, field_at(data, locate(data, "subgraphs", 0, "operators", 0), 4))
     error = refusal(put_u32(data, options, 0x7FFF0000))

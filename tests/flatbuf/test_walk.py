@@ -176,7 +176,7 @@ def test_an_element_count_as_large_as_allowed(monkeypatch: pytest.MonkeyPatch) -
 # --- the way to a fault -------------------------------------------------------------------------------------
 
 
-def test_the_way_goes_through_the_vector_that_has_it() -> None:
+def test_a_path_leads_through_the_vector_that_contains_it() -> None:
     def maps(*names: str) -> list[Table]:
         return [Table("TensorMap", name=name) for name in names]
 
@@ -194,7 +194,7 @@ def test_the_way_goes_through_the_vector_that_has_it() -> None:
         assert told == ("a string has no NUL after it", f"signature_defs{place}.name", at)
 
 
-def test_the_way_goes_through_tables_and_unions() -> None:
+def test_a_path_leads_through_tables_and_unions() -> None:
     details = [Table("BlockwiseQuantization", scales=number) for number in (1, 2)]
     tensors = [Table("Tensor", quantization=Table("QuantizationParameters", details=one)) for one in (None, *details)]
     data = file_of(Table("Model", subgraphs=[Table("SubGraph"), Table("SubGraph", tensors=tensors)]))

@@ -78,9 +78,7 @@ def test_each_caller_uses_only_what_it_hands_over() -> None:
 @pytest.mark.parametrize(
     ("order", "expected"), [([0, 1], {"variable 'a'": [2]}), ([1, 0], {"variable 'a'": [2], "variable 'b'": [2]})]
 )
-def test_what_goes_round_in_a_loop_is_used_where_it_comes_by(
-    order: list[int], expected: dict[str, list[int]]
-) -> None:
+def test_a_value_carried_around_a_loop_counts_as_used(order: list[int], expected: dict[str, list[int]]) -> None:
     build = Build()
     graph = resources(build, "main", 2, "ab")
     given = [graph.tensor(f"after{number}", (), "RESOURCE") for number in range(2)]
@@ -153,7 +151,7 @@ def test_what_is_kept_of_resources_is_charged(monkeypatch: pytest.MonkeyPatch) -
     assert (charged(10), charged(20)) == (32 * 12 * 10, 32 * 12 * 20)  # 12 entries for each
 
 
-def test_what_is_given_too_little_uses_what_nobody_knows() -> None:
+def test_calls_with_too_few_inputs_have_unknown_uses() -> None:
     build = Build()
     graph = resources(build, "main", 2, "ab")
     graph.operator("CALL", [0], [], subgraph=1)

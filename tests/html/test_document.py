@@ -27,18 +27,18 @@ from tests.kit.support import bytes_of, path_of, put_u32, unpacked, within
 
 
 @pytest.mark.parametrize("name", ["tflite/two_signatures", "tflite/zip_tail", "circle/mlp_external"])
-def test_what_inspect_says(name: str) -> None:
+def test_output_of_inspect(name: str) -> None:
     assert said("inspect", path_of(name)) == {"file": str(path_of(name))} | document_of(bytes_of(name))["model"]
 
 
 @pytest.mark.parametrize("name", ["circle/output_twice", "tflite/while_nested", "circle/input_as_output"])
-def test_what_check_says(name: str) -> None:
+def test_output_of_check(name: str) -> None:
     expected = said("check", path_of(name))
     assert expected["findings"]
     assert document_of(bytes_of(name))["findings"] == expected["findings"]
 
 
-def test_what_dump_origins_says(model: Path) -> None:
+def test_output_of_dump_origins(model: Path) -> None:
     document, expected = document_of(model.read_bytes()), said("dump-origins", model)
     origins = document["origins"]
     assert (origins["from"], origins["state"], origins["scope"]) == ("tables", "fresh", expected["scope"])
@@ -120,7 +120,7 @@ def test_modules_go_by_paths() -> None:
     assert (document["modules"]["parent"], document["modules"]["sources"]) == ([-1, -1], [[0, 1], [2]])
 
 
-def test_what_dump_affinity_says(model: Path) -> None:
+def test_output_of_dump_affinity(model: Path) -> None:
     document, expected = document_of(model.read_bytes()), said("partition", model)
     devices = [device["name"] for device in document["affinity"]["devices"]]
     assert (devices, document["affinity"]["state"]) == (expected["devices"], expected["freshness"])
@@ -136,7 +136,7 @@ def test_what_dump_affinity_says(model: Path) -> None:
         ]
 
 
-def test_what_partition_says_of_cuts(model: Path) -> None:
+def test_output_of_partition_about_cuts(model: Path) -> None:
     (transfers,) = [graph["transfers"] for graph in document_of(model.read_bytes())["subgraphs"]]
     settings_ = [word for rule in ("op:*SOFTMAX=cpu", "op:TRANSPOSE=cpu") for word in ("--set", rule)]
     plan = said("partition", model, "--devices", "npu,cpu", *settings_, "--default", "npu")
@@ -147,7 +147,7 @@ def test_what_partition_says_of_cuts(model: Path) -> None:
         assert transfers[name] == expected[name]
 
 
-def test_what_attribute_says(model: Path, trace: Path) -> None:
+def test_output_of_attribute(model: Path, trace: Path) -> None:
     (times,) = document_of(model.read_bytes(), trace)["operator_traces"]
     expected = said("attribute", trace, "--model", model)
     for row in expected["operators"]:
@@ -169,7 +169,7 @@ def test_times_of_modules_add_up(model: Path, trace: Path) -> None:
     assert sum(document["modules"]["operators"][row] for row in tops) >= len(codes_of(full()))
 
 
-def test_what_trace_stats_says() -> None:
+def test_output_of_trace_stats() -> None:
     (layers,) = document_of(bytes_of("circle/mlp"), BENCHMARK)["traces"]
     expected = said("trace-stats", BENCHMARK)
     assert layers["trace"] == expected["trace"] | {"name": BENCHMARK.name}

@@ -31,7 +31,7 @@ def npu(tmp_path: Path) -> str:
     return str(put(tmp_path / "npu.json", json.dumps(table)))
 
 
-def test_the_document_has_what_fit_says(npu: str) -> None:
+def test_the_document_has_the_results_of_fit(npu: str) -> None:
     with ct.open(full()) as model:
         said = ct.render.fit_json(ct.fit(model, ct.FitRequest(on=("xnnpack", npu))))
     first, second = page_on("xnnpack", npu)["fit"]

@@ -16,7 +16,7 @@ from tests.kit.support import ROOT, bytes_of
 ASSETS = ROOT / "circletools" / "html" / "assets"
 
 
-def test_the_page_holds_the_document(model: Path, trace: Path) -> None:
+def test_the_page_contains_the_document(model: Path, trace: Path) -> None:
     page = Page(page_of(model.read_bytes(), trace, BENCHMARK))
     assert page.document == document_of(model.read_bytes(), trace, BENCHMARK)
     assert page.contents["title"] == ["model.circle - circletools report"]

@@ -23,9 +23,7 @@ BEYOND = """
 
 
 @pytest.mark.parametrize("name", ["full", "small", "odd", "loop", "empty", "nothing", "difference"])
-def test_nothing_goes_wrong_is_loaded_or_lies_beyond_the_edge(
-    browser: Browser, pages: dict[str, Path], name: str
-) -> None:
+def test_the_page_has_no_errors_requests_or_overflow(browser: Browser, pages: dict[str, Path], name: str) -> None:
     browser.open(pages[name])
     for one in browser.evaluate(TABS):
         tab(browser, one)

@@ -59,7 +59,7 @@ def test_nothing_has_changed(name: str) -> None:
     assert found == json.loads((EXPECTED / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def test_a_report_counts_what_it_tells() -> None:
+def test_a_report_counts_its_findings() -> None:
     with ct.open(full()) as model:
         report = ct.report_html(model)
     assert report.html.startswith(b"<!doctype html>")

@@ -120,7 +120,7 @@ def test_links_lead_somewhere() -> None:
         assert (ROOT / target).exists(), target
 
 
-def test_the_bytes_of_the_formats_are_what_they_are_said_to_be() -> None:
+def test_the_documented_bytes_of_the_formats_are_correct() -> None:
     source, operators, exact, details, stamp, affinity = (
         bytes.fromhex("".join(line[:32] for line in block.splitlines())) for block in blocks(FORMATS, "hex")
     )

@@ -120,7 +120,7 @@ def test_from_which_operator_on_two_differ(then: Stamp, now: Stamp, found: Fresh
     assert compare(then, now) == found
 
 
-def test_the_fingerprint_tells_where_the_checks_do_not() -> None:
+def test_the_fingerprint_detects_changes_that_checks_miss() -> None:
     then, now = (Stamp((SubgraphStamp(fingerprint * 8, b"ab"),)) for fingerprint in (b"x", b"y"))
     found = compare(then, now)
     assert found == Freshness("stale", 0, None, "the operators differ")

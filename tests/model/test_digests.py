@@ -104,7 +104,7 @@ def test_what_each_part_covers() -> None:
     assert changed(build.to_bytes()) == {"subgraphs[0]", "signatures[0]", "metadata[note#2]", "metadata[other]"}
 
 
-def test_what_lies_behind_counts_by_its_bytes_not_by_its_place() -> None:
+def test_external_data_is_compared_by_bytes_not_by_position() -> None:
     """Buffers, large custom options and a compiled program."""
     data = outside(PLACES)
     found = digests(data)

@@ -81,7 +81,7 @@ def test_the_largest_program() -> None:
     assert ranges(build) == {"bytecode": [(0, 2**62, 2**62 - 1)]}
 
 
-def test_a_program_moves_and_what_else_the_options_say_stays() -> None:
+def test_a_program_moves_and_other_options_stay_the_same() -> None:
     options = program(4096, 100, name="npu")
     moved = FILE_OFFSETS["Operator", "custom_options"](options, 1 << 40)
     assert moved is not None

@@ -69,7 +69,7 @@ def test_the_beginnings_are_none_of_models() -> None:
         assert foreign_format(memoryview(path.read_bytes()[:4096])) is None
 
 
-def test_names_of_an_archive_are_looked_for_at_its_end() -> None:
+def test_the_directory_of_an_archive_is_read_from_its_end() -> None:
     """The list of members is there; the first of them stands at the beginning as well."""
     behind = archive("a.bin", "model.weights.h5", size=1 << 18)
     assert foreign_format(memoryview(behind)) == foreign_format(memoryview(archive("model.weights.h5")))

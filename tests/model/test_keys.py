@@ -90,7 +90,7 @@ KEYS = st.lists(st.integers(0, 6), max_size=8)
 
 
 @given(KEYS, KEYS)
-def test_keys_that_stand_alone_on_both_sides(before: list[int], after: list[int]) -> None:
+def test_keys_that_are_unique_on_both_sides(before: list[int], after: list[int]) -> None:
     old, new = alone_in_both(np.array(before, np.int64), np.array(after, np.int64))
     alone = [key for key in range(7) if before.count(key) == after.count(key) == 1]
     assert old.tolist() == [before.index(key) for key in alone]

@@ -325,7 +325,7 @@ def test_a_refused_file_is_closed(tmp_path: Path) -> None:
 # --- what turns out broken ----------------------------------------------------------------------------------
 
 
-def test_an_operator_code_out_of_range_is_reported_when_it_is_looked_at() -> None:
+def test_an_operator_code_out_of_range_is_reported_on_access() -> None:
     data = bytes_of("tflite/cnn")
     operator = locate(data, "subgraphs", 0, "operators", 1)
     with open_model(put_u32(data, field_at(data, operator, 0), 77)) as model:
@@ -335,7 +335,7 @@ def test_an_operator_code_out_of_range_is_reported_when_it_is_looked_at() -> Non
     assert caught.value.location == "subgraphs[0].operators[1]"
 
 
-def test_an_external_buffer_out_of_the_file_is_reported_when_it_is_looked_at() -> None:
+def test_an_external_buffer_outside_the_file_is_reported_on_access() -> None:
     data = bytes_of("circle/mlp_external")
     at = field_at(data, locate(data, "buffers", 1), 1)
     data = put(data, at, (2**64 - 1).to_bytes(8, "little"))

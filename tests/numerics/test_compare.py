@@ -233,7 +233,7 @@ def test_inputs_come_from_files(tmp_path: Path) -> None:
             compared(path_of("tflite/cnn_int8"), inputs=(str(tmp_path / name),))
 
 
-def test_a_reference_that_varies_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_varying_reference_causes_no_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     real = running.Runner.part
 
     shifted = lambda *given: {at: [one + 1 for one in every] for at, every in real(*given).items()}  # noqa: E731
@@ -243,7 +243,7 @@ def test_a_reference_that_varies_blames_nobody(monkeypatch: pytest.MonkeyPatch) 
     assert words == {"litert:reference: the operator computes different values when run alone"}
 
 
-def test_a_reference_with_few_digits_blames_nobody() -> None:
+def test_an_imprecise_reference_causes_no_faults() -> None:
     build = Build()
     graph = build.graph()
     form = Table("QuantizationParameters", scale=[0.01], zero_point=[0])
@@ -255,7 +255,7 @@ def test_a_reference_with_few_digits_blames_nobody() -> None:
     assert found.to_rows()[0]["own_max_steps"] > 1
 
 
-def test_equal_values_round_alike() -> None:
+def test_equal_values_are_rounded_equally() -> None:
     alike, apart = (allowance([x], "INT8", 1.0, difference([x], [x])).rms for x in (np.zeros(999), np.arange(999.0)))
     assert alike > 1 > apart
 

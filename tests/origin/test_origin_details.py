@@ -115,7 +115,7 @@ def test_details_are_in_the_documents() -> None:
         ('"file": "a\\u0000b"', "the name contains a NUL character: 'a\\x00b'"),
     ],
 )
-def test_details_that_no_table_can_hold(fields: str, message: str) -> None:
+def test_details_that_do_not_fit_a_table(fields: str, message: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         parse_json(f'{{"sources": [{{"id": 1, "name": "a", {fields}}}], "operators": []}}')
     assert (caught.value.message, caught.value.location) == (message, "JSON: sources[0]")
@@ -159,7 +159,7 @@ def test_cells_are_called_as_their_notebook_calls_them(monkeypatch: pytest.Monke
     assert shown == ["<cell In[3]>", "<cell 903>"]
 
 
-def test_models_hold_no_absolute_paths_unless_asked() -> None:
+def test_models_contain_no_absolute_paths_by_default() -> None:
     details = SourceDetails(file="/venv/lib/python3/site-packages/timm/a.py", line=3, caller="/home/secret/net.py:4")
     data = embedded(MLP, Origins({0: "a"}, entries({0: {0}}), details={0: details}))
     assert origins_of(data).details == {0: SourceDetails(file="timm/a.py", line=3, caller="net.py:4")}

@@ -226,7 +226,7 @@ def test_tables_of_a_model_without_operators_name_nothing() -> None:
 # --- what tracking tells ------------------------------------------------------------------------------------
 
 
-def test_tracking_tells_what_has_no_origin_and_leaves_out_the_unsure() -> None:
+def test_tracking_lists_missing_origins_and_omits_uncertain_ones() -> None:
     before, after = chain("TANH", "FULLY_CONNECTED", "RELU"), chain("TANH", "FULLY_CONNECTED", "RELU", "EXP", "LOG")
     found = tracked(before, after)
     grounds = found.grounds[0]

@@ -73,7 +73,7 @@ def test_embed_twice(own_model: Path) -> None:
     assert embedded(once, replace=True) == once
 
 
-def test_embed_says_what_it_changed() -> None:
+def test_embed_reports_its_changes() -> None:
     data = bytes_of("circle/gather")
     changes: list[str] = []
 
@@ -165,7 +165,7 @@ def test_every_subgraph_with_a_signature_is_described() -> None:
     assert [bool(operators) for operators in called.operators] == [True, False, False]
 
 
-def test_a_result_says_what_names_were_taken() -> None:
+def test_a_result_reports_the_chosen_names() -> None:
     def told(name: str, names: NameSource) -> str:
         with open_model(bytes_of(name)) as model:
             (note,) = embed(ModelEdit(model), names=names).notes

@@ -120,7 +120,7 @@ def test_names_of_sources() -> None:
     ]  # fmt: skip
 
 
-def test_what_most_is_known_of_tells() -> None:
+def test_the_most_detailed_source_is_used() -> None:
     bare, found = Root("linear", SourceDetails(call="p")), Root("linear", SourceDetails("a", LINEAR, "net.py", 3))
     placed = Root("linear", SourceDetails("b", LINEAR))
     assert [source.name for source in name_roots([bare, placed, found, placed])] == ["a::linear"] * 4

@@ -210,7 +210,7 @@ def test_follow_leaves_unstamped_tables_unstamped() -> None:
     assert origins_of(after).operators == entries({1: {0}, 3: {0}})
 
 
-def test_remap_overrules_what_a_stale_table_says_of_a_new_index() -> None:
+def test_remap_overrides_a_stale_entry_for_a_new_index() -> None:
     stale = origins({0: "a", 1: "b"}, {0: {0}, 3: {1}})
     heir = AddedOperator(0, 3, "TANH", (b"new",), (0,))
     orphan = AddedOperator(0, 3, "TANH", (b"new",), ())
@@ -259,7 +259,7 @@ def test_replacing_several_subgraphs_by_one_removes_the_exact_table() -> None:
     assert origins_of(after).operators == entries({0: {0}}, {}, {})
 
 
-def test_without_our_stamp_the_table_stands_for_all_subgraphs() -> None:
+def test_without_a_stamp_the_table_applies_to_all_subgraphs() -> None:
     found = origins_of(embedded(bytes_of(LOOP), origins({0: "a"}, {0: {0}}), stamp=False))
     assert (found.operators, found.scope) == (entries({0: {0}}) * 3, "shared")
 

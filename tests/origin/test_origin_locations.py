@@ -131,13 +131,13 @@ def test_locations_that_go_in_circles_end() -> None:
     assert names([opaque(0)], [0]) == [[]]
 
 
-def test_locations_that_do_not_exist_say_nothing() -> None:
+def test_missing_locations_are_ignored() -> None:
     assert names([named("a"), fused(0, 2, 3)], [0, 1, 2, 99], [2]) == [["a"], []]
     assert names([named("a"), named("b"), named("c")], [0, 1, 2], kinds=[1, 2, 0]) == [["a"]]
     assert names([], [0]) == [[]]
 
 
-def test_locations_of_a_kind_that_is_not_known_say_nothing() -> None:
+def test_locations_of_unknown_kinds_are_ignored() -> None:
     """A kind without a location, a location of another kind, and both as they should be."""
     locations = [
         table("Location", location_type=4),
@@ -153,7 +153,7 @@ def test_the_type_before_a_name_is_left_out() -> None:
     assert names(locations, [3], [4], [2], [0]) == [["dense/MatMul"], ["MatMul:"], [], ["MatMul:"]]
 
 
-def test_a_call_tells_the_line_of_what_is_called() -> None:
+def test_a_call_gives_the_line_of_the_called_function() -> None:
     """The caller has the lines, the outermost first; what is below a name is where its function was traced."""
     locations = [
         named("MatMul:"), named("dense/MatMul@main"), line("net.py", 8, 1), fused(0, 4), call(1, 2),

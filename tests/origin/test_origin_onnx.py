@@ -88,7 +88,7 @@ def graph(*steps: tuple[str, list[int]] | tuple[str, list[int], list[str]], name
     )
 
 
-def test_weights_and_what_lies_between() -> None:
+def test_weights_and_operators_between_them() -> None:
     nodes = graph(
         ("MatMul", [], ["w"]), ("Add", [0], ["b"]), ("Tanh", [1]), ("Transpose", [2]), ("Erf", [3]),
         ("Conv", [4], ["v"]), ("Constant", []), ("Relu", [5, 6]), ("Identity", [7]),
@@ -191,7 +191,7 @@ def test_what_onnx2tf_converted() -> None:
     assert at["cells.1::add"] == "return x + y"
 
 
-def test_weights_tell_what_stands_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_identify_reordered_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = [np.arange(16, dtype=np.float32).reshape(4, 4) + number for number in range(2)]
     nodes = [torch_node("MatMul", name, f"linear_{name}", ["x", f"{name}.weight"], name) for name in "ab"]
     pairs = zip("ab", weights, strict=True)

@@ -78,7 +78,7 @@ def test_what_is_hardly_equal_by_chance() -> None:
         assert classes_of([((size,), "UINT8", data, None)], [])[2].distinctive.tolist() == [is_telling]
 
 
-def test_only_the_first_4096_bytes_are_looked_at() -> None:
+def test_only_the_first_4096_bytes_are_compared() -> None:
     for zeros, is_telling in ((4092, True), (4093, False)):
         data = bytes(zeros) + bytes(range(1, 9))
         assert classes_of([((len(data),), "UINT8", data, None)], [])[2].distinctive.tolist() == [is_telling]
@@ -135,7 +135,7 @@ def test_scales_and_offsets_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize(("count", "found"), [(15, None), (16, (0, CLOSE))])
-def test_sixteen_numbers_say_something(count: int, found: tuple[int, bool] | None) -> None:
+def test_sixteen_numbers_suffice_for_a_match(count: int, found: tuple[int, bool] | None) -> None:
     value = floats(count)
     assert kinds([of(value)], [of((value * 2).astype(np.float64), "FLOAT64")]) == [found]
 
@@ -151,7 +151,7 @@ def test_values_may_be_rounded_and_no_more(noise: float, found: tuple[int, bool]
     assert kinds([of(value)], [of(value + noise * floats(12, 12, seed=9))]) == [found]
 
 
-def test_of_two_that_are_nearly_alike_neither_is_taken() -> None:
+def test_of_two_similar_candidates_neither_is_chosen() -> None:
     value = floats(12, 12)
     near = value + 0.001 * floats(12, 12, seed=9)
     assert kinds([of(value), of(near)], [of(value.astype(np.float64), "FLOAT64")]) == [None]

@@ -40,7 +40,7 @@ def test_what_was_put_in_at_the_start_continues_what_is_up_to_64_steps_behind_it
 
 
 @pytest.mark.parametrize(("old", "new", "shared"), [(2, 2, True), (4, 2, True), (2, 4, True), (3, 3, False)])
-def test_of_many_for_many_nobody_gets_any(old: int, new: int, shared: bool) -> None:
+def test_many_unmatched_on_both_sides_get_no_origins(old: int, new: int, shared: bool) -> None:
     sources = found(row("FC1", *["NEG"] * old, "FC2"), row("FC1", *["EXP"] * new, "FC2"))
     assert sources == [{0}, *[set(range(1, old + 1)) if shared else set()] * new, {old + 1}]
 

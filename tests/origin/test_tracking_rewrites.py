@@ -58,7 +58,7 @@ def test_what_is_at_the_end_of_another_form_of_a_model_has_no_origin() -> None:
     assert found == {"RESHAPE": ["RESHAPE"], "FULLY_CONNECTED": ["FULLY_CONNECTED"]}
 
 
-def test_strands_that_are_alike_are_distinguished_by_what_takes_them() -> None:
+def test_equal_strands_are_distinguished_by_their_readers() -> None:
     """The projections of attention, each FULLY_CONNECTED -> RESHAPE -> TRANSPOSE, in another framework's words."""
     before, after = bytes_of("tflite/transformer_block"), bytes_of("circle/transformer_block")
     with open_model(before) as old, open_model(after) as new:

@@ -32,16 +32,16 @@ def test_a_part_of_what_repeats_itself_fits_in_several_places() -> None:
         ),
     ],
 )
-def test_what_holds_a_part_in_its_place(after: str, expected: list[str]) -> None:
+def test_constants_anchor_a_part(after: str, expected: list[str]) -> None:
     assert sources(WHOLE, after) == expected
 
 
-def test_names_hold_a_part_in_its_place() -> None:
+def test_names_anchor_a_part() -> None:
     part = "b2 = TANH x; c2 = SPLIT b2; a3 = FC1 c2; b3 = TANH a3 -> b3"
     assert sources(WHOLE, part, named=True) == ["b2", "c2", "a3", "b3"]
 
 
-def test_one_of_a_kind_holds_a_part_in_its_place() -> None:
+def test_a_unique_operator_anchors_a_part() -> None:
     whole = "a = NEG x; b = COS a; c = TANH b; d = EXP c; e = TANH d; f = COS e; g = ABS f -> g"
     assert sources(whole, "a = COS x; b = TANH a; c = EXP b; d = TANH c; e = COS d -> e") == [
         "ab",
@@ -52,7 +52,7 @@ def test_one_of_a_kind_holds_a_part_in_its_place() -> None:
     ]
 
 
-def test_two_parts_are_looked_at_each_for_itself() -> None:
+def test_two_parts_are_matched_separately() -> None:
     two = "a = TANH x; b = SPLIT a; c = FC1 b; d = TANH c; e = ABS x; f = SPLIT e; g = FC2 f -> d g"
     assert sources(WHOLE.replace("b3 = TANH", "b3 = ABS"), two) == ["", "", "", "", "b3", "c3", "d"]
 
@@ -144,7 +144,7 @@ FOLDED = {
 
 
 @pytest.mark.parametrize("name", list(FOLDED))
-def test_what_is_folded_goes_to_the_operator_that_took_it(name: str) -> None:
+def test_folded_operators_give_their_origins_to_the_reader(name: str) -> None:
     before, after, expected = FOLDED[name]
     assert sources(before, after) == expected
 
@@ -251,7 +251,7 @@ def test_a_model_that_was_swallowed_whole_is_known_by_its_ends(name: str) -> Non
 
 
 @pytest.mark.parametrize(("elements", "related"), [(511, False), (512, True), (24_576, True), (24_577, False)])
-def test_what_a_compiler_wrote_is_as_large_as_what_it_holds(elements: int, related: bool) -> None:
+def test_a_compiled_file_has_the_size_of_its_contents(elements: int, related: bool) -> None:
     """BEFORE has 1,024 weights of 4 bytes: at least 4 bits of each, at most all bytes twice and a program."""
     files = []
     for code, held in (("FULLY_CONNECTED", floats(1024).tobytes()), ("CUSTOM", bytes(elements))):

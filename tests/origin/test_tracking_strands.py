@@ -76,7 +76,7 @@ def test_inputs_and_outputs_are_known_by_the_names_of_a_signature(turned: bool, 
 
 
 @pytest.mark.parametrize("subgraph", [1, 2])
-def test_a_signature_of_a_subgraph_that_does_not_exist_says_nothing(subgraph: int) -> None:
+def test_a_signature_of_a_missing_subgraph_is_ignored(subgraph: int) -> None:
     models = []
     for number in (subgraph, 0):
         build = Build()
@@ -91,7 +91,7 @@ def test_a_signature_of_a_subgraph_that_does_not_exist_says_nothing(subgraph: in
 
 
 @pytest.mark.parametrize("tensor", [3, 4, 5])
-def test_a_tensor_of_a_signature_that_does_not_exist_says_nothing(tensor: int) -> None:
+def test_a_missing_tensor_of_a_signature_is_ignored(tensor: int) -> None:
     build = Build()
     main, graph = build.graph(), build.graph("two")
     main.ends([main.tensor("m")], [])

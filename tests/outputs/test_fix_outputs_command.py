@@ -76,7 +76,7 @@ def test_json(source: Path, tmp_path: Path) -> None:
     assert run("fix-outputs", source, "-", "--json").returncode == 2
 
 
-def test_json_tells_of_no_change_that_was_not_made(source: Path, tmp_path: Path) -> None:
+def test_json_lists_only_changes_that_were_made(source: Path, tmp_path: Path) -> None:
     ran = run("fix-outputs", source, tmp_path / "missing" / "out.tflite", "--json")
     assert ran.returncode == 4
     document = json.loads(ran.stdout)

@@ -121,7 +121,7 @@ def test_the_calls_of_onert_differ_where_it_uses_memory_again(outputs: tuple[int
         assert worker.called(mended).status == "ok"
 
 
-def test_what_a_fix_does_unless_told_otherwise() -> None:
+def test_default_options_of_a_fix() -> None:
     with open_model(of_every_kind().to_bytes()) as model:
         result = fix_outputs(ModelEdit(model))
     assert result.changes == (

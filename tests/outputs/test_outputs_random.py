@@ -66,7 +66,7 @@ def cases(draw: st.DrawFn, kinds: Sequence[str] = ("tflite", "circle")) -> Case:
 
 
 @given(case=cases())
-def test_the_rules_hold(case: Case) -> None:
+def test_the_rules_are_followed(case: Case) -> None:
     after, changes = fixed_with_changes(case.data, keep_constants=case.keep_constants, detach_taps=case.detach_taps)
     expected = aliased_slots(read(case.data), 0, keep_constants=case.keep_constants, detach_taps=case.detach_taps)
     assert len(changes) == len(expected)

@@ -186,7 +186,7 @@ def test_tables_of_a_model_that_keeps_all_its_operators_stay_as_they_are() -> No
     assert values[0] == values[1]
 
 
-def test_the_archive_behind_a_pruned_model_is_where_it_says(tmp_path: Path) -> None:
+def test_the_archive_after_a_pruned_model_is_readable(tmp_path: Path) -> None:
     build = wired()
     for index in range(50):
         build.model.subgraphs[0].tensors.append(Table("Tensor", name=f"idle {index}", shape=[1]))

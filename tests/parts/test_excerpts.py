@@ -129,7 +129,7 @@ def test_all_of_it_is_the_subgraph_again(opened: Any) -> None:
     assert opened(taken(data, [0], 2, inputs=[0], outputs=[1])).subgraphs[0].name == "last"
 
 
-def test_a_tensor_that_only_goes_through() -> None:
+def test_a_tensor_that_only_passes_through() -> None:
     with open_model(taken(built().to_bytes(), [], 1, inputs=[5], outputs=[5])) as part:
         assert (names(part), len(part.operator_codes)) == (["early"], 0)
         assert [bytes(buffer.data) for buffer in part.buffers] == [b"", b"early"]

@@ -81,7 +81,7 @@ def test_what_is_refused(request_: dict[str, Any], error: type[ct.CircleToolsErr
     assert caught.value.hint or "exist" in str(caught.value)
 
 
-def test_operators_that_nobody_reads_give_what_they_make_last() -> None:
+def test_operators_without_readers_produce_outputs_last() -> None:
     build = wired()
     graph = build.model.subgraphs[0]
     graph.tensors += [Table("Tensor", name=name, shape=[2, 2], type="FLOAT32") for name in ("dead", "deader")]

@@ -42,7 +42,7 @@ def wasteful() -> Build:
     return build
 
 
-def test_what_nothing_uses_goes() -> None:
+def test_unused_objects_are_dropped() -> None:
     data = wasteful().to_bytes()
     after, result = pruned(data)
     assert result.changes == (
@@ -119,7 +119,7 @@ def test_called_subgraphs_stay_and_are_found_again(caller: str) -> None:
         assert shape(after, index) == shape(data, index + 2)
 
 
-def test_what_a_dead_operator_calls_goes_too() -> None:
+def test_subgraphs_called_by_dead_operators_are_dropped() -> None:
     build = Build()
     main, body = build.graph("main"), [build.graph("then"), build.graph("else")]
     for graph in body:

@@ -34,7 +34,7 @@ MODES: tuple[Mode, ...] = ("seed", "min")
 # --- all models ---------------------------------------------------------------------------------------------
 
 
-def test_parts_hold_what_the_source_holds(own_model: Path, tmp_path: Path) -> None:
+def test_parts_contain_the_contents_of_the_source(own_model: Path, tmp_path: Path) -> None:
     data = own_model.read_bytes()
     seen = set()
     for mode in MODES:

@@ -62,7 +62,7 @@ def test_stale_origins_stay_behind(tmp_path: Path) -> None:
             assert read_origins(part) is None
 
 
-def test_metadata_goes_along_unless_it_is_about_the_whole(tmp_path: Path) -> None:
+def test_metadata_is_kept_unless_it_describes_the_whole(tmp_path: Path) -> None:
     def note(edit: object) -> None:
         for name in ("note", "TFLITE_METADATA", "ONE_execution_plan_table"):
             edit.set_metadata(name, name.encode() * 3)  # type: ignore[attr-defined]
@@ -76,7 +76,7 @@ def test_metadata_goes_along_unless_it_is_about_the_whole(tmp_path: Path) -> Non
             assert part.metadata_value("ONE_execution_plan_table") is None
 
 
-def test_a_signature_goes_where_all_its_ends_are(tmp_path: Path) -> None:
+def test_a_signature_is_kept_in_the_part_with_all_its_ends(tmp_path: Path) -> None:
     whole = with_devices(bytes_of("tflite/two_signatures"), lambda _subgraph, _operator: 0)
     done = split_to(whole, tmp_path / "parts", "tflite")
     with open_model(tmp_path / "parts" / done.connections.parts[0].file) as part, open_model(whole) as model:

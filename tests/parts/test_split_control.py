@@ -42,7 +42,7 @@ def test_another_result_in_parts_alone_is(parts: Path, tmp_path: Path, monkeypat
     assert run("verify-split", parts, "--inputs", tmp_path / "in.npz").returncode == 1
 
 
-def test_values_that_do_not_come_twice_tell_nothing(tmp_path: Path) -> None:
+def test_values_that_are_not_repeatable_prove_nothing(tmp_path: Path) -> None:
     files = crossed(tmp_path / "parts")
     random = {FIRST: lambda x, y: [-x, y], "again": lambda x, y: [2 * x + y, 0]}
     found, runs = ran(files, random, "litert")

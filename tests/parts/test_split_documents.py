@@ -75,7 +75,7 @@ def test_the_first_difference_of_manifests_is_reported(change: Any, said: str, t
     assert finding.message.startswith(said)
 
 
-def test_what_is_said_of_a_manifest(tmp_path: Path) -> None:
+def test_findings_about_a_manifest(tmp_path: Path) -> None:
     (tmp_path / "metadata").mkdir()
     missing = Finding(
         "MANIFEST_MISSING", "warning", MANIFEST,

@@ -52,7 +52,7 @@ def forked() -> Build:
         ((0, 1, 2, 1), [((0,), (2, 0), (3, 2, 5)), ((1, 3), (1, 5), (8, 1)), ((2,), (5,), (4, 7))]),
     ],
 )  # fmt: skip
-def test_a_plan_tells_what_every_part_takes_and_gives(
+def test_a_plan_lists_inputs_and_outputs_of_every_part(
     devices: Sequence[int], expected: list[tuple[tuple[int, ...], ...]]
 ) -> None:
     data = annotated(forked().to_bytes(), affinity(["a", "b", "c"], (devices, devices)))

@@ -206,7 +206,7 @@ def test_connections_that_are_none(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "", "..", "ab" * 128])
-def test_parts_are_looked_for_in_the_directory_only(name: str, tmp_path: Path) -> None:
+def test_parts_are_only_read_from_the_directory(name: str, tmp_path: Path) -> None:
     piece = {"file": name, "inputs": [], "outputs": []}
     (tmp_path / "x.part.conn.json").write_text(json.dumps({"source": {**piece, "file": "x"}, "parts": [piece]}))
     with pytest.raises(InvalidInputError, match="is not the name of a file in this directory"):

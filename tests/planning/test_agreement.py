@@ -79,7 +79,7 @@ def test_both_agree_about_every_model(any_model: Path) -> None:
     assert told(data) == checked(data)
 
 
-def test_the_command_tells_it(tmp_path: Path) -> None:
+def test_the_command_reports_it(tmp_path: Path) -> None:
     path = tmp_path / "broken.tflite"
     build = Build()
     graph = build.graph()

@@ -25,7 +25,7 @@ def devices_of(plan: ct.types.Plan) -> set[str]:
     return {plan.device_of(0, operator) for operator in range(len(plan.subgraphs[0].numbers))}
 
 
-def test_nothing_goes_where_it_is_too_large_by_itself() -> None:
+def test_an_operator_larger_than_the_memory_is_never_placed() -> None:
     request: dict[str, Any] = {"devices": ("a", "b"), "capabilities": ("a=xnnpack",), "default": "b", "min_size": 99}
     assert devices_of(planned(**request)) == {"b"}
     plan = planned(**request, limits=("b:max-bytes=1",))

@@ -97,7 +97,7 @@ def test_a_part_that_does_not_run_is_named(tmp_path: Path, monkeypatch: pytest.M
     assert found.plans[-1].measured_us is None
 
 
-def test_what_ends_the_process_is_looked_for_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crashing_operator_is_searched_separately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = measured(tmp_path, monkeypatch, LawfulWorker(WORK, LAUNCH, crashing=("onert", "r")))
     assert found.plans[0].measured_us == pytest.approx(118)
     assert found.plans[1].failure == "chain.tflite in onert: ended with signal 11"

@@ -215,7 +215,7 @@ def test_gaps_of_traces_are_notes(tmp_path: Path) -> None:
     ]
 
 
-def test_operators_that_nobody_asked_about_count_as_refused_and_are_reported(tmp_path: Path) -> None:
+def test_untested_operators_count_as_refused_and_are_reported(tmp_path: Path) -> None:
     measured = [{"operators": ["FULLY_CONNECTED", "TANH"], "types": ["FLOAT32"]}]
     table = written(tmp_path, "npu.json", {"device": "npu", "measured": measured, "operators": {"TANH": [{}]}})
     plan = planned(devices=TWO, capabilities=(f"npu={table}",), default="cpu")
@@ -309,7 +309,7 @@ def test_a_file_that_is_not_there_is_named(field: str, tmp_path: Path) -> None:
     assert str(caught.value).count("missing.json") == 1
 
 
-def test_an_earlier_model_that_tells_nothing_is_named(tmp_path: Path) -> None:
+def test_an_earlier_model_without_devices_is_named(tmp_path: Path) -> None:
     path = tmp_path / "earlier.circle"
     path.write_bytes(DIAMOND.read_bytes())
     with pytest.raises(ct.EditError, match="the model has no origins") as caught:

@@ -123,7 +123,7 @@ def test_all_of_a_delegate_s_work_may_be_of_any_operator_of_the_group() -> None:
     assert operators_of(data, own(0), own(1), own(2), own(3), whole) == [[], [], [], [], []]
 
 
-def test_an_order_that_is_not_expected_tells_no_groups_apart() -> None:
+def test_an_unexpected_order_does_not_separate_groups() -> None:
     data = model_of("ADD", "MUL", "POW", "MUL", "POW")
     rows = (own(4), row(0, "Multiply (ND)"), row(1, "Add (ND)"), own(2), row(0, "Mystery"))
     assert operators_of(data, *rows) == [[], [1, 3], [0], [], [0, 1, 3]]
@@ -234,7 +234,7 @@ def test_a_row_of_several_groups_follows_where_its_number_is_the_next() -> None:
     assert operators_of(data, *rows) == [[0, 4, 7], [], [2, 5], [], [6]]
 
 
-def test_rows_of_several_groups_are_looked_for_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_several_groups_are_assigned_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     data = model_of("ADD", "POW", "ADD", "MUL", "POW", "ADD")
     rows = row(0, "Add (ND)", 2), own(1), row(1, "Multiply (ND)"), own(4)
     for limit, first in ((3, [0, 2]), (2, [0, 2, 5])):  # a row, three groups
@@ -242,7 +242,7 @@ def test_rows_of_several_groups_are_looked_for_up_to_a_limit(monkeypatch: pytest
         assert operators_of(data, *rows)[0] == first
 
 
-def test_many_rows_of_several_groups_are_of_all_alike() -> None:
+def test_many_rows_of_several_groups_are_treated_equally() -> None:
     data = model_of(*["ADD", "POW"] * 1100)
     rows = [one for at in range(1100) for one in (row(at, "Add (ND)", 2), own(2 * at + 1))]
     found = operators_of(data, *rows)

@@ -116,7 +116,7 @@ def test_a_trace_of_another_model_alone_is_refused() -> None:
             attribute(model, OperatorTrace("benchmark_model", averages, 1, averaged=True))
 
 
-def test_many_unlike_executions_are_not_looked_at_one_by_one() -> None:
+def test_many_different_executions_are_not_compared_one_by_one() -> None:
     unlike = [(10, 11, f"{OTHER} X{number}", 1) for number in range(64)]
     with open_model(MLP) as model, pytest.raises(InvalidInputError, match="from another model"):
         attribute(model, read_profile(marks(*unlike, (10, 11, OURS, 5))))

@@ -56,7 +56,7 @@ def test_how_the_times_of_executions_differ() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 7, 9, 10, 20, 101, 500, 999, 1000, 1001, 40_000])
-def test_the_bounds_of_a_median_hold_it_as_often_as_they_say(count: int) -> None:
+def test_the_bounds_of_a_median_have_the_stated_coverage(count: int) -> None:
     low, high = median_bounds(count)
     assert low + high == count - 1
 

@@ -69,7 +69,7 @@ def test_every_operator_that_litert_ran_has_its_origins(name: str, report: bool)
     assert all(row.time is not None for row in found.operators if row.subgraph == 0)
 
 
-def test_what_a_composite_stands_for_is_inserted() -> None:
+def test_a_composite_is_replaced_by_its_subgraph() -> None:
     """LiteRT runs the operators of the composite's subgraph in its place, as operators of the main subgraph."""
     path = path_of("tflite/composite")
     trace = read_profile(as_atrace(litert_events(path, 3)))

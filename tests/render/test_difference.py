@@ -66,7 +66,7 @@ def test_long_values_in_full() -> None:
     assert text_of(changed("description", "a", "b" * 101), full=True) == [f"~ description  a -> {'b' * 101}"]
 
 
-def test_those_that_are_alike_are_counted() -> None:
+def test_equal_ones_are_counted() -> None:
     alike = [changed(f"a[{index}].b", index, None) for index in range(5)]
     assert text_of(*alike[:4]) == [f"~ a[{index}].b  {index} -> (absent)" for index in range(4)]
     assert text_of(*alike) == [

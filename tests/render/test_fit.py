@@ -85,7 +85,7 @@ def test_text_is_a_screen_where_there_are_many_reasons() -> None:
     assert len(list(ct.render.fit_text(found(target), full=True))) > 1000
 
 
-def test_what_explains_the_model_stands_alone() -> None:
+def test_a_reason_for_the_whole_model_is_the_only_one() -> None:
     target = TargetFit("npu", "", 9, MISFITS, SOURCES, Cuts(0, 0, 0), 0, cause="float model")
     assert list(ct.render.fit_text(found(target)))[2:] == ["", "npu: not resident: float model"]
     old, new = (Finding("NO_BUFFERS", "error", "model", words) for words in ("old", "no kernel for NEG: register"))
@@ -99,7 +99,7 @@ def test_what_explains_the_model_stands_alone() -> None:
     ]
 
 
-def test_text_of_what_nobody_knows() -> None:
+def test_text_of_unknown_values() -> None:
     target = TargetFit("npu", "", 1, (misfit(0, "COS", "rank", measured=False),), (), Cuts(0, 0, 0), 0)
     assert list(ct.render.fit_text(found(target)))[1:] == [
         "npu     not known          1        0             1           0             0",

@@ -123,7 +123,7 @@ def test_junit_of_a_model_without_findings_and_of_a_broken_one() -> None:
 @pytest.mark.parametrize(
     "code", [0x20, 0x7E, 0xA0, 0xD7FF, 0xE000, 0xFFFD, 0x10000, 0x7F, 0x9F, 0xFFFE, 0xFFFF, 0x1F]
 )
-def test_what_xml_cannot_say_is_spelled_out(code: int) -> None:
+def test_characters_not_allowed_in_xml_are_escaped(code: int) -> None:
     allowed = code not in (0x7F, 0x9F, 0xFFFE, 0xFFFF, 0x1F, 0xD800)
     message = parsed(NOTHING, chr(code))[0][0].get("message")
     assert message == (chr(code) if allowed else f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")

@@ -109,7 +109,7 @@ def test_a_program_that_is_not_there_is_reported() -> None:
     assert found.failed == (0, 0)
 
 
-def test_what_no_adapter_knows_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_unknown_to_an_adapter_propagate(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Running, inputs: Sequence[Array]) -> None:
         raise ZeroDivisionError
 

@@ -217,7 +217,7 @@ def test_values_of_the_gpu(worker: Worker) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-2, atol=1e-2)
 
 
-def test_without_a_gpu_nothing_is_said_of_the_model(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_there_is_no_verdict(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     need("ai_edge_litert")
     monkeypatch.delenv(variable("litert-gpu"))
     monkeypatch.setenv("VK_DRIVER_FILES", "/nowhere")

@@ -161,7 +161,7 @@ def test_xnnpack_chooses_before_another_operator_is_refused() -> None:
     assert found[0, 0][0] == "xnnpack"
 
 
-def test_vela_tells_why_operators_are_on_the_cpu() -> None:
+def test_vela_gives_reasons_for_operators_on_the_cpu() -> None:
     models = ("cnn", "dynamic_shape", "variable", "while_loop")  # fused activations, and operators without outputs
     (verdict, whole), *others = placement("vela", "cnn_int8", *models)
     assert verdict.status == "ok"
@@ -174,7 +174,7 @@ def test_vela_tells_why_operators_are_on_the_cpu() -> None:
     assert found[2, 0] == ("cpu", "Operation has shapeless tensor Tensors must have constant shape.")
 
 
-def test_tflm_tells_how_large_its_arena_is() -> None:
+def test_tflm_reports_the_size_of_its_arena() -> None:
     ((verdict, found),) = placement("tflm", "cnn_int8")
     assert {device for device, _ in found.values()} == {"cpu"}
     assert verdict.arena_bytes is not None

@@ -61,14 +61,14 @@ def test_names_of_outputs_go_with_codes() -> None:
     assert places(Placed("cpu", "w", tensor="e"), Placed("cpu", tensor="e")) == [(0, 3, "cpu", "w")]
 
 
-def test_of_outputs_of_one_name_the_code_tells_which_is_meant() -> None:
+def test_outputs_with_equal_names_are_distinguished_by_code() -> None:
     known: list[Operators] = [(["ADD", "MUL"], [(b"x",), (b"y",)]), (["TANH"], [(b"x",)])]
     for code, place in (("ADD", (0, 0)), ("Tanh", (1, 0)), ("MUL", (None, None))):
         (found,) = located(Verdict("ok", "", (Placed("cpu", code=code, tensor="x"),)), known).operators
         assert (found.subgraph, found.operator) == place, code
 
 
-def test_what_is_said_first_of_an_operator_stands() -> None:
+def test_the_first_verdict_on_an_operator_counts() -> None:
     assert places(Placed("cpu", "w", tensor="e"), Placed("npu", "v", tensor="e")) == [(0, 3, "cpu", "w")]
     assert places(Placed("cpu", tensor="e"), Placed("npu", tensor="e")) == [(0, 3, "cpu", "")]
 

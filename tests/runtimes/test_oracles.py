@@ -149,7 +149,7 @@ def test_garbage_in_onert_ends_no_later_than_loading_and_is_survived(tmp_path: P
     assert run_onert(written(tmp_path, binary_model())).stage == "ok"
 
 
-def test_onert_says_why_it_refuses(tmp_path: Path) -> None:
+def test_onert_gives_its_reason_for_a_refusal(tmp_path: Path) -> None:
     outcome = run_onert(written(tmp_path, binary_model("ATAN2")))
     expected = "nnfw_load_model_from_file: ERROR: Fail to load model: Unsupported operation: ATAN2"
     assert outcome == Outcome("onert", "load", expected)

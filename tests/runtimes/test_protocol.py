@@ -31,7 +31,7 @@ def test_a_program_that_prints_on_and_on_takes_no_memory(tmp_path: Path) -> None
         assert len(protocol.printed()) == 1 << 20
 
 
-def test_what_goes_to_a_pipe_cannot_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_to_a_pipe_cannot_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = os.pipe()
     monkeypatch.setattr(protocol, "_PRINTED", theirs)
     os.write(theirs, b"gone")

@@ -129,7 +129,7 @@ def test_of_what_was_printed_the_beginning_is_read(worker: Worker) -> None:
         ("hang", "no answer in 1.5 s"),
     ],
 )
-def test_after_a_crash_or_a_hang_another_process_goes_on(worker: Worker, model: str, failure: str) -> None:
+def test_after_a_crash_or_a_hang_another_process_continues(worker: Worker, model: str, failure: str) -> None:
     assert worker.run(Path(model)).failure == failure
     assert worker.run(Path("echo")).failure == ""
 

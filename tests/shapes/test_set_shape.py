@@ -172,7 +172,7 @@ def test_an_open_batch_and_closed_dimensions() -> None:
     assert shapes(shaped(compiled, batch=1)) == {"x": (1, 4), "y": (1, 4)}
 
 
-def test_a_batch_that_goes_back_gives_the_original_file() -> None:
+def test_restoring_the_batch_size_restores_the_file() -> None:
     data = path_of("tflite/cnn_external").read_bytes()
     assert shaped(shaped(data, batch=5, mend=True), batch=1, mend=True) == data
 

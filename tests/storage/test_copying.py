@@ -82,7 +82,7 @@ def test_holes_stay_holes(sparse: Path, monkeypatch: pytest.MonkeyPatch, way: st
         assert value_of(opened, "note") == b"a value"
 
 
-def test_a_file_beyond_two_gigabytes_goes_back_to_what_it_was(sparse: Path) -> None:
+def test_a_file_beyond_two_gigabytes_is_restored(sparse: Path) -> None:
     save(sparse, sparse.with_name("out.circle"))
     with within(2), open_model(sparse.with_name("out.circle")) as opened:
         edit = ModelEdit(opened)

@@ -73,7 +73,7 @@ def test_behind_a_pipe_it_is_reported_too(large: Path, change: Callable[[Path], 
     reader.join(10)
 
 
-def test_a_command_says_so(tmp_path: Path) -> None:
+def test_a_command_reports_it(tmp_path: Path) -> None:
     """Also one that only reads: half of what it showed may be of the one file, half of the other."""
     path = tmp_path / "in.circle"
     path.write_bytes(bytes_of("circle/mlp"))

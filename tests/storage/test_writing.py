@@ -34,9 +34,7 @@ def test_parts_follow_each_other_and_progress_is_reported(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_file_that_is_replaced_goes_to_the_disk_while_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replaced_file_is_flushed_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int]] = []
     monkeypatch.setattr(files, "start_writing", lambda _file, at, count: seen.append((at, count)))
     write(tmp_path / "out", [b"a" * 150, b"b" * 30])

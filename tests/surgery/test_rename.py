@@ -313,7 +313,7 @@ def test_onert_finds_the_new_names(tmp_path: Path) -> None:
         ("a*?b*d", "-**-*", "-1-2c3"),
     ],
 )  # fmt: skip
-def test_every_star_stands_for_what_it_matched(pattern: str, new: str, name: str) -> None:
+def test_every_star_is_replaced_by_its_match(pattern: str, new: str, name: str) -> None:
     build = Build()
     graph = build.graph()
     graph.ends([graph.tensor("a1b2c3d")], [graph.tensor("y")])

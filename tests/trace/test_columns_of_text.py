@@ -149,7 +149,7 @@ def test_a_head_that_is_no_trace() -> None:
     assert list(open_trace(late.replace(b"x\n" * 7, b"", 1)).batches()) == []
 
 
-def test_the_head_tells_of_losses_in_its_first_lines() -> None:
+def test_losses_are_read_from_the_first_lines_of_the_header() -> None:
     note = b"# entries-in-buffer/entries-written: 10/20"
     line = HEAD.encode() + MARK.encode() + b"B|7|a\n"
     for lost, where in ((note, 2), (b"#" * 4000 + b"\n" + note, 3), (b"#" * 4060 + b"\n" + note, None)):

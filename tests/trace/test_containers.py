@@ -102,7 +102,7 @@ def test_what_follows_compressed_content(size: int) -> None:
         (b"a|b TRACE:\n", False),
     ],
 )
-def test_what_a_shell_says_first(start: bytes, found: bool) -> None:
+def test_text_of_a_shell_before_the_trace(start: bytes, found: bool) -> None:
     packed = start + zlib.compress(LINE * 20)
     if found:
         trace = open_trace(packed)

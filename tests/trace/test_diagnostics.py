@@ -50,7 +50,7 @@ def test_diagnostics_of_the_recording(line: bytes, code: str) -> None:
     assert (diagnostic.location, diagnostic.severity) == ("<bytes>:2", "error")
 
 
-def test_a_loss_that_the_head_of_atrace_tells() -> None:
+def test_a_loss_recorded_in_the_header_of_atrace() -> None:
     data = b"TRACE:\n# tracer: nop\n# entries-in-buffer/entries-written: 10/20   #P:8\n"
     assert codes(read(data + b"".join(lines(table(SIMPLE))))) == ["T003"]
 
@@ -61,7 +61,7 @@ def test_every_code_has_a_case() -> None:
     }
 
 
-def test_cases_that_are_alike_become_one() -> None:
+def test_equal_cases_are_merged() -> None:
     found = read("\n".join(f"{at} T1 B [NN_LX_PP]p\n{at} T1 E" for at in range(5)) + "\n9 T1 B [NN_LR_PP]p\n10 T1 E")
     assert [(one.code, one.count, one.location) for one in found.diagnostics] == [("T022", 5, "<bytes>:3")]
 

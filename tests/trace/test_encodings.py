@@ -133,7 +133,7 @@ def test_a_page_whose_scripts_end_within_a_line() -> None:
     assert all(b"0.0000%d0:" % (number + 1) in texts[event.where - 1] for number, event in enumerate(found))
 
 
-def test_atrace_that_says_what_it_does_first() -> None:
+def test_messages_of_atrace_before_the_trace() -> None:
     data = ftrace(table(SIMPLE))
     for start in (b"capturing trace... done\nTRACE:\n", b"TRACE:\r\n", b"TRACE:\n"):
         assert read_events(start + zlib.compress(data)) == SIMPLE_EVENTS

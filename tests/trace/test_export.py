@@ -54,7 +54,7 @@ def test_a_count_of_faults_without_end() -> None:
     assert (list(trace.batches()), trace.fault_counts["T003"]) == ([], 1 + (1 << 53))
 
 
-def test_what_a_chrome_export_holds() -> None:
+def test_contents_of_a_chrome_export() -> None:
     found = json.loads(exported(EXAMPLE.read_bytes(), "chrome"))["traceEvents"]
     begin = next(one for one in found if one.get("name") == "ANeuralNetworksCompilation_finish")
     assert begin["args"] == {"layer": "LR", "phase": "PC", "mark": "[NN_LR_PC]ANeuralNetworksCompilation_finish"}

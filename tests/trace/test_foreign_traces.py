@@ -109,7 +109,7 @@ def test_openvino_s_counters_add_up_to_its_totals() -> None:
 # --- Perfetto -------------------------------------------------------------------------------------------------
 
 
-def test_marks_of_the_kernel_add_up_to_what_perfetto_s_messages_say() -> None:
+def test_kernel_marks_equal_perfetto_messages() -> None:
     """Bundles of several CPUs overlap in time, and half of them are compressed."""
     analysis = read_trace(FOREIGN / "kernel.pftrace")
     found = {(one.layer, one.phase, one.name): (one.calls, one.inclusive_ns) for one in analysis.functions}

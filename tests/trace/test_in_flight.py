@@ -80,7 +80,7 @@ def test_the_runtimes_clock_runs_until_the_last_wait() -> None:
     assert (times(found), inclusive(found)) == ([(0, 9), (20, 8)], {"LR_PE": 9 + 8 + 4 + 3})
 
 
-def test_driver_calls_by_who_tells_them() -> None:
+def test_driver_calls_by_the_process_that_records_them() -> None:
     found = read(
         f"""1 D1 B {SERVER}
             2 D1 B [NN_LD_PE]inside

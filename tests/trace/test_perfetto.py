@@ -248,7 +248,7 @@ def test_what_another_machine_did_is_left_out() -> None:
     assert cut.location == "<bytes>: at 0.000000 s"
 
 
-def test_a_packet_that_says_only_that_others_were_dropped() -> None:
+def test_a_packet_that_only_reports_dropped_packets() -> None:
     trace = open_trace(field_bytes(1, field_number(42, 1)) + field_bytes(1, field_number(8, 1)))
     assert list(events(trace)) == []
     assert [fault.code for fault in trace.faults] == ["T003"]

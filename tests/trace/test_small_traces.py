@@ -71,7 +71,7 @@ def test_batches_of_one_line_give_the_same(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("phase", ["LC_PE", "LD_PE"])
-def test_a_driver_that_its_second_batch_tells(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_recognized_in_the_second_batch(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content, "PIECE_BYTES", 1)
     call = "HIDL::IPreparedModel::execute::server"
     found = read(f"10 D1 B [NN_{phase}]early\n20 D1 E\n30 D1 B {call}\n40 D1 E\n50 D2 B [NN_{phase}]x\n53 D2 E")
@@ -81,7 +81,7 @@ def test_a_driver_that_its_second_batch_tells(phase: str, monkeypatch: pytest.Mo
     ]  # fmt: skip
 
 
-def test_a_process_that_a_later_batch_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_recognized_in_a_later_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content, "PIECE_BYTES", 1)
     head = "  task-9 (-----) [003] ...1 5.00000"
     texts = ["1: tracing_mark_write: E", "2: tracing_mark_write: B|70|[NN_LA_PO]m", "3: tracing_mark_write: E|70"]

@@ -137,7 +137,7 @@ def test_subtracting_time_when_nesting_is_violated() -> None:
     assert codes(found) == ["T030"]
 
 
-def test_subtracting_goes_back_to_the_scope_of_the_same_layer() -> None:
+def test_subtraction_ends_at_the_scope_of_the_same_layer() -> None:
     found = read(
         rows("""t0 T1 B [NN_LA_PC]compile
                 t1 T1 B [NN_LR_PC]ANeuralNetworksCompilation_finish

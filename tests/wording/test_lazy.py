@@ -43,7 +43,7 @@ def test_names_are_found_where_they_are_defined(thing: ModuleType) -> None:
     assert "plain" in vars(thing)
 
 
-def test_a_name_that_is_also_a_module_stays_what_the_face_says(thing: ModuleType) -> None:
+def test_a_name_that_is_also_a_module_keeps_its_public_meaning(thing: ModuleType) -> None:
     module = import_module("thing.inside")
     assert thing.inside() == 3
     assert "inside" in vars(thing)

@@ -70,7 +70,7 @@ def test_exit_codes(name: str, code: int) -> None:
     ("location", "hint", "text"),
     [(None, None, "no"), ("here", None, "here: no"), (None, "go", "no (go)"), ("here", "go", "here: no (go)")],
 )
-def test_an_error_says_where_what_and_what_to_do(location: str | None, hint: str | None, text: str) -> None:
+def test_an_error_gives_place_problem_and_remedy(location: str | None, hint: str | None, text: str) -> None:
     assert str(errors.CircleToolsError("no", location=location, hint=hint)) == text
 
 
