@@ -119,9 +119,9 @@ def ftrace_lines(events: Iterable[Event]) -> Iterator[bytes]:
     for cpu, (t_ns, tid, text) in enumerate(events):
         name, tgid = _NAMES.get(tid, "thread"), _PROCESSES.get(tid, tid)
         mark = f"E|{tgid}" if text is None else f"B|{tgid}|{text}"
-        said = "sched_waking: comm=x pid=1 prio=120" if text == "" else f"tracing_mark_write: {mark}"
+        message = "sched_waking: comm=x pid=1 prio=120" if text == "" else f"tracing_mark_write: {mark}"
         time = f"{t_ns // 10**9}.{t_ns % 10**9 // 1000:06d}"
-        yield f"{name:>16}-{tid:<5} ({tgid:5}) [{cpu % 8:03}] ...1 {time}: {said}\n".encode()
+        yield f"{name:>16}-{tid:<5} ({tgid:5}) [{cpu % 8:03}] ...1 {time}: {message}\n".encode()
 
 
 def perfetto_packets(events: Iterable[Event], bundle: int = 200) -> Iterator[bytes]:

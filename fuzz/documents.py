@@ -60,11 +60,11 @@ def part(data: bytes) -> None:
         written = None
     if written is not None:
         with no_refusal("a .part file that was written cannot be read"):
-            assert _said(parse_part(written, "again")) == _said(found)
+            assert _comparable(parse_part(written, "again")) == _comparable(found)
     _assign(parse_rules(text, "x.part"))
 
 
-def _said(found: PartFile) -> PartFile:
+def _comparable(found: PartFile) -> PartFile:
     """Omit line numbers, and whether there were spaces around names."""
     opcodes, opnames = (
         {key: (backend, 0) for key, (backend, _) in rules.items()} for rules in (found.opcodes, found.opnames)

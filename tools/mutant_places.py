@@ -38,7 +38,7 @@ class Mutant:
     stop: int
     text: str
     was: str
-    said: str
+    message: str
     on_import: bool
     number: int
 
@@ -46,7 +46,7 @@ class Mutant:
     def name(self) -> str:
         """Return the mutant as one line, which does not change if lines are added before it."""
         again = f" ({self.number})" if self.number > 1 else ""
-        return f"{self.path.relative_to(ROOT)}: {self.said}: {self.was} -> {self.text}{again}"
+        return f"{self.path.relative_to(ROOT)}: {self.message}: {self.was} -> {self.text}{again}"
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
@@ -63,10 +63,10 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         start = starts[node.lineno - 1] + node.col_offset
         stop = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         was = " ".join(source[start:stop].decode().split())
-        said = source[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
-        numbers[said, was, text] += 1
-        on_import, number = id(node) not in inside, numbers[said, was, text]
-        return Mutant(path, node.lineno, lines[id(node)], start, stop, text, was, said, on_import, number)
+        message = source[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
+        numbers[message, was, text] += 1
+        on_import, number = id(node) not in inside, numbers[message, was, text]
+        return Mutant(path, node.lineno, lines[id(node)], start, stop, text, was, message, on_import, number)
 
     for node in ast.walk(tree):
         if id(node) in quiet:

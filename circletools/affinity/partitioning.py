@@ -102,7 +102,7 @@ def _open_times(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the times on the devices that may still be chosen, and the undecided operators."""
     devices = given.devices
-    refused = np.array([[said is not None for said in given.refusals[device][subgraph]] for device in devices]).T
+    refused = np.array([[reason is not None for reason in given.refusals[device][subgraph]] for device in devices]).T
     times = np.where(refused.reshape(table.times_us.shape), np.inf, table.times_us)
     is_open = np.isfinite(times).any(axis=1) & np.array([one is None for one in decided], np.bool_)
     for operator in np.flatnonzero(~is_open).tolist():
@@ -152,21 +152,21 @@ def make_partitioning(
     """
     found = []
     for index, subgraph in enumerate(facts):
-        tell = None if on_step is None else partial(on_step, index)
+        report = None if on_step is None else partial(on_step, index)
         try:
-            found.append(_partitioned(subgraph, assignment, sizing, tell))
+            found.append(_partitioned(subgraph, assignment, sizing, report))
         except EditError as error:
             raise EditError(error.message, location=subgraph.place(), hint=error.hint) from error
     return Partitioning(assignment.devices, tuple(found))
 
 
 def _partitioned(
-    facts: Graph, assignment: Assignment, sizing: Sizing, tell: Callable[[Step], None] | None
+    facts: Graph, assignment: Assignment, sizing: Sizing, report: Callable[[Step], None] | None
 ) -> SubgraphPartitioning:
     units, assigned = sizing.units_of(facts), assignment.numbers[facts.index]
     placed = assignment.placed[facts.index] if assignment.placed else None
     if sizing.mode == "seed" or (placed is None and sizing.min_size < 2 and not sizing.limits):
-        return partitioned(units, assigned, sizing.mode, tell)
+        return partitioned(units, assigned, sizing.mode, report)
     devices = assignment.devices
     fallback = devices.index(sizing.fallback) if sizing.fallback else len(devices) - 1
     if placed is None:
@@ -194,8 +194,8 @@ def partitioned(
     Steps name the first operator of a unit. Raises EditError if the mode cannot partition the graph.
     """
     of_units = [numbers[row[0]] for row in units.members]
-    tell = on_step and (lambda step: on_step(Step(step.action, units.members[step.operator][0])))
-    return _numbered(of_operators(units.members, make_partitions(units.graph, of_units, mode, tell)))
+    report = on_step and (lambda step: on_step(Step(step.action, units.members[step.operator][0])))
+    return _numbered(of_operators(units.members, make_partitions(units.graph, of_units, mode, report)))
 
 
 def _numbered(partitions: tuple[Partition, ...]) -> SubgraphPartitioning:

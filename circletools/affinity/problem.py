@@ -80,11 +80,11 @@ class Limit(Attributes):
 def parse_limit(words: str) -> Limit:
     """Parse DEVICE:KIND=NUMBER. Raises UsageError."""
     left, _, number = words.rpartition("=")
-    device, _, said = left.rpartition(":")
-    kind = next((kind for kind in KINDS if kind == said), None)
+    device, _, word = left.rpartition(":")
+    kind = next((kind for kind in KINDS if kind == word), None)
     if not device or kind is None:
-        likely = [one for one in KINDS if said and said in one and "operators" in one]
-        likely += [one for one in KINDS if one == nearest(said, KINDS)] or [KINDS[0]]
+        likely = [one for one in KINDS if word and word in one and "operators" in one]
+        likely += [one for one in KINDS if one == nearest(word, KINDS)] or [KINDS[0]]
         meant = f"{device or 'DEVICE'}:{likely[0]}={number if left else 'NUMBER'}"
         hint = f"write {meant}; kinds: {', '.join(KINDS)}"
         raise UsageError(f"`limits={words}` is not DEVICE:KIND=NUMBER", hint=hint)

@@ -114,8 +114,8 @@ class _Walk:
         self.places[table_type.name] = float(visits.sum())
         self.visits += self.places[table_type.name]
         tables = self.start(table_type, at)
-        says = np.where(tables.vtable_bytes >= 4, tables.vtable + 2, 0)  # a shorter vtable gives no size
-        inline = self.wire.gather_present(says, _U2).astype(np.int64)
+        sizes_at = np.where(tables.vtable_bytes >= 4, tables.vtable + 2, 0)  # a shorter vtable gives no size
+        inline = self.wire.gather_present(sizes_at, _U2).astype(np.int64)
         self.described[table_type.name] = float((tables.vtable_bytes + inline) @ visits)
         self.reach(np.minimum(at + inline, self.wire.limit))
         self.tables[table_type.name] = tables

@@ -161,9 +161,9 @@ def test_later_entries_override_where_set() -> None:
     one = RuleSet((parse_setting("op:MUL=cpu"),), make_default("cpu", "one"), ("cpu",))
     other = RuleSet((parse_setting("op:MUL=npu"),), make_default("npu", "two"), ("npu",))
     nothing = RuleSet()
-    for first, then, said in ((one, other, other), (one, nothing, one), (nothing, other, other)):
+    for first, then, answer in ((one, other, other), (one, nothing, one), (nothing, other, other)):
         both = first.and_then(then)
-        assert (both.default, both.devices) == (said.default, said.devices)
+        assert (both.default, both.devices) == (answer.default, answer.devices)
         assert both.rules == first.rules + then.rules
 
 

@@ -89,8 +89,8 @@ def is_one_of(tensor: TensorTraits | None, texts: str | list[str]) -> bool:
                 return True
             continue
         kind, *words = text.split()
-        said = {tensor.quantization or "unquantized", "constant" if tensor.constant else "computed"}
-        if kind in {"*", tensor.type} and set(words) <= said:
+        message = {tensor.quantization or "unquantized", "constant" if tensor.constant else "computed"}
+        if kind in {"*", tensor.type} and set(words) <= message:
             return True
     return False
 

@@ -141,8 +141,8 @@ def test_a_sample_of_the_probes_agrees_with_its_table(name: str, step: int) -> N
         with open_model(probe.model) as model:
             (reason,) = why_not(table, graph_of(model, 0))
         is_known = reason is None or (reason.measured and not reason.wrong)
-        said = f"{probe.code} {probe.signature} {probe.ranks}: {outcome}, {reason}"
-        assert not is_known or (reason is None) == outcome.startswith(TAKEN), said
+        message = f"{probe.code} {probe.signature} {probe.ranks}: {outcome}, {reason}"
+        assert not is_known or (reason is None) == outcome.startswith(TAKEN), message
 
 
 def epochs(operators: list[tuple[tuple[int, ...], tuple[int, ...]]], taken: set[int]) -> Plan:

@@ -47,10 +47,10 @@ NO_DOCUMENTS: list[tuple[str, str]] = [
 
 
 def test_a_document_that_is_none() -> None:
-    for words, said in NO_DOCUMENTS:
+    for words, text in NO_DOCUMENTS:
         with pytest.raises(CircleToolsError) as caught:
             parse_costs(words, "costs.json")
-        assert said in str(caught.value)
+        assert text in str(caught.value)
 
 
 JSON = st.recursive(

@@ -41,7 +41,7 @@ def case(times: list[list[float]], *tensors: tuple[int, float, list[int]], copy:
 # --- the document -------------------------------------------------------------------------------------------
 
 
-TOLD: list[tuple[float, float, str]] = [
+LABELS: list[tuple[float, float, str]] = [
     (inf, 0.0, "no time"),
     (2.5, 0.0, "2.5 us"),
     (0.0, 0.25, "0 us and 4 bytes/us"),
@@ -50,8 +50,8 @@ TOLD: list[tuple[float, float, str]] = [
 
 
 def test_a_time_as_text() -> None:
-    for time_us, us_per_byte, said in TOLD:
-        assert TimeRule(parse_selector("op:*"), time_us, us_per_byte, "here").label == said
+    for time_us, us_per_byte, text in LABELS:
+        assert TimeRule(parse_selector("op:*"), time_us, us_per_byte, "here").label == text
 
 
 def test_a_document_is_read_value_for_value() -> None:

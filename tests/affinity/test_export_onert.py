@@ -54,8 +54,8 @@ def test_every_operator_runs_on_its_device(assignment: str, tmp_path: Path) -> N
     assert sum("ruy" in run.devices for run in runs) >= (20 if assignment == "all" else 8)
     for run, outcome, ran, alone in zip(runs, outcomes, backends, computed_alone, strict=True):
         inserted = {index for index in ran if index >= len(run.devices)}  # by onert, for outputs
-        said = dict(enumerate(run.devices))
-        assert {index: ran[index] for index in ran.keys() - inserted} == said, run.path.name
+        answer = dict(enumerate(run.devices))
+        assert {index: ran[index] for index in ran.keys() - inserted} == answer, run.path.name
         assert close(outcome, alone), (run.path.name, outcome)
     expected = dict.fromkeys(CALLING, "onert runs (IF|WHILE) on a separate backend")
     if assignment == "odd":

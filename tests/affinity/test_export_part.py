@@ -106,8 +106,8 @@ def test_a_long_line_takes_no_longer() -> None:
     head = "[partition]\nbackends=a\ndefault=a\ncomply=opname\n[OPNAME]\n"
     slashes = "\\" * 1_000_000
     assert set(parse_part(f"{head}{slashes};x=a\n{slashes}=a", "x.part").opnames) == {";x", slashes}
-    for much, said in ((slashes, "contains no ="), ("=" * 1_000_000, "x.part: the text has far more lines")):
-        with pytest.raises(InvalidInputError, match=said) as caught:
+    for much, message in ((slashes, "contains no ="), ("=" * 1_000_000, "x.part: the text has far more lines")):
+        with pytest.raises(InvalidInputError, match=message) as caught:
             parse_part(head + much, "x.part")
         assert len(str(caught.value)) < 200
 

@@ -53,8 +53,8 @@ def test_a_table_is_measured_and_compared(
     whole.mkdir()
     for name in ("scalar", "cnn"):
         shutil.copy(path_of(f"tflite/{name}"), whole)
-    for folder, said in ((tmp_path / "none", "npu A 0 "), (whole, "npu A 2 ")):
+    for folder, text in ((tmp_path / "none", "npu A 0 "), (whole, "npu A 2 ")):
         capfd.readouterr()
         monkeypatch.setattr(sys, "argv", ["own_device", str(sdk), "--compare", str(table), str(folder)])
         own_device.main()
-        assert said in capfd.readouterr().out
+        assert text in capfd.readouterr().out

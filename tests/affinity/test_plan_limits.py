@@ -79,7 +79,7 @@ def test_with_costs_what_takes_least_is_chosen(tmp_path: Any) -> None:
     assert shown(plan) == [("npu", (0,)), ("cpu", (1, 2)), ("npu", (3,))]
 
 
-@pytest.mark.parametrize(("limits", "rules", "said"), [
+@pytest.mark.parametrize(("limits", "rules", "text"), [
     (("npu:max-operators=1", "cpu:max-partitions=0", "npu:max-partitions=3"), (),
      "limit npu:max-operators=1 and limit cpu:max-partitions=0 and limit npu:max-partitions=3 cannot be"),
     (("npu:max-operators=1", "npu:max-partitions=1", "cpu:max-bytes=900"), ("index:0,2=npu", "index:1=cpu"),
@@ -91,12 +91,12 @@ def test_with_costs_what_takes_least_is_chosen(tmp_path: Any) -> None:
     (("npu:max-bytes=31", "cpu:max-bytes=31"), (), "limit npu:max-bytes=31 and limit cpu:max-bytes=31 cannot be"),
 ])  # fmt: skip
 def test_what_excludes_each_other_is_named(
-    limits: tuple[str, ...], rules: tuple[str, ...], said: str, tmp_path: Any
+    limits: tuple[str, ...], rules: tuple[str, ...], text: str, tmp_path: Any
 ) -> None:
     tables = tuple(table(tmp_path, device, *TAKES) for device in ("npu", "cpu"))
     with pytest.raises(ct.EditError) as caught:
         planned(row("NEG", "NEG", "NEG", "NEG"), capabilities=tables, limits=limits, rules=rules)
-    assert said in str(caught.value)
+    assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
@@ -114,14 +114,14 @@ def test_nothing_is_refused_that_some_rules_would_allow(first: int, tmp_path: An
             limits.append(f"{device}:{kind}={generator.choice(kinds[kind])}")
         tables = tuple(table(tmp_path, device, *codes) for device, codes in takes.items())
         request: dict[str, Any] = {"capabilities": tables, "limits": tuple(limits)}
-        said = ""
+        text = ""
         try:
             planned(data, **request)
         except ct.EditError as error:
-            said = str(error)
-        seen.add("cannot be met" in said)
-        if said:
-            assert "cannot be met" in said
+            text = str(error)
+        seen.add("cannot be met" in text)
+        if text:
+            assert "cannot be met" in text
             with ct.open(data) as model:
                 codes = [operator.code.name for operator in model.subgraphs[0].operators]
             for devices in product(*[[name for name in takes if code in takes[name]] for code in codes]):

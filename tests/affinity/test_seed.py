@@ -30,10 +30,10 @@ def example() -> tuple[Dag, list[int]]:
 def test_the_example_takes_the_printed_steps() -> None:
     steps: list[Step] = []
     partitions = make_partitions(*example(), "seed", steps.append)
-    told = [f"{step.action} {step.operator + 1}" for step in steps]
+    shown = [f"{step.action} {step.operator + 1}" for step in steps]
     printed = f"{FROM_1}, {FROM_5}".split(", ")
-    assert told[: len(printed)] == printed
-    rest = told[len(printed) :]
+    assert shown[: len(printed)] == printed
+    rest = shown[len(printed) :]
     assert [one for one in rest if one.startswith("root")] == ["root 1", "root 4"]  # what was left, each device
     assert [(partition.device, tuple(v + 1 for v in partition.operators)) for partition in partitions] == [
         (0, (1, 2)),
@@ -53,9 +53,9 @@ def test_the_largest_is_selected_first() -> None:
 def test_reporting_steps_changes_nothing() -> None:
     for seed in range(SEEDS, SEEDS + BLOCK):
         count, edges, devices = random_case(seed)
-        told = seed_partitions(dag_of(count, edges), devices, lambda _: None)
+        shown = seed_partitions(dag_of(count, edges), devices, lambda _: None)
         # Nothing is left out here, so that even the order within a subgraph is that of the procedure.
-        assert told == Reference(count, edges).partition(devices), seed
+        assert shown == Reference(count, edges).partition(devices), seed
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
@@ -70,8 +70,8 @@ def test_seed_is_the_literal_procedure(first: int) -> None:
 def test_partitions_that_wait_for_each_other_are_refused() -> None:
     graph = dag_of(4, CYCLIC)
     assert [set(partition) for partition in Reference(4, CYCLIC).partition(CYCLIC_DEVICES)] == [{0, 3}, {1, 2}]
-    said = r"2 partitions wait for each other, for example those of operators 0 and 1"
-    with pytest.raises(EditError, match=said) as caught:
+    text = r"2 partitions wait for each other, for example those of operators 0 and 1"
+    with pytest.raises(EditError, match=text) as caught:
         make_partitions(graph, CYCLIC_DEVICES, "seed")
     assert "mode=min" in (caught.value.hint or "")
 

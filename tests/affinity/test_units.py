@@ -113,7 +113,7 @@ def test_units_stay_in_one_partition_on_one_device() -> None:
     assert plan.subgraphs[0].numbers == [1, 1, 0, 0, 0, 1]
 
 
-@pytest.mark.parametrize(("request_", "said"), [
+@pytest.mark.parametrize(("request_", "message"), [
     ({"rules": ("index:1=npu", "index:2=cpu"), "default": "cpu"}, "operators 1-2 must stay together, but rules put "
      "them on different devices: index:1=npu and index:2=cpu"),
     ({"rules": ("index:1=npu",), "default": "cpu", "capabilities": ("TABLE",)}, "operators 1-2 must stay together, "
@@ -121,13 +121,13 @@ def test_units_stay_in_one_partition_on_one_device() -> None:
     ({"rules": ("index:3=npu",), "default": "cpu", "keep_together": ("16",), "limits": ("npu:max-operators=2",)},
      "limit npu:max-operators=2 cannot be met"),
 ])  # fmt: skip
-def test_what_cannot_be_together_is_named(request_: dict[str, Any], said: str, tmp_path: Any) -> None:
+def test_what_cannot_be_together_is_named(request_: dict[str, Any], message: str, tmp_path: Any) -> None:
     table = tmp_path / "npu.json"
     table.write_text('{"device": "npu", "operators": {"QUANTIZE": [{}]}}', encoding="utf-8")
     tables = tuple(str(table) for _ in request_.pop("capabilities", ()))
     with pytest.raises(ct.EditError) as caught:
         planned(quantized(), **({"keep_together": ("quantize",)} | request_), capabilities=tables)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_the_first_device_that_takes_all_has_the_unit(tmp_path: Any) -> None:

@@ -70,26 +70,26 @@ def test_a_refusal_is_a_finding(
 ) -> None:
     if what.startswith("eat"):
         pytest.importorskip("resource")  # with which the memory is limited
-    ((code, severity, place, said),) = found(model, what, monkeypatch, tmp_path, 2)
+    ((code, severity, place, text),) = found(model, what, monkeypatch, tmp_path, 2)
     assert (code, severity, place) == ("NOT_LOADED", "error", location)
-    program, _, words = said.partition(" ")
+    program, _, words = text.partition(" ")
     assert program == "litert"
     assert words.removeprefix(words[: words.index(message)]) == message
 
 
 def test_a_crash_is_a_finding(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ((*_, said),) = found(model, "crash", monkeypatch, tmp_path)
-    assert "crashes on the model: litert ended with signal 6 (SIGABRT)" in said
+    ((*_, text),) = found(model, "crash", monkeypatch, tmp_path)
+    assert "crashes on the model: litert ended with signal 6 (SIGABRT)" in text
 
 
 def test_the_origin_is_named_unless_it_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = embedded(two_operators())
-    ((*_, said),) = found(data, "refuse", monkeypatch, tmp_path)
-    assert said.endswith("(TANH 1; from bent)")
+    ((*_, text),) = found(data, "refuse", monkeypatch, tmp_path)
+    assert text.endswith("(TANH 1; from bent)")
     stale = data.replace(b"negative", b"positive")
-    first, (*_, said) = found(stale, "refuse", monkeypatch, tmp_path)
+    first, (*_, text) = found(stale, "refuse", monkeypatch, tmp_path)
     assert first[0] == "STALE_ORIGIN"
-    assert said.endswith("(TANH 1)")
+    assert text.endswith("(TANH 1)")
 
 
 def test_a_broken_model_is_not_given_to_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

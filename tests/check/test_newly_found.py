@@ -44,9 +44,9 @@ def test_commands_report_new_findings_of_files(tmp_path: Path) -> None:
     for name, words in (("reorder", ["--outputs", "0"]), ("expose", ["--every", "ADD"]), ("sign", ["--add", "x"])):
         with mock.patch.object(ct.surgery, name, rewired):
             command = {"sign": "signature"}.get(name, name)
-            told = run(command, source, to, *words).stderr
-            assert told.startswith("rewired\n"), told
-            assert f"warning: {to}: subgraphs[0].outputs[0]: " in told
+            shown = run(command, source, to, *words).stderr
+            assert shown.startswith("rewired\n"), shown
+            assert f"warning: {to}: subgraphs[0].outputs[0]: " in shown
             assert "warning" not in run_bytes(command, source, "-", *words).stderr.decode()
     with mock.patch.object(ct.outputs, "fix", rewired):
         assert f"warning: {to}: subgraphs[0].outputs[0]: " in run("fix-outputs", source, to).stderr

@@ -48,7 +48,7 @@ class Program:
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> Any:
+def text(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function from a verdict to place and words of the findings."""
     monkeypatch.setattr(runtimes, "Worker", Program, raising=False)
     monkeypatch.setattr(runtimes, "located", lambda verdict, _operators: verdict, raising=False)
@@ -71,19 +71,19 @@ def refused(words: str, subgraph: int | None, operator: int | None) -> Placed:
     return Placed("", words, subgraph, operator)
 
 
-def test_a_verdict_without_operators_is_about_the_model(said: Any) -> None:
-    assert said("ok", "", refused("why not", 0, 0)) == []
-    assert said("refused", "no  such\nformat") == [("model", "npu 1.2 refuses the model: no such format")]
-    assert said("crash", "signal", version="") == [("model", "npu crashes on the model: signal")]
-    assert said("timeout", "2 s") == [("model", "npu 1.2 takes too long: 2 s")]
-    assert said("memory", "6 GiB") == [("model", "npu 1.2 needs too much memory: 6 GiB")]
+def test_a_verdict_without_operators_is_about_the_model(text: Any) -> None:
+    assert text("ok", "", refused("why not", 0, 0)) == []
+    assert text("refused", "no  such\nformat") == [("model", "npu 1.2 refuses the model: no such format")]
+    assert text("crash", "signal", version="") == [("model", "npu crashes on the model: signal")]
+    assert text("timeout", "2 s") == [("model", "npu 1.2 takes too long: 2 s")]
+    assert text("memory", "6 GiB") == [("model", "npu 1.2 needs too much memory: 6 GiB")]
     assert Program.started == [("npu", 7)] * 5
     with ct.open(two_graphs()) as model:
         ct.check(model, ["a", "b"])
     assert Program.started[5:] == [("a", 600.0), ("b", 600.0)]
 
 
-def test_each_reason_is_reported_at_the_first_operator_that_it_is_about(said: Any) -> None:
+def test_each_reason_is_reported_at_the_first_operator_that_it_is_about(text: Any) -> None:
     operators = [
         refused("no  kernel", 0, 3),
         Placed("cpu", "fine", 0, 0),
@@ -96,19 +96,19 @@ def test_each_reason_is_reported_at_the_first_operator_that_it_is_about(said: An
         refused("no kernel", 0, None),
         refused("no kernel", None, 4),
     ]
-    assert said("refused", "two reasons", *operators) == [
+    assert text("refused", "two reasons", *operators) == [
         ("subgraphs[0].operators[3]", "npu 1.2 refuses the model: no kernel (TANH 3,1; NEG 2; subgraph 1 ABS 0)"),
         ("subgraphs[0].operators[2]", "npu 1.2 refuses the model: too large (NEG 2)"),
         ("subgraphs[0].operators[5]", "npu 1.2 refuses the model: no reason is given (TANH 5)"),
         ("model", "npu 1.2 refuses the model: of some"),
     ]
-    assert said("refused", "why", Placed("cpu", "fine", 0, 0)) == [("model", "npu 1.2 refuses the model: why")]
+    assert text("refused", "why", Placed("cpu", "fine", 0, 0)) == [("model", "npu 1.2 refuses the model: why")]
 
 
 @pytest.mark.parametrize(("count", "more"), [(5, ""), (6, ", …")])
-def test_five_sources_are_named(count: int, more: str, said: Any) -> None:
+def test_five_sources_are_named(count: int, more: str, text: Any) -> None:
     names = {10 + number: f"source {number}" for number in range(7)}
     data = embedded(two_graphs(), origins(names, {number: {10 + number} for number in range(7)}, {0: {10}}))
     listed = ", ".join(f"source {number}" for number in range(5))
-    ((_, message),) = said("refused", "", *(refused("no", 0, number) for number in range(count)), data=data)
+    ((_, message),) = text("refused", "", *(refused("no", 0, number) for number in range(count)), data=data)
     assert message.endswith(f"; from {listed}{more})")

@@ -69,11 +69,11 @@ def test_a_command_is_no_longer_watched_once_its_output_has_its_name(tmp_path: P
     assert _python(code, str(tmp_path / ".circletool-x"), str(tmp_path / "out")).stdout == "None 0.0\n"
 
 
-@pytest.mark.parametrize(("said", "times", "left"), [("8", 4, "32"), ("8", 0, "0"), ("off", 4, "0"), ("0", 4, "0")])
+@pytest.mark.parametrize(("value", "times", "left"), [("8", 4, "32"), ("8", 0, "0"), ("off", 4, "0"), ("0", 4, "0")])
 def test_a_command_multiplies_the_limits_of_the_user(
-    said: str, times: int, left: str, monkeypatch: pytest.MonkeyPatch
+    value: str, times: int, left: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(bounds.VARIABLE, said)
+    monkeypatch.setenv(bounds.VARIABLE, value)
     bounds.allow(times)
     assert os.environ[bounds.VARIABLE] == left
 

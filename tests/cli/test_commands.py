@@ -81,11 +81,11 @@ def test_the_target_of_a_rewrite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert target(str(model), str(model), in_place=True) == str(model)
     assert refused("in", None, False) == "no output file (name one, or use --in-place)"
     assert refused("-", None, True) == "standard input cannot be overwritten (name an output file)"
-    said = "--in-place overwrites IN, but OUT is another file (leave out one of the two)"
-    assert refused(str(model), str(other), True) == said
+    message = "--in-place overwrites IN, but OUT is another file (leave out one of the two)"
+    assert refused(str(model), str(other), True) == message
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    said = "the output is binary, and standard output is a terminal (name a file, or use a pipe)"
-    assert (refused("in", "-", False), target("in", "out", in_place=False)) == (said, "out")
+    message = "the output is binary, and standard output is a terminal (name a file, or use a pipe)"
+    assert (refused("in", "-", False), target("in", "out", in_place=False)) == (message, "out")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
     assert target("in", "-", in_place=False) == "-"
     monkeypatch.setattr(sys, "stdout", None)
@@ -109,8 +109,8 @@ def test_a_dry_run_writes_nothing_but_fails_where_writing_would(tmp_path: Path) 
     assert document["changes"] == plain.err.splitlines()
     assert json.loads(run("fix-outputs", twice, out, "--json").out) == document
     ran = run("fix-outputs", twice, "-", "--json")
-    said = "error: --json and the output file would both go to standard output (name a file, or leave out --json)\n"
-    assert (ran.status, ran.out, ran.err) == (2, b"", said)
+    error = "error: --json and the output file would both go to standard output (name a file, or leave out --json)\n"
+    assert (ran.status, ran.out, ran.err) == (2, b"", error)
 
 
 def test_what_is_stripped(devices: Path, tmp_path: Path) -> None:
@@ -233,9 +233,9 @@ def test_affinity_by_operator_and_by_partition(devices: Path) -> None:
 
 def test_a_document_and_a_model_do_not_share_standard_output(devices: Path, tmp_path: Path) -> None:
     words: list[str | Path] = ["--devices", "cpu", "--default", "cpu"]
-    said = "error: --json and the output file would both go to standard output (name an output file)\n"
+    message = "error: --json and the output file would both go to standard output (name an output file)\n"
     ran = run("annotate-affinity", MLP, "-", *words, "--json")
-    assert (ran.status, ran.out, ran.err) == (2, b"", said)
+    assert (ran.status, ran.out, ran.err) == (2, b"", message)
     assert run("annotate-affinity", MLP, "-", *words).out == devices.read_bytes()
     shown = run("annotate-affinity", MLP, tmp_path / "out.circle", *words, "--json").out
     assert json.loads(shown) == json.loads(run("partition", MLP, *words, "--json").out)
@@ -305,23 +305,23 @@ def diagnostic(severity: Literal["error", "warning", "info"], count: int = 1) ->
 
 
 def test_diagnostics_of_traces_are_reported() -> None:
-    def told(*several: Any) -> tuple[bool, list[tuple[str | None, str]]]:
+    def found(*several: Any) -> tuple[bool, list[tuple[str | None, str]]]:
         with capturing(Captured()) as captured:
             failed = _show_diagnostics(cast(Any, SimpleNamespace(diagnostics=list(several))))
         return failed, captured.messages
 
     info, warning, error = (diagnostic(severity) for severity in ("info", "warning", "error"))
-    assert told() == (False, [])
-    said = "trace:1: T010: said; do this"
-    assert told(info, warning) == (False, [("note", said), ("warning", said)])
-    assert told(error, warning) == (True, [("error", said), ("warning", said)])
+    assert found() == (False, [])
+    message = "trace:1: T010: said; do this"
+    assert found(info, warning) == (False, [("note", message), ("warning", message)])
+    assert found(error, warning) == (True, [("error", message), ("warning", message)])
     several = [("note", f"trace:1: T010: said ({count} times); do this") for count in (2, 3)]
-    assert told(diagnostic("info", 2), diagnostic("info", 3))[1] == several
-    assert len(told(*[info] * 20)[1]) == 20
-    failed, messages = told(*[info] * 22, error)
+    assert found(diagnostic("info", 2), diagnostic("info", 3))[1] == several
+    assert len(found(*[info] * 20)[1]) == 20
+    failed, messages = found(*[info] * 22, error)
     assert failed
-    assert messages == [("note", said)] * 20 + [(None, "and 3 more; --format json shows all")]
-    assert told(*[info] * 21)[1][20:] == [(None, "and 1 more; --format json shows all")]
+    assert messages == [("note", message)] * 20 + [(None, "and 3 more; --format json shows all")]
+    assert found(*[info] * 21)[1][20:] == [(None, "and 1 more; --format json shows all")]
 
 
 def test_a_table_of_a_trace_is_that_of_layers_unless_functions_are_asked_for() -> None:

@@ -116,10 +116,10 @@ def happened(folder: Path, happenings: Iterable[str], words: Iterable[str], *sam
 def test_every_output_of_every_command_is_in_the_list() -> None:
     for row in COMMANDS:
         for one in parameters_of(row.function):
-            kind, (said, *_) = one.annotation.__origin__, one.annotation.__metadata__
-            if {str, Path} & {kind, *get_args(kind)} and re.search(r"\bwrite", said.help, re.IGNORECASE):
+            kind, (message, *_) = one.annotation.__origin__, one.annotation.__metadata__
+            if {str, Path} & {kind, *get_args(kind)} and re.search(r"\bwrite", message.help, re.IGNORECASE):
                 lines = [line.split() for line in WRITERS if line.strip().startswith(f"{row.name} ")]
-                assert any(not said.names or {*said.names} & {*words} for words in lines), (row.name, one.name)
+                assert any(not message.names or {*message.names} & {*words} for words in lines), (row.name, one.name)
 
 
 @pytest.mark.parametrize("number", range(len(WRITERS)), ids=map(str.strip, WRITERS))
@@ -254,7 +254,7 @@ def mounted(line: str, folder: Path) -> list[str]:
     return done.stdout.decode().splitlines()
 
 
-def told(path: str, reason: str) -> str:
+def shown(path: str, reason: str) -> str:
     return f"error: {path}: cannot write it: {reason}"
 
 
@@ -271,7 +271,7 @@ def test_a_full_disk(large: Path, command: str) -> None:
         large.parent,
     )
     full = "No space left on device"
-    assert lines == [told("disk/old", full), "4", told("disk/new", full), "4", "old", "old"]
+    assert lines == [shown("disk/old", full), "4", shown("disk/new", full), "4", "old", "old"]
 
 
 def test_a_disk_that_is_read_only(large: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_disk_that_is_read_only(large: Path) -> None:
         large.parent,
     )
     reason = "Read-only file system"
-    assert lines == [told("disk/old", reason), "4", told("disk/new", reason), "4", "old", "old"]
+    assert lines == [shown("disk/old", reason), "4", shown("disk/new", reason), "4", "old", "old"]
 
 
 def test_without_proc(large: Path) -> None:
@@ -307,5 +307,5 @@ def test_a_limit_for_the_size_of_files(large: Path) -> None:
     before = large.read_bytes()
     limited = f"ulimit -f 1000; '{TOOL}' embed-origins in.circle --in-place"
     done = subprocess.run(["/bin/sh", "-c", limited], cwd=large.parent, capture_output=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr.decode()) == (4, told("in.circle", "File too large") + "\n")
+    assert (done.returncode, done.stderr.decode()) == (4, shown("in.circle", "File too large") + "\n")
     assert {path.name: path.read_bytes() for path in large.parent.iterdir()} == {"in.circle": before}

@@ -102,7 +102,7 @@ def test_an_option_that_was_renamed_names_the_new_one(old: str, new: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "Usage: circletool [OPTIONS] COMMAND"),
         (["inspekt"], "No such command 'inspekt'"),
@@ -122,10 +122,10 @@ def test_an_option_that_was_renamed_names_the_new_one(old: str, new: str) -> Non
         (["partition", "a", "--min-size", "0"], "greater than or equal to 1"),
     ],
 )
-def test_usage_errors(words: list[str], said: str) -> None:
+def test_usage_errors(words: list[str], message: str) -> None:
     ran = run(*words)
     assert (ran.status, ran.out) == (2, b"")
-    assert said in ran.err
+    assert message in ran.err
 
 
 def test_versions_and_two_dashes() -> None:

@@ -100,8 +100,8 @@ def test_a_wrong_command_line_is_reported_once(models: Path, tmp_path: Path) -> 
     assert ran.err.startswith(f"error: {rules}:")
     assert run("inspect", MLP, models, "--jobs", "many").status == 2
     ran = run("inspect", MLP, "-", "--jobs", "2")
-    said = "standard input cannot be used with --jobs (name a file, or leave out --jobs)"
-    assert (ran.status, ran.err) == (2, f"error: {said}\n")
+    message = "standard input cannot be used with --jobs (name a file, or leave out --jobs)"
+    assert (ran.status, ran.err) == (2, f"error: {message}\n")
 
 
 def test_standard_input_beside_files() -> None:
@@ -166,12 +166,12 @@ def test_a_process_that_ends_costs_its_own_file_only() -> None:
     assert [(file, outcome.status) for file, outcome in ended] == [
         *(("a", 0), ("die", 3), ("b", 0), ("crash", 3), ("leave", 3), ("memory", 3), ("find", 1), ("c", 0))
     ]
-    said = {file: "".join(text for _, text in outcome.messages) for file, outcome in ended}
-    assert "was killed by SIGKILL, perhaps because it ran out of memory" in (said["die"])
-    assert "was killed by SIGSEGV" in (said["crash"])
-    assert "ended with exit status 7" in (said["leave"])
-    assert "memory: MemoryError" in (said["memory"])
-    assert all(f"{file}: " in (said[file]) for file in ("die", "crash", "leave", "memory"))
+    message = {file: "".join(text for _, text in outcome.messages) for file, outcome in ended}
+    assert "was killed by SIGKILL, perhaps because it ran out of memory" in (message["die"])
+    assert "was killed by SIGSEGV" in (message["crash"])
+    assert "ended with exit status 7" in (message["leave"])
+    assert "memory: MemoryError" in (message["memory"])
+    assert all(f"{file}: " in (message[file]) for file in ("die", "crash", "leave", "memory"))
 
 
 def test_a_defect_in_this_process_costs_its_own_file_only() -> None:

@@ -116,12 +116,12 @@ def test_results_are_not_written_over_inputs(command: str, tmp_path: Path) -> No
     def contents() -> dict[str, bytes | None]:
         return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(tmp_path.rglob("*"))}
 
-    def refused(source: str, out: str, said: str) -> None:
+    def refused(source: str, out: str, text: str) -> None:
         before = contents()
         place: list[str | Path] = [tmp_path / out] if command == "compact" else ["--tables", tmp_path / out]
         ran = run(command, tmp_path / source, *place, "--jobs", "2")
         assert (ran.status, ran.out, ran.err.count("\n")) == (2, b"", 1)
-        assert said in ran.err
+        assert text in ran.err
         assert contents() == before
 
     model = embedded(MLP.read_bytes())

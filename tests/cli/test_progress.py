@@ -114,9 +114,9 @@ def test_its_messages(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixt
     with progress.working("compact"):
         line = progress._line
         assert line is not None
-        for done, said in ((3 << 20, "compact, 3 of 9 MiB, "), (9 << 20, "compact, ")):
+        for done, text in ((3 << 20, "compact, 3 of 9 MiB, "), (9 << 20, "compact, ")):
             progress.of_bytes(done, 9 << 20)
-            assert eventually(capfd, said)
+            assert eventually(capfd, text)
         with progress.hidden(b"half a line"):
             assert line._columns == 0
         steps = line._steps
@@ -129,10 +129,10 @@ def test_its_messages(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixt
     assert line._columns == 0
 
 
-def eventually(capfd: pytest.CaptureFixture[str], said: str) -> bool:
+def eventually(capfd: pytest.CaptureFixture[str], text: str) -> bool:
     """Wait until the line says so."""
     for _ in range(3000):
-        if re.search(rf"\r[-\\|/] {said}\d+ s", capfd.readouterr().err):
+        if re.search(rf"\r[-\\|/] {text}\d+ s", capfd.readouterr().err):
             return True
         time.sleep(0.01)
     return False
@@ -167,12 +167,12 @@ def test_a_line_is_drawn_over_the_one_before(monkeypatch: pytest.MonkeyPatch) ->
     assert len(drawn) == 1
 
 
-@pytest.mark.parametrize(("done", "said"), [(0, "0 of 2 MiB"), ((2 << 20) - 1, "1 of 2 MiB"), (2 << 20, "")])
-def test_bytes_are_reported_in_whole_mebibytes(done: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(progress, "tell_progress", told.append)
+@pytest.mark.parametrize(("done", "text"), [(0, "0 of 2 MiB"), ((2 << 20) - 1, "1 of 2 MiB"), (2 << 20, "")])
+def test_bytes_are_reported_in_whole_mebibytes(done: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(progress, "tell_progress", shown.append)
     progress.of_bytes(done, 2 << 20)
-    assert told == [said]
+    assert shown == [text]
 
 
 @pytest.mark.parametrize(("known", "columns"), [(0, 80), (33, 33), (None, 80)])

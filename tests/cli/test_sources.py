@@ -67,15 +67,15 @@ def refused(source: Path, given: dict[str, Any]) -> str:
 
 def test_where_results_cannot_go(top: Path) -> None:
     source = top / "in"
-    said = "the models of a directory cannot all go to standard output (name a directory)"
-    assert refused(source, {"output": "-"}) == said
+    text = "the models of a directory cannot all go to standard output (name a directory)"
+    assert refused(source, {"output": "-"}) == text
     file = source / "a.circle"
-    said = f"{file}: an input directory needs an output directory (name a directory)"
-    assert refused(source, {"output": str(file)}) == said
+    text = f"{file}: an input directory needs an output directory (name a directory)"
+    assert refused(source, {"output": str(file)}) == text
     beside = "(name a directory next to it, or use --in-place)"
     for place in (source, source / "new", source / "b"):
-        said = f"{place}: the output directory is inside the input directory {beside}"
-        assert refused(source, {"output": str(place)}) == said
+        text = f"{place}: the output directory is inside the input directory {beside}"
+        assert refused(source, {"output": str(place)}) == text
     assert len(list(mirror(command, str(source), {"output": f"{source}2"}, "output"))) == 2
 
 
@@ -84,12 +84,12 @@ def test_results_are_not_written_over_other_inputs(top: Path) -> None:
     (top / "out").mkdir()
     (top / "out" / "a.circle").write_bytes(b"")
     given = {"output": top / "out", "rules": top / "out" / "a.circle"}
-    said = f"{top / 'out/a.circle'}: a result would overwrite an input {remedy}"
-    assert refused(top / "in", given) == said
+    text = f"{top / 'out/a.circle'}: a result would overwrite an input {remedy}"
+    assert refused(top / "in", given) == text
     (top / "out" / "b").mkdir()
     (top / "out" / "b" / "c.tflite").hardlink_to(top / "out" / "a.circle")
-    said = f"{top / 'out/b/c.tflite'}: two results would be written to this file {remedy}"
-    assert refused(top / "in", {"output": top / "out"}) == said
+    text = f"{top / 'out/b/c.tflite'}: two results would be written to this file {remedy}"
+    assert refused(top / "in", {"output": top / "out"}) == text
     # The directory of results itself is not an input.
     (top / "out" / "b" / "c.tflite").unlink()
     assert len(list(mirror(command, str(top / "in"), {"output": top / "out"}, "output"))) == 2

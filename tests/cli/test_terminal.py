@@ -125,23 +125,23 @@ def test_what_is_recorded_where_output_is_captured() -> None:
         assert (captured.began, captured.error) == (False, None)
         begin()
         record("broken", {})
-        terminal.print_diagnostic("error", "said")
-        terminal.print_message("told")
+        terminal.print_diagnostic("error", "text")
+        terminal.print_message("found")
     assert (captured.began, captured.error) == (True, "broken")
-    assert captured.messages == [("error", "said"), (None, "told")]
+    assert captured.messages == [("error", "text"), (None, "found")]
     assert current() is None
 
 
 def test_an_error_gets_the_name_of_its_file_once() -> None:
-    def said(error: ct.CircleToolsError) -> str:
+    def text(error: ct.CircleToolsError) -> str:
         with pytest.raises(type(error)), naming("outer"), naming("inner"):
             raise error
         return str(error)
 
-    assert said(ct.InvalidInputError("bad", location="byte 3")) == "inner: byte 3: bad"
-    assert said(ct.EditError("bad")) == "inner: bad"
-    assert said(ct.UsageError("bad")) == "bad"
-    assert said(ct.OutputError("bad", location="out")) == "out: bad"
+    assert text(ct.InvalidInputError("bad", location="byte 3")) == "inner: byte 3: bad"
+    assert text(ct.EditError("bad")) == "inner: bad"
+    assert text(ct.UsageError("bad")) == "bad"
+    assert text(ct.OutputError("bad", location="out")) == "out: bad"
 
 
 def test_json_of_iterators_is_that_of_lists(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -178,7 +178,7 @@ def test_signals_that_end_the_program(name: str, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "text"),
     [
         (MemoryError(), 3, "error: out of memory: the input needs more memory than this process may use\n"),
         (OSError(28, "No space left on device"), 4, "error: cannot write: No space left on device\n"),
@@ -189,13 +189,13 @@ def test_signals_that_end_the_program(name: str, monkeypatch: pytest.MonkeyPatch
         (ct.UsageError("no"), 2, "error: no\n"),
     ],
 )
-def test_what_an_error_becomes(error: Exception, status: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_error_becomes(error: Exception, status: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(**_: Any) -> None:
         raise error
 
     monkeypatch.setattr(main, "app", failing)
     ran = run("inspect", MLP)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (status, "", said)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (status, "", text)
 
 
 def test_a_program_that_was_stopped_ends_by_the_signal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def whole(count: int, index: int, value: int | None) -> dict[str, Any]:
     return {"count": count, "index": index, "value": value}
 
 
-def told(before: bytes, after: bytes) -> list[Difference]:
+def shown(before: bytes, after: bytes) -> list[Difference]:
     return differences(before, after, "structure")
 
 
@@ -62,9 +62,9 @@ def test_the_position_of_data_does_not_matter() -> None:
         constants(b"-abcdefsecond", (START + 1, 6), (START + 7, 6)),
         constants(b"abcdef", (START, 6), b"second"),
     ):
-        assert told(constants(b"secondabcdef", (START + 6, 6), (START, 6)), other) == []
+        assert shown(constants(b"secondabcdef", (START + 6, 6), (START, 6)), other) == []
     for same in (options(b"", b"first", b"last"), options(b"-lastfirst", (START + 5, 5), (START + 1, 4))):
-        assert told(options(b"firstlast", (START, 5), (START + 5, 4)), same) == []
+        assert shown(options(b"firstlast", (START, 5), (START + 5, 4)), same) == []
 
 
 @pytest.mark.parametrize("behind", [True, False])
@@ -79,39 +79,39 @@ def test_the_first_byte_that_differs_is_reported(behind: bool) -> None:
         (b"abc", whole(6, 3, ord("d")), whole(3, 3, None)),
         (b"abcdefg", whole(6, 6, None), whole(7, 6, ord("g"))),
     ):
-        assert told(before, holding(data)) == [at("changed", "buffers[2].data", old, new)]
-        assert told(holding(data), before) == [at("changed", "buffers[2].data", new, old)]
+        assert shown(before, holding(data)) == [at("changed", "buffers[2].data", old, new)]
+        assert shown(holding(data), before) == [at("changed", "buffers[2].data", new, old)]
 
 
 def test_options_that_differ_are_reported_where_their_operator_is() -> None:
     before = options(b"firstlast", (START, 5), (START + 5, 4))
     expected = at("changed", "subgraphs[0].operators[1].custom_options", whole(4, 3, ord("t")), whole(4, 3, ord("T")))
     for after in (options(b"", b"first", b"lasT"), options(b"lasTfirst", (START + 4, 5), (START, 4))):
-        assert told(before, after) == [expected]
+        assert shown(before, after) == [expected]
 
 
 def test_positions_up_to_1_mean_that_there_is_nothing() -> None:
     for offset in (0, 1):
-        assert told(constants(b"tail", (offset, 4)), constants(b"tail", (1 - offset, 2))) == []
-        assert told(constants(b"tail", (offset, 4)), constants(b"tail", b"tail")) == [
+        assert shown(constants(b"tail", (offset, 4)), constants(b"tail", (1 - offset, 2))) == []
+        assert shown(constants(b"tail", (offset, 4)), constants(b"tail", b"tail")) == [
             at("changed", "buffers[1].data", None, [*b"tail"])
         ]
     build = Build()
     build.graph().tensor("t0", buffer=build.buffer(b"tail", offset=1, size=3))
-    assert told(finished(build, b"tail"), constants(b"tail", (START, 4))) == []
+    assert shown(finished(build, b"tail"), constants(b"tail", (START, 4))) == []
     # Position 2 is in the file: here in its first word, which is small.
-    assert told(constants(b"", (2, 2)), constants(b"", b"\0\0")) == []
-    assert told(constants(b"", (2, 2)), constants(b"", b"\0\1")) == [
+    assert shown(constants(b"", (2, 2)), constants(b"", b"\0\0")) == []
+    assert shown(constants(b"", (2, 2)), constants(b"", b"\0\1")) == [
         at("changed", "buffers[1].data", whole(2, 1, 0), whole(2, 1, 1))
     ]
 
 
 def test_data_must_end_inside_the_file() -> None:
     good = constants(b"four", b"four")
-    assert told(constants(b"four", (START, 4)), good) == []
+    assert shown(constants(b"four", (START, 4)), good) == []
     for offset, size in ((START, 5), (START + 1, 4), (START + 5, 0), (1 << 40, 4)):
         with pytest.raises(ModelFormatError, match="external data lies outside the file") as caught:
-            told(constants(b"four", (offset, size)), good)
+            shown(constants(b"four", (offset, size)), good)
         assert caught.value.offset == offset
         assert str(caught.value.location).endswith("Buffer.data")
 
@@ -124,11 +124,11 @@ def programs(tail: bytes, first: bytes, second: bytes) -> bytes:
 def test_programs_are_compared_by_their_bytes_and_not_by_their_places() -> None:
     before = programs(b"onetwo!", program(START, 3), program(START + 3, 4))
     moved = programs(b"..two!.one", program(START + 7, 3), program(START + 2, 4))
-    assert told(before, moved) == []
+    assert shown(before, moved) == []
     changed = programs(b"onetwo?", program(START, 3), program(START + 3, 4))
     expected = at("changed", "subgraphs[0].operators[2].custom_options", {"program_bytes": 4}, {"program_bytes": 4})
-    assert told(before, changed) == told(moved, changed) == [expected]
-    assert told(changed, moved) == [expected]
+    assert shown(before, changed) == shown(moved, changed) == [expected]
+    assert shown(changed, moved) == [expected]
 
 
 def test_what_else_is_in_the_options_of_a_program_counts() -> None:
@@ -141,7 +141,7 @@ def test_what_else_is_in_the_options_of_a_program_counts() -> None:
 
     path = "subgraphs[0].operators[0].custom_options"
     for old, new in ((small, large), (large, other), (program(START, 2), small)):
-        assert told(with_first(old), with_first(new)) == [
+        assert shown(with_first(old), with_first(new)) == [
             at("changed", path, {"count": len(old)}, {"count": len(new)})
         ]
 
@@ -149,6 +149,6 @@ def test_what_else_is_in_the_options_of_a_program_counts() -> None:
 def test_a_program_against_options_without_one() -> None:
     before = programs(b"onetwo!", program(START, 3), program(START + 3, 4))
     after = programs(b"onetwo!", b"none", program(START + 3, 4))
-    (change,) = told(before, after)
+    (change,) = shown(before, after)
     assert change.path == "subgraphs[0].operators[0].custom_options"
     assert change.after == [*b"none"]

@@ -173,8 +173,8 @@ def test_origins_of_what_only_one_model_has() -> None:
 # --- buffers and types --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("data", "is_told"), [(b"", False), (None, False), (b"1", True)])
-def test_an_unused_buffer_with_data_is_reported(data: bytes | None, is_told: bool) -> None:
+@pytest.mark.parametrize(("data", "is_reported"), [(b"", False), (None, False), (b"1", True)])
+def test_an_unused_buffer_with_data_is_reported(data: bytes | None, is_reported: bool) -> None:
     def model(more: bool) -> bytes:
         build = Build()
         graph = build.graph()
@@ -183,7 +183,7 @@ def test_an_unused_buffer_with_data_is_reported(data: bytes | None, is_told: boo
             build.buffer(data)
         return build.to_bytes("circle")
 
-    expected = [("added", "buffers[2]")] if is_told else []
+    expected = [("added", "buffers[2]")] if is_reported else []
     assert paths(model(False), model(True)) == expected
     assert paths(model(True), model(False)) == [("removed", path) for _, path in expected]
 

@@ -74,7 +74,7 @@ def test_the_commands(tmp_path: Path) -> None:
     assert out.read_bytes() == bytes_of("tflite/cnn")
     assert run("replace", f"{bundle}!a.tflite", out, tmp_path / "copy.task").status == 0
     assert bundle_members(memoryview((tmp_path / "copy.task").read_bytes()))[0].end > len(bytes_of("tflite/cnn"))
-    for words, status, said in (
+    for words, status, text in (
         (("inspect", f"{bundle}!c.tflite"), 2, "no members are called 'c.tflite'"),
         (("inspect", f"{out}!c.tflite"), 3, "it is not a bundle"),
         (("rename", f"{bundle}!a.tflite", "--in-place", "--input", "0=x"), 2, "cannot be overwritten"),
@@ -82,7 +82,7 @@ def test_the_commands(tmp_path: Path) -> None:
         (("replace", f"{bundle}!a.tflite", put(tmp_path / "no.tflite", b"no model")), 3, "neither a TFLite nor"),
     ):
         ran = run(*words)
-        assert (ran.status, said in ran.err) == (status, True), ran.err
+        assert (ran.status, text in ran.err) == (status, True), ran.err
     assert bundle.read_bytes() == task([("a.tflite", MODEL), ("b.tflite", bytes_of("tflite/cnn"))])
 
 

@@ -69,14 +69,14 @@ REFUSED: list[tuple[Callable[[ModelEdit], object], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "said"), REFUSED)
+@pytest.mark.parametrize(("call", "message"), REFUSED)
 def test_what_does_not_exist_is_refused_and_changes_nothing(
-    model: Model, call: Callable[[ModelEdit], object], said: str
+    model: Model, call: Callable[[ModelEdit], object], message: str
 ) -> None:
     edit = ModelEdit(model)
     with pytest.raises((UsageError, EditError)) as caught:
         call(edit)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert edit.to_bytes() == bytes(model.source.octets)
 
 

@@ -96,10 +96,10 @@ def test_nothing_remains_of_what_stays() -> None:
 def test_the_command_reports_or_erases_old_values(tmp_path: Path) -> None:
     source, target = tmp_path / "in.circle", tmp_path / "out.circle"
     source.write_bytes(with_secret(bytes_of("circle/mlp")))
-    for more, told in (((), True), (("--erase",), False)):
+    for more, shown in (((), True), (("--erase",), False)):
         ran = run("metadata", "remove", source, target, "--name", "secret", *more)
-        assert (ran.returncode, "the old value is still in the file" in ran.stderr) == (0, told)
-        assert (SECRET in target.read_bytes()) == told
+        assert (ran.returncode, "the old value is still in the file" in ran.stderr) == (0, shown)
+        assert (SECRET in target.read_bytes()) == shown
     assert run("metadata", "remove", source, "--name", "secret", "--erase", "--in-place").returncode == 0
     assert source.read_bytes() == target.read_bytes()
 

@@ -48,7 +48,7 @@ def test_names_change_all_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda edit: ct.metadata.remove(edit, [f"{FIRST}s"]), f"did you mean '{FIRST}'"),
         (lambda edit: ct.metadata.get(edit.model, "nothing"), "no metadata entry 'nothing' .available: CONV"),
@@ -56,8 +56,8 @@ def test_names_change_all_at_once() -> None:
         (lambda edit: ct.metadata.set(edit, "note", "text"), "`value` must be bytes"),  # type: ignore[arg-type]
     ],
 )
-def test_a_name_that_is_not_there_is_an_error(change: Callable[[ct.ModelEdit], object], said: str) -> None:
-    with pytest.raises(ct.UsageError, match=said):
+def test_a_name_that_is_not_there_is_an_error(change: Callable[[ct.ModelEdit], object], message: str) -> None:
+    with pytest.raises(ct.UsageError, match=message):
         edited(MODEL, change)
 
 
@@ -102,7 +102,7 @@ def test_the_commands_do_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["set", "IN", "OUT", "--name", "x"], "give the value with either --text or --file"),
         (["set", "IN", "OUT", "--name", "x", "--text", "a", "--file", "b"], "give the value with either"),
@@ -111,8 +111,8 @@ def test_the_commands_do_the_same(tmp_path: Path) -> None:
         (["get", "IN", "nothing"], "no metadata entry 'nothing'"),
     ],
 )
-def test_usage(words: list[str], said: str, tmp_path: Path) -> None:
+def test_usage(words: list[str], message: str, tmp_path: Path) -> None:
     places = {"IN": put(tmp_path / "in.tflite", MODEL), "OUT": tmp_path / "out"}
     ran = run("metadata", *(places.get(word, word) for word in words))
     assert (ran.status, places["OUT"].exists()) == (2, False)
-    assert said in ran.err
+    assert message in ran.err

@@ -91,7 +91,7 @@ def test_absent_is_the_default_and_nan_is_nan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "shown"),
     [
         ("a", "b", ("a", "b")),
         ("a", None, ("a", None)),
@@ -100,8 +100,8 @@ def test_absent_is_the_default_and_nan_is_nan() -> None:
         ("a" * 1001, "b", ({"count": 1001, "begins": "a" * 1000}, "b")),
     ],
 )
-def test_texts(before: str | None, after: str | None, told: tuple[Any, Any]) -> None:
-    assert changes(Table("Model", description=before), Table("Model", description=after)) == {"description": told}
+def test_texts(before: str | None, after: str | None, shown: tuple[Any, Any]) -> None:
+    assert changes(Table("Model", description=before), Table("Model", description=after)) == {"description": shown}
 
 
 def test_differences_of_long_texts_have_positions() -> None:
@@ -193,15 +193,15 @@ def test_members_of_unions() -> None:
     before = operators(soft, soft, None, add, soft)
     after = operators(Table("SoftmaxOptions", beta=2.5), add, add, None, soft)
     found, unknown = compared(before, after)
-    place, told_add = (
+    place, add_options = (
         "subgraphs[0].operators[{}].builtin_options",
         {"type": "AddOptions", "fused_activation_function": 1},
     )
     assert sorted((one.path, one.before, one.after) for one in found) == [
         (place.format(0) + ".beta", 1.5, 2.5),
-        (place.format(1), {"type": "SoftmaxOptions", "beta": 1.5}, told_add),
-        (place.format(2), None, told_add),
-        (place.format(3), told_add, None),
+        (place.format(1), {"type": "SoftmaxOptions", "beta": 1.5}, add_options),
+        (place.format(2), None, add_options),
+        (place.format(3), add_options, None),
     ]
     assert unknown == []
 

@@ -13,21 +13,21 @@ from tests.kit.build import Packer, Raw, Table, schema_of
 from tests.kit.objects import wire_of
 
 
-def told(root: Table, kind: str = "tflite") -> Any:
+def shown(root: Table, kind: str = "tflite") -> Any:
     packer = Packer(schema_of(kind))
-    return told_of(packer.finish(packer.write(root), schema_of(kind).identifier))
+    return shown_of(packer.finish(packer.write(root), schema_of(kind).identifier))
 
 
-def told_of(data: bytes) -> Any:
+def shown_of(data: bytes) -> Any:
     wire, schema, at = wire_of(data)
     return described(Tables(wire, schema.tables["Model"], np.array([at, at], np.int64)), schema)
 
 
 def test_only_what_is_written_is_reported() -> None:
-    assert told(Table("Model")) == [{}, {}]
+    assert shown(Table("Model")) == [{}, {}]
     raw = Raw()
-    assert told_of(raw.finish(raw.table({0: ("u32", 0)}))) == [{"version": 0}] * 2
-    values = told(Table("Model", version=3, description="text", metadata_buffer=[1, 2], buffers=[Table("Buffer")]))
+    assert shown_of(raw.finish(raw.table({0: ("u32", 0)}))) == [{"version": 0}] * 2
+    values = shown(Table("Model", version=3, description="text", metadata_buffer=[1, 2], buffers=[Table("Buffer")]))
     assert values == [{"version": 3, "description": "text", "metadata_buffer": [1, 2], "buffers": {"count": 1}}] * 2
     assert type(values[0]["version"]) is int
 
@@ -35,14 +35,14 @@ def test_only_what_is_written_is_reported() -> None:
 @pytest.mark.parametrize(("count", "whole"), [(0, True), (16, True), (17, False)])
 def test_long_vectors_are_a_count(count: int, whole: bool) -> None:
     expected = list(range(count)) if whole else {"count": count}
-    assert told(Table("Model", metadata_buffer=range(count)))[0] == {"metadata_buffer": expected}
+    assert shown(Table("Model", metadata_buffer=range(count)))[0] == {"metadata_buffer": expected}
 
 
 @pytest.mark.parametrize(("count", "whole"), [(0, True), (1000, True), (1001, False)])
 def test_long_texts_are_how_they_begin(count: int, whole: bool) -> None:
     text = "abc" * 400
     expected = text[:count] if whole else {"count": count, "begins": text[:1000]}
-    assert told(Table("Model", description=text[:count]))[0] == {"description": expected}
+    assert shown(Table("Model", description=text[:count]))[0] == {"description": expected}
 
 
 def test_tables_in_tables_and_members_of_unions() -> None:

@@ -67,8 +67,8 @@ def test_an_entry_that_no_schema_has_is_reported() -> None:
         roles["numbers"]["AddOptions"].append("gone")
         roles["roles"]["tensor"]["fields"]["AddOptions.left"] = {"none": []}
 
-    told = [f"AddOptions.{name} is in no schema, or no integer" for name in ("gone", "left")]
-    assert problems(rename) == told
+    shown = [f"AddOptions.{name} is in no schema, or no integer" for name in ("gone", "left")]
+    assert problems(rename) == shown
 
 
 def test_an_entry_that_occurs_twice_is_reported() -> None:

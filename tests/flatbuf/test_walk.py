@@ -93,8 +93,8 @@ def with_field(slot: int, offset: int, *words: int) -> bytes:
 def test_a_field_at_the_very_end() -> None:
     data = with_field(0, 4, 3)
     assert end_of(data) == len(data)
-    told = "a field is misaligned or outside the file", "version", len(data) - 4
-    assert [refusal(data[:-cut]) for cut in (1, 2, 3)] == [told] * 3
+    shown = "a field is misaligned or outside the file", "version", len(data) - 4
+    assert [refusal(data[:-cut]) for cut in (1, 2, 3)] == [shown] * 3
     assert refusal(with_field(0, 5, 3, 3))[0] == "a field is misaligned or outside the file"
     assert refusal(with_field(0, 8, 3))[::2] == ("a field is misaligned or outside the file", len(data))
     assert walk(Wire(with_field(0, 8, 3, 3)), SCHEMA).end == len(data) + 4
@@ -190,8 +190,8 @@ def test_a_path_leads_through_the_vector_that_contains_it() -> None:
         ("e", "[1].outputs[0]"), ("g", "[1].outputs[2]"),
     ):  # fmt: skip
         at = data.index(b"\1\0\0\0" + name.encode()) + 5
-        told = refusal(put(data, at, b"x"))
-        assert told == ("a string has no NUL after it", f"signature_defs{place}.name", at)
+        shown = refusal(put(data, at, b"x"))
+        assert shown == ("a string has no NUL after it", f"signature_defs{place}.name", at)
 
 
 def test_a_path_leads_through_tables_and_unions() -> None:

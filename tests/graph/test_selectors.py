@@ -72,7 +72,7 @@ def test_a_literal_name_is_that_of_the_first_output() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         ("index:3", "index:3: operator 3 does not exist (subgraph 0 has 3)"),
         ("index:0-3", "index:0-3: operator 3 does not exist (subgraph 0 has 3)"),
@@ -85,10 +85,10 @@ def test_a_literal_name_is_that_of_the_first_output() -> None:
         ("origin:zzz", "origin:zzz matches no operator (available: block1/conv, block2/conv, head)"),
     ],
 )
-def test_a_selector_that_chooses_nothing(words: str, said: str) -> None:
+def test_a_selector_that_chooses_nothing(words: str, text: str) -> None:
     with pytest.raises(UsageError) as caught:
         chosen(words)
-    assert str(caught.value) == said
+    assert str(caught.value) == text
 
 
 def test_without_origins_none_is_known() -> None:
@@ -100,8 +100,8 @@ def test_a_subgraph_without_operators() -> None:
     build = Build()
     Graph(build, "main").ends([], [])
     with open_model(build.to_bytes()) as model:
-        for words, said in (("op:*", "there are no names"), ("index:0", "subgraph 0 has 0")):
-            with pytest.raises(UsageError, match=said):
+        for words, text in (("op:*", "there are no names"), ("index:0", "subgraph 0 has 0")):
+            with pytest.raises(UsageError, match=text):
                 Chooser(model_graph(model)).choose(parse_selector(words))
     build.model.subgraphs = []
     with open_model(build.to_bytes()) as model, pytest.raises(UsageError, match="subgraph 0 has 0"):

@@ -22,24 +22,24 @@ from tests.kit.affinity_support import affinity, annotated
 from tests.kit.damage import Damage, damages
 from tests.kit.exports_support import codes_of, named
 from tests.kit.origin_support import embedded
-from tests.kit.page_support import BENCHMARK, document_of, full, odd, said
+from tests.kit.page_support import BENCHMARK, document_of, full, json_of, odd
 from tests.kit.support import bytes_of, path_of, put_u32, unpacked, within
 
 
 @pytest.mark.parametrize("name", ["tflite/two_signatures", "tflite/zip_tail", "circle/mlp_external"])
 def test_output_of_inspect(name: str) -> None:
-    assert said("inspect", path_of(name)) == {"file": str(path_of(name))} | document_of(bytes_of(name))["model"]
+    assert json_of("inspect", path_of(name)) == {"file": str(path_of(name))} | document_of(bytes_of(name))["model"]
 
 
 @pytest.mark.parametrize("name", ["circle/output_twice", "tflite/while_nested", "circle/input_as_output"])
 def test_output_of_check(name: str) -> None:
-    expected = said("check", path_of(name))
+    expected = json_of("check", path_of(name))
     assert expected["findings"]
     assert document_of(bytes_of(name))["findings"] == expected["findings"]
 
 
 def test_output_of_dump_origins(model: Path) -> None:
-    document, expected = document_of(model.read_bytes()), said("dump-origins", model)
+    document, expected = document_of(model.read_bytes()), json_of("dump-origins", model)
     origins = document["origins"]
     assert (origins["from"], origins["state"], origins["scope"]) == ("tables", "fresh", expected["scope"])
     names = dict(zip(origins["source_ids"], origins["source_names"], strict=True))
@@ -121,7 +121,7 @@ def test_modules_go_by_paths() -> None:
 
 
 def test_output_of_dump_affinity(model: Path) -> None:
-    document, expected = document_of(model.read_bytes()), said("partition", model)
+    document, expected = document_of(model.read_bytes()), json_of("partition", model)
     devices = [device["name"] for device in document["affinity"]["devices"]]
     assert (devices, document["affinity"]["state"]) == (expected["devices"], expected["freshness"])
     for graph in expected["subgraphs"]:
@@ -139,7 +139,7 @@ def test_output_of_dump_affinity(model: Path) -> None:
 def test_output_of_partition_about_cuts(model: Path) -> None:
     (transfers,) = [graph["transfers"] for graph in document_of(model.read_bytes())["subgraphs"]]
     settings_ = [word for rule in ("op:*SOFTMAX=cpu", "op:TRANSPOSE=cpu") for word in ("--set", rule)]
-    plan = said("partition", model, "--devices", "npu,cpu", *settings_, "--default", "npu")
+    plan = json_of("partition", model, "--devices", "npu,cpu", *settings_, "--default", "npu")
     expected = plan["subgraphs"][0]["transfers"]
     assert transfers["cuts"]
     assert [cut["tensor"] for cut in transfers["cuts"]] == [cut["tensor_index"] for cut in expected["cuts"]]
@@ -149,7 +149,7 @@ def test_output_of_partition_about_cuts(model: Path) -> None:
 
 def test_output_of_attribute(model: Path, trace: Path) -> None:
     (times,) = document_of(model.read_bytes(), trace)["operator_traces"]
-    expected = said("attribute", trace, "--model", model)
+    expected = json_of("attribute", trace, "--model", model)
     for row in expected["operators"]:
         columns, index = times["subgraphs"][row["subgraph"]], row["operator_index"]
         assert [columns[name][index] for name in ("runs", "total_ns", "median_ns")] == [
@@ -171,7 +171,7 @@ def test_times_of_modules_add_up(model: Path, trace: Path) -> None:
 
 def test_output_of_trace_stats() -> None:
     (layers,) = document_of(bytes_of("circle/mlp"), BENCHMARK)["traces"]
-    expected = said("trace-stats", BENCHMARK)
+    expected = json_of("trace-stats", BENCHMARK)
     assert layers["trace"] == expected["trace"] | {"name": BENCHMARK.name}
     assert (layers["runs"], layers["run_count"]) == (expected["runs"], len(expected["runs"]))
     assert sorted(layers["functions"], key=str) == sorted(expected["functions"], key=str)

@@ -33,13 +33,13 @@ def npu(tmp_path: Path) -> str:
 
 def test_the_document_has_the_results_of_fit(npu: str) -> None:
     with ct.open(full()) as model:
-        said = ct.render.fit_json(ct.fit(model, ct.FitRequest(on=("xnnpack", npu))))
+        answer = ct.render.fit_json(ct.fit(model, ct.FitRequest(on=("xnnpack", npu))))
     first, second = page_on("xnnpack", npu)["fit"]
     assert (first["verdict"], second["verdict"]) == ("resident", "not_resident")
     assert second.pop("source_count") == 1
     assert second["sources"][0].pop("operator_count") == 1
     assert (second.pop("refused_at"), second.pop("not_measured_at")) == ([[0, 21]], [])
-    assert second == said["targets"][1]
+    assert second == answer["targets"][1]
     assert "fit" not in page_on()
 
 

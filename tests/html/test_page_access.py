@@ -59,8 +59,8 @@ def test_axe_has_no_finding(browser: Browser, pages: dict[str, Path], name: str,
 def violations(within: str, *rules: str) -> str:
     """Return an expression: what axe finds, as rule, impact and the first element."""
     options = {"runOnly": list(rules)} if rules else {}
-    told = "({ id, impact, nodes }) => [id, impact, nodes[0].html]"
-    return f"axe.run({within}, {options}).then((done) => done.violations.map({told}))"
+    listed = "({ id, impact, nodes }) => [id, impact, nodes[0].html]"
+    return f"axe.run({within}, {options}).then((done) => done.violations.map({listed}))"
 
 
 def test_every_link_leads_somewhere(browser: Browser, pages: dict[str, Path]) -> None:
@@ -164,9 +164,9 @@ def roles(browser: Browser) -> dict[str, list[str]]:
 
 def test_what_assistive_technology_gets(shown: Browser) -> None:
     tab(shown, "graph")
-    told = roles(shown)
-    assert told["tab"] == ["Overview", "Graph", "Operators", "Origins", "Time", "Findings"]
-    assert {"main", "banner", "search", "tablist", "tabpanel", "complementary", "application"} <= told.keys()
+    listed = roles(shown)
+    assert listed["tab"] == ["Overview", "Graph", "Operators", "Origins", "Time", "Findings"]
+    assert {"main", "banner", "search", "tablist", "tabpanel", "complementary", "application"} <= listed.keys()
 
 
 def test_what_is_printed(shown: Browser) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kit.origin_support import embedded
-from tests.kit.page_support import BENCHMARK, Page, document_of, full, onert_trace, page_of, said
+from tests.kit.page_support import BENCHMARK, Page, document_of, full, json_of, onert_trace, page_of
 from tests.kit.program import Ran, files_in, put, run
 from tests.kit.support import TESTDATA, bytes_of, path_of
 
@@ -35,7 +35,7 @@ def test_executions_can_be_left_out(model: Path, trace: Path) -> None:
     page = Page(run("report", model, "--trace", trace, "--skip", "1", "-o", "-").out)
     (times,) = page.document["operator_traces"]
     assert times["executions"] == 2
-    assert times["total_ns"] == said("attribute", trace, "--model", model, "--skip", "1")["total_ns"]
+    assert times["total_ns"] == json_of("attribute", trace, "--model", model, "--skip", "1")["total_ns"]
     ran = run("report", model, "--trace", trace, "--skip", "3", "-o", "-")
     assert (ran.status, ran.out) == (2, b"")
 

@@ -35,6 +35,6 @@ def run_bytes(*arguments: str | Path, stdin: bytes = b"") -> CompletedProcess[by
         except SystemExit as end:
             status = end.code
     assert isinstance(status, int | None)
-    shown, said = (stream.buffer.getvalue() for stream in (out, err))
-    need_extra(said.decode("utf-8", "surrogateescape"))
-    return CompletedProcess(words, status or 0, shown, said)
+    shown, text = (stream.buffer.getvalue() for stream in (out, err))
+    need_extra(text.decode("utf-8", "surrogateescape"))
+    return CompletedProcess(words, status or 0, shown, text)

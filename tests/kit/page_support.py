@@ -147,7 +147,7 @@ class Page(HTMLParser):
         )
 
 
-def said(*arguments: str | Path) -> dict[str, Any]:
+def json_of(*arguments: str | Path) -> dict[str, Any]:
     """Return what a command says as JSON."""
     document: dict[str, Any] = json.loads(run(*arguments, "--json").stdout)
     return document

@@ -50,9 +50,9 @@ def imported(module: str) -> ModuleType:
         raise
 
 
-def need_extra(said: str) -> None:
+def need_extra(text: str) -> None:
     """Skip the test where a command says that it needs an extra or a runtime which is not installed."""
-    for extra in re.findall(r"pip install 'circletools\[(\w+)\]'|\b(litert|onert) is not installed", said):
+    for extra in re.findall(r"pip install 'circletools\[(\w+)\]'|\b(litert|onert) is not installed", text):
         module = _EXTRAS["".join(extra)]
         need(module)
         imported(module)
@@ -87,9 +87,9 @@ def lacking(error: BaseException) -> str | None:
     return None
 
 
-def not_imported(said: str) -> str | None:
+def not_imported(text: str) -> str | None:
     """Return the module for calls of the operating system that is not there, of what a failed import says."""
-    found = re.search(r"No module named '(\w+)'|import of (\w+) halted", said)
+    found = re.search(r"No module named '(\w+)'|import of (\w+) halted", text)
     name = found and (found[1] or found[2])
     return name if name in _OF_SYSTEMS else None
 

@@ -90,9 +90,9 @@ def test_what_python_shows_is_what_the_command_shows(folder: Path) -> None:
         "'remark', 'buffer': 18, 'bytes': 7}] b'checked'\n"
     )
     more = "import json\nprint(json.dumps(document))"
-    said = shell(f"{sys.executable} - <<'END'\n{rows}{more}\nEND", folder)
+    message = shell(f"{sys.executable} - <<'END'\n{rows}{more}\nEND", folder)
     command = "circletool inspect testdata/tflite/cnn_int8.tflite --operators --tensors --json"
-    assert json.loads(said) == json.loads(shell(command, folder))
+    assert json.loads(message) == json.loads(shell(command, folder))
 
 
 def test_the_first_command_installs_and_runs_the_main_job(tmp_path: Path) -> None:

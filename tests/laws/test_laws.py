@@ -87,8 +87,8 @@ def words(source: str) -> Iterator[tuple[int, str]]:
 
 
 def test_the_wire_knows_nothing_of_models() -> None:
-    said = [(name_of(path), *word) for path in files("circletools/flatbuf") for word in words(text_of(path))]
-    known = [word for word in said if "operator" in word[2].lower()]
+    message = [(name_of(path), *word) for path in files("circletools/flatbuf") for word in words(text_of(path))]
+    known = [word for word in message if "operator" in word[2].lower()]
     assert [word for word in known if word[2] != "operator_code"] == []  # a role that schema/roles.json names
 
 
@@ -186,8 +186,8 @@ def uncharged(source: str, name: str) -> list[str]:
         names = [one.value for one in args if isinstance(one, ast.Constant)]
         loads = any(one in NAMES or not _computes(str(one)) for one in names)
         reads = files or inside or made or loads or word in BEHIND
-        said = word in ("exit", "SystemExit") and re.search(r"\([^)\d]", ast.unparse(node))
-        shows = cli and (said or word in ("stdout", "stderr", "warn") or (calls and word in SHOWN))
+        message = word in ("exit", "SystemExit") and re.search(r"\([^)\d]", ast.unparse(node))
+        shows = cli and (message or word in ("stdout", "stderr", "warn") or (calls and word in SHOWN))
         sends = word in SENDS | CHANGES or (cli and word == "write")
         writes = shows or (sends and of not in {""} | CONTENT and (cli or not name.startswith(READS)))
         if of != "ct" and ((reads and not name.startswith(READS)) or (writes and not name.startswith(WRITES))):

@@ -43,13 +43,13 @@ def test_a_number_that_is_no_id(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("a\0" + "b" * 50, "contains a NUL"), ("a\ud800" + "b" * 50, "is not valid text")]
+    ("name", "answer"), [("a\0" + "b" * 50, "contains a NUL"), ("a\ud800" + "b" * 50, "is not valid text")]
 )
-def test_a_name_that_cannot_be_written(name: str, said: str) -> None:
-    with pytest.raises(UsageError, match=f"^the name {said}") as caught:
+def test_a_name_that_cannot_be_written(name: str, answer: str) -> None:
+    with pytest.raises(UsageError, match=f"^the name {answer}") as caught:
         encode_name(name)
     assert caught.value.message.endswith(repr(name[:40]))
-    with pytest.raises(UsageError, match=f"^the name of source 4 {said}"):
+    with pytest.raises(UsageError, match=f"^the name of source 4 {answer}"):
         encode_names({2: "fine", 4: name})
 
 
@@ -58,7 +58,7 @@ def test_a_name_that_can_be_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "offset", "said"),
+    ("table", "offset", "answer"),
     [
         (b"", 0, "entry count"),
         (bytes(3), 0, "entry count"),
@@ -73,8 +73,8 @@ def test_a_name_that_can_be_written() -> None:
         (u32s(2, 5, 1) + b"\0" + u32s(5, 1) + b"\0", 13, "duplicate entry for id 5"),
     ],
 )
-def test_what_is_malformed_is_refused_with_its_place(table: bytes, offset: int, said: str) -> None:
-    with pytest.raises(TableFormatError, match=said) as caught:
+def test_what_is_malformed_is_refused_with_its_place(table: bytes, offset: int, answer: str) -> None:
+    with pytest.raises(TableFormatError, match=answer) as caught:
         decode_names(table, "T")
     assert (caught.value.offset, caught.value.location) == (offset, "T")
 

@@ -80,7 +80,7 @@ WHOLE = encode_stamp(of(b"ab", b""))
 
 
 @pytest.mark.parametrize(
-    ("data", "offset", "said"),
+    ("data", "offset", "text"),
     [
         (b"", 0, "too short for its header"),
         (WHOLE[:7], 0, "too short for its header"),
@@ -93,8 +93,8 @@ WHOLE = encode_stamp(of(b"ab", b""))
         (WHOLE + b"\0", len(WHOLE), "bytes left over"),
     ],
 )
-def test_what_is_malformed_is_refused_with_its_place(data: bytes, offset: int, said: str) -> None:
-    with pytest.raises(TableFormatError, match=said) as caught:
+def test_what_is_malformed_is_refused_with_its_place(data: bytes, offset: int, text: str) -> None:
+    with pytest.raises(TableFormatError, match=text) as caught:
         decode_stamp(data, "entry")
     assert (caught.value.offset, caught.value.location) == (offset, "entry")
 

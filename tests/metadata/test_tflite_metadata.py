@@ -216,7 +216,7 @@ def test_the_commands(tmp_path: Path) -> None:
     written = put(tmp_path / "all.json", ran.out)
     ran = run("metadata", "describe", path_of("tflite/cnn"), out, "--json", written, "--file", labels)
     assert (ran.status, document(out.read_bytes())) == (0, document(last.read_bytes()))
-    for words, said in (
+    for words, message in (
         (("--mean", "1"), "--mean and --std go together"),
         *((("--mean", "1", "--std", std), "mean and std must have the same length") for std in ("0", "1,2", "inf")),
         (("--mean", "1", "--std", "x"), "not numbers"),
@@ -226,7 +226,7 @@ def test_the_commands(tmp_path: Path) -> None:
         (("--file", labels), "--file requires --json"),
     ):
         ran = run("metadata", "describe", out, last, *words)
-        assert (ran.status, said in ran.err) == (2, True)
+        assert (ran.status, message in ran.err) == (2, True)
     run("metadata", "set", path_of("tflite/cnn"), out, "--name", "TFLITE_METADATA", "--text", "broken")
     ran = run("metadata", "describe", out, last, "--name", "x")
     assert (ran.status, "metadata TFLITE_METADATA" in ran.err) == (3, True)

@@ -106,12 +106,12 @@ def test_what_is_out_of_range_is_found_and_nothing_else(name: Any, data: st.Data
             st.integers(1000, 2**31 - 1) | (st.integers(-(2**31), -2) if signed else st.nothing())
         )
     # What a signature says of a subgraph that does not exist cannot be checked.
-    untold = [
+    unchecked = [
         path.rpartition(".")[0] for path in chosen if places(name)[path].key == ("SignatureDef", "subgraph_index")
     ]
-    told = {path for path in chosen if not path.startswith(tuple(f"{one}.inputs" for one in untold))}
-    told = {path for path in told if not path.startswith(tuple(f"{one}.outputs" for one in untold))}
-    assert errors(with_numbers(every_field(name), numbers)).keys() == told
+    shown = {path for path in chosen if not path.startswith(tuple(f"{one}.inputs" for one in unchecked))}
+    shown = {path for path in shown if not path.startswith(tuple(f"{one}.outputs" for one in unchecked))}
+    assert errors(with_numbers(every_field(name), numbers)).keys() == shown
 
 
 # --- the bounds ---------------------------------------------------------------------------------------------

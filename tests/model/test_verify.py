@@ -164,9 +164,9 @@ def test_findings_of_one_kind_are_listed_up_to_a_number(count: int, listed: int)
     change(model)
     found = verify(packed(model, data[4:8]))
     assert [finding.location for finding in found] == [f"subgraphs[0].outputs[{at}]" for at in range(listed)]
-    said = ["tensor 99 does not exist; the count is 8"] * min(count, 20)
+    answer = ["tensor 99 does not exist; the count is 8"] * min(count, 20)
     assert [finding.message for finding in found] == [
-        *said, *[f"and {count - 20} more of the same kind: {said[0]}"] * (count > 20)
+        *answer, *[f"and {count - 20} more of the same kind: {answer[0]}"] * (count > 20)
     ]  # fmt: skip
 
 

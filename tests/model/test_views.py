@@ -62,14 +62,14 @@ def test_quantization_equals_the_object_api(own_model: Path) -> None:
     with open_model(own_model) as model:
         for graph, theirs in zip(model.subgraphs, known.subgraphs, strict=True):
             for tensor, other in zip(graph.tensors, theirs.tensors, strict=True):
-                said, found = other.quantization, tensor.quantization
+                text, found = other.quantization, tensor.quantization
                 if not found:
-                    assert said is None or (said.scale is None and said.min is None and said.details is None)
+                    assert text is None or (text.scale is None and text.min is None and text.details is None)
                     continue
-                assert (found.scale, found.zero_point) == (numbers(said.scale), numbers(said.zeroPoint))
-                assert (found.minimum, found.maximum) == (numbers(said.min), numbers(said.max))
-                assert found.axis == said.quantizedDimension
-                assert found.kind == ("" if said.details is None else type(said.details).__name__.removesuffix("T"))
+                assert (found.scale, found.zero_point) == (numbers(text.scale), numbers(text.zeroPoint))
+                assert (found.minimum, found.maximum) == (numbers(text.min), numbers(text.max))
+                assert found.axis == text.quantizedDimension
+                assert found.kind == ("" if text.details is None else type(text.details).__name__.removesuffix("T"))
 
 
 def graph_of(build: Build) -> Model:

@@ -118,9 +118,9 @@ def test_the_tree_is_the_same_in_all_places(name: str, tmp_path: Path) -> None:
     assert [label for label in labels if not any(line.strip().startswith(label) for line in lines)] == []
     for index, columns in enumerate(shown):
         values = next((one["results"].values() for one in columns if one["name"] == "module"), ())
-        told = {path for value in values for path in value["value"].split(", ")}
+        listed = {path for value in values for path in value["value"].split(", ")}
         ends = {row for one in origins.operators[index].values() for source in one for row in tree.of_source[source]}
-        assert told == {tree.paths[row] for row in ends}
+        assert listed == {tree.paths[row] for row in ends}
 
     sums: dict[str | None, int] = defaultdict(int)
     own = {row.name: row.macs for row in costs.rows}

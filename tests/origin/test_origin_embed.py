@@ -166,18 +166,18 @@ def test_every_subgraph_with_a_signature_is_described() -> None:
 
 
 def test_a_result_reports_the_chosen_names() -> None:
-    def told(name: str, names: NameSource) -> str:
+    def shown(name: str, names: NameSource) -> str:
         with open_model(bytes_of(name)) as model:
             (note,) = embed(ModelEdit(model), names=names).notes
         assert (note.code, note.severity, note.location) == ("SOURCE_NAMES", "info", "")
         return note.message.removeprefix("sources are named after ")
 
-    assert told("circle/mlp", NameSource.AUTO) == "TICO's tensor names"
-    assert told("circle/mlp", NameSource.OUTPUT) == "the first outputs of operators"
-    assert told("circle/only_input", NameSource.TENSOR_NAMES) == "the first outputs of operators"
-    assert told("tflite/debug_metadata", NameSource.AUTO) == "the locations of debug_metadata"
-    assert told("tflite/cnn", NameSource.AUTO) == "TensorFlow's tensor names"
-    assert told("circle/while_loop", NameSource.AUTO) == "the first outputs of operators"
+    assert shown("circle/mlp", NameSource.AUTO) == "TICO's tensor names"
+    assert shown("circle/mlp", NameSource.OUTPUT) == "the first outputs of operators"
+    assert shown("circle/only_input", NameSource.TENSOR_NAMES) == "the first outputs of operators"
+    assert shown("tflite/debug_metadata", NameSource.AUTO) == "the locations of debug_metadata"
+    assert shown("tflite/cnn", NameSource.AUTO) == "TensorFlow's tensor names"
+    assert shown("circle/while_loop", NameSource.AUTO) == "the first outputs of operators"
 
 
 def test_names_that_are_not_there(own_model: Path) -> None:

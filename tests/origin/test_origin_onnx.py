@@ -21,8 +21,8 @@ DATA = Path(__file__).resolve().parents[2] / "testdata"
 TRACE = 'File "/home/u/net.py", line 7, in forward\n  File "/x/site-packages/torch/nn/a.py", line 9, in forward'
 
 
-def node(name: str, kind: str, inputs: Iterable[str] = (), output: str = "", **told: str) -> Any:
-    props = [SimpleNamespace(key=f"pkg.torch.onnx.{key}", value=value) for key, value in told.items()]
+def node(name: str, kind: str, inputs: Iterable[str] = (), output: str = "", **shown: str) -> Any:
+    props = [SimpleNamespace(key=f"pkg.torch.onnx.{key}", value=value) for key, value in shown.items()]
     return SimpleNamespace(
         name=name, op_type=kind, input=list(inputs), output=[output] if output else [], metadata_props=props
     )
@@ -30,8 +30,8 @@ def node(name: str, kind: str, inputs: Iterable[str] = (), output: str = "", **t
 
 def torch_node(kind: str, path: str, call: str, inputs: Iterable[str] = (), output: str = "") -> Any:
     scopes, classes = ["", path, call], ["net.Lm", "nn.Linear", "aten.linear.default"]
-    told = {"name_scopes": str(scopes), "class_hierarchy": str(classes), "stack_trace": TRACE}
-    return node(f"node_{call}", kind, inputs, output, **told)
+    shown = {"name_scopes": str(scopes), "class_hierarchy": str(classes), "stack_trace": TRACE}
+    return node(f"node_{call}", kind, inputs, output, **shown)
 
 
 # --- what is noted of nodes ---------------------------------------------------------------------------------
@@ -181,10 +181,10 @@ def test_what_onnx2tf_converted() -> None:
     lines = (DATA / "generate_origins.py").read_text(encoding="utf-8").splitlines()
     with ct.open(DATA / "origins" / "onnx2tf.tflite") as model:
         count = len(model.subgraphs[0].operators)
-    said = [{origins.details_of(one).path for one in origins.of(0, at)} for at in range(count)]
+    message = [{origins.details_of(one).path for one in origins.of(0, at)} for at in range(count)]
     cells = [{f"cells.{number}{name}" for name in ("", ".conv", ".norm")} for number in range(2)]
-    assert said == [{"stem"}, cells[0], {"cells.0"}, cells[1], {"cells.1"}, {""}, *[{"norm"}] * 10, {"head"}, {""}]
-    assert {path for own in said for path in own} <= modules.keys()
+    assert message == [{"stem"}, cells[0], {"cells.0"}, cells[1], {"cells.1"}, {""}, *[{"norm"}] * 10, {"head"}, {""}]
+    assert {path for own in message for path in own} <= modules.keys()
     called = {source: origins.details_of(source) for source in origins.sources}
     at = {name: lines[called[source].line - 1].strip() for source, name in origins.sources.items()}
     assert at["head::linear"] == "x = self.head(x)"

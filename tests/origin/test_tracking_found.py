@@ -31,7 +31,7 @@ VARIANTS: dict[str, Callable[[bytes, bytes], tuple[bytes, bytes]]] = {
 }
 
 
-def said(before: bytes, after: bytes) -> str:
+def text(before: bytes, after: bytes) -> str:
     """Return what is found as words: operator=source:evidence confidence."""
     words = []
     for subgraph, operators in enumerate(tracked(before, after).grounds):
@@ -122,12 +122,12 @@ CASES = (recorded, converted, random_rewrites, mixed_rewrites)
 @pytest.mark.parametrize("cases", CASES)
 def test_what_is_found_is_what_was_found(cases: Callable[[], Iterator[tuple[str, bytes, bytes]]]) -> None:
     for name, before, after in cases():
-        assert said(before, after) == expected()[name], name
+        assert text(before, after) == expected()[name], name
 
 
 def main() -> None:
     """Write the file."""
-    lines = [f"{name} | {said(*pair)}\n" for cases in CASES for name, *pair in cases()]
+    lines = [f"{name} | {text(*pair)}\n" for cases in CASES for name, *pair in cases()]
     FILE.write_text("".join(lines), encoding="utf-8")
     sys.stdout.write(f"{len(lines)} pairs\n")
 

@@ -132,7 +132,7 @@ with ct.open(sys.argv[1]) as before, ct.open(sys.argv[2]) as after:
 
 def test_confidences_do_not_depend_on_the_order_of_sets() -> None:
     pair = [str(TESTDATA / "tracking" / f"attention_small.optimised.{side}.circle") for side in ("before", "after")]
-    told = {
+    shown = {
         subprocess.run(
             [sys.executable, "-c", PROGRAM, *pair],
             env=os.environ | {"PYTHONHASHSEED": seed},
@@ -141,4 +141,4 @@ def test_confidences_do_not_depend_on_the_order_of_sets() -> None:
         ).stdout
         for seed in ("0", "1", "2")
     }
-    assert len(told) == 1
+    assert len(shown) == 1

@@ -32,7 +32,7 @@ def strand(words: str) -> bytes:
     return build.to_bytes()
 
 
-def said(before: str, after: str) -> str:
+def text(before: str, after: str) -> str:
     """Return what is found in words."""
     (operators,) = tracked(strand(before), strand(after)).grounds
     return " ".join(
@@ -49,7 +49,7 @@ def mark(confidence: float) -> str:
 @pytest.mark.parametrize("case", [line for line in CASES if line[0] != "#"])
 def test_strands(case: str) -> None:
     before, after, expected = (part.strip() for part in case.split("|"))
-    assert said(before, after) == expected
+    assert text(before, after) == expected
 
 
 def two_strands(turned: bool, signature: bool) -> bytes:

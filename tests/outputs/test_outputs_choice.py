@@ -144,7 +144,7 @@ def test_the_first_dimension_stays_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "operator", "said", "hint"),
+    ("data", "operator", "text", "hint"),
     [
         (passing("tflite", "FLOAT32", ()), "transpose", "LiteRT: FLOAT32 of rank 0", "reshape"),
         (passing("tflite", "INT64", ()), "concatenation", "LiteRT: INT64 of rank 0", "reshape"),
@@ -159,9 +159,9 @@ def test_the_first_dimension_stays_open() -> None:
     ],
 )
 def test_an_operator_that_is_not_exact_is_refused(
-    data: bytes, operator: CopyChoice, said: str, hint: CopyChoice
+    data: bytes, operator: CopyChoice, text: str, hint: CopyChoice
 ) -> None:
-    message = rf"{operator.upper()} does not copy the output '[xy]' exactly in {said}"
+    message = rf"{operator.upper()} does not copy the output '[xy]' exactly in {text}"
     with pytest.raises(EditError, match=message) as caught:
         fixed(data, copy_operator=operator)
     assert caught.value.hint == f"`copy_operator={hint}` does"

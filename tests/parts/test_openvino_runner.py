@@ -100,7 +100,7 @@ def test_a_part_that_is_elsewhere_is_reported(
 
 @pytest.mark.usefixtures("in_place")
 @pytest.mark.parametrize(
-    ("word", "status", "said"),
+    ("word", "status", "text"),
     [
         ("CPU", 2, "CPU: write DEVICE=OPENVINO_DEVICE; devices are a, b\n"),
         ("a=", 2, "a=: write DEVICE=OPENVINO_DEVICE; devices are a, b\n"),
@@ -111,7 +111,7 @@ def test_a_part_that_is_elsewhere_is_reported(
 def test_wrong_words_are_reported(
     word: str,
     status: int,
-    said: str,
+    text: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -119,7 +119,7 @@ def test_wrong_words_are_reported(
     main = runner_of(CHAIN, tmp_path)["main"]
     monkeypatch.setattr(sys, "argv", ["run", word])
     assert main() == status
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == text
 
 
 @pytest.mark.usefixtures("in_place")

@@ -54,7 +54,7 @@ def test_a_manifest_has_every_end_by_part_and_slot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "text"),
     [
         ({"pkg-inputs": None}, 'pkg-inputs is absent; according to the connections, it must be ["0:0:0"]'),
         ({"pkg-inputs": []}, 'pkg-inputs[0] is absent; according to the connections, it must be "0:0:0"'),
@@ -65,14 +65,14 @@ def test_a_manifest_has_every_end_by_part_and_slot() -> None:
         ("{", "not JSON: "),
     ],
 )
-def test_the_first_difference_of_manifests_is_reported(change: Any, said: str, tmp_path: Path) -> None:
+def test_the_first_difference_of_manifests_is_reported(change: Any, text: str, tmp_path: Path) -> None:
     simple = connected("x", "y", ("x", "y"))
     (tmp_path / "metadata").mkdir()
     document = json.loads(encode_manifest(simple, "circle"))
     changed = json.dumps({**document, **change} if isinstance(change, dict) else change)
     (tmp_path / MANIFEST).write_text(change if isinstance(change, str) else changed)
     (finding,) = manifest_findings(tmp_path, simple, expected=True)
-    assert finding.message.startswith(said)
+    assert finding.message.startswith(text)
 
 
 def test_findings_about_a_manifest(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_findings_about_a_manifest(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_bytes(encode_manifest(simple, "circle"))
     assert list(manifest_findings(tmp_path, simple, expected=True)) == []
     (tmp_path / MANIFEST).write_bytes(encode_manifest(simple, "tflite"))
-    said = 'model-types[0] is "tflite"; according to the connections, it must be "circle"'
+    text = 'model-types[0] is "tflite"; according to the connections, it must be "circle"'
     assert list(manifest_findings(tmp_path, simple, expected=True)) == [
-        Finding("MANIFEST_DIFFERS", "error", MANIFEST, said)
+        Finding("MANIFEST_DIFFERS", "error", MANIFEST, text)
     ]
     lost = connected("x", "q", ("x", "y"))
     assert list(manifest_findings(tmp_path, lost, expected=True)) == [
@@ -108,7 +108,7 @@ SUFFIX = ", which onert does not support; run `circletool fix-outputs"
 
 
 @pytest.mark.parametrize(
-    ("connections", "said"),
+    ("connections", "text"),
     [
         (connected("x", "y", ("x", "a"), ("a", "y")), None),
         (connected("x", "y", ("x", "x"), ("x", "y")), None),
@@ -121,8 +121,8 @@ SUFFIX = ", which onert does not support; run `circletool fix-outputs"
          " first"),
     ],
 )  # fmt: skip
-def test_why_there_is_no_package(connections: Connections, said: str | None) -> None:
-    assert package_obstacle(connections) == said
+def test_why_there_is_no_package(connections: Connections, text: str | None) -> None:
+    assert package_obstacle(connections) == text
 
 
 # --- connections --------------------------------------------------------------------------------------------

@@ -84,11 +84,11 @@ def test_what_cannot_be_planned() -> None:
             "the operators have no device", "subgraphs[2]", hint,
         )  # fmt: skip
     with open_model(annotated(data, affinity(["npu"], ([0, 0, None, 0], [0] * 4)))) as model:
-        message, place, said = refused(lambda: plan_split(model), EditError)
-        assert (place, said) == ("subgraphs[0].operators[2]", hint), message
+        message, place, text = refused(lambda: plan_split(model), EditError)
+        assert (place, text) == ("subgraphs[0].operators[2]", hint), message
     with open_model(annotated(data, affinity(["npu"], ([0] * 4, [0, 0, 0, 2])))) as model:
-        _, place, said = refused(lambda: plan_split(model), EditError)
-        assert (place, said) == ("subgraphs[0]", hint)
+        _, place, text = refused(lambda: plan_split(model), EditError)
+        assert (place, text) == ("subgraphs[0]", hint)
 
 
 # --- state --------------------------------------------------------------------------------------------------

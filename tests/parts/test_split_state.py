@@ -174,23 +174,23 @@ def kept_together(data: bytes, operator: int) -> list[int]:
 
 def assert_true(error: EditError, data: bytes, devices: list[int], used: list[set[int]]) -> None:
     """Check the reason for which a model was not split."""
-    said = re.fullmatch(
+    text = re.fullmatch(
         r"variable 'state(\d)' is used by operator (\d+) on (\w+) and by operator (\d+) on (\w+), .*", error.message
     )
-    if said:
-        number, first, second = int(said[1]), int(said[2]), int(said[4])
+    if text:
+        number, first, second = int(text[1]), int(text[2]), int(text[4])
         assert number in used[first] & used[second]
-        assert (DEVICES[devices[first]], DEVICES[devices[second]]) == (said[3], said[5])
+        assert (DEVICES[devices[first]], DEVICES[devices[second]]) == (text[3], text[5])
         assert devices[first] != devices[second]
         return
-    said = re.fullmatch(
+    text = re.fullmatch(
         r"operator (\d+) on (\w+) lies between operators on (\w+) that use variable 'state(\d)'", error.message
     )
-    assert said, error.message
-    number, between = int(said[4]), int(said[1])
+    assert text, error.message
+    number, between = int(text[4]), int(text[1])
     users = {operator for operator, its in enumerate(used) if number in its}
-    assert {DEVICES[devices[operator]] for operator in users} == {said[3]} != {said[2]}
-    assert DEVICES[devices[between]] == said[2]
+    assert {DEVICES[devices[operator]] for operator in users} == {text[3]} != {text[2]}
+    assert DEVICES[devices[between]] == text[2]
     # With the users of each variable as one operator, it is on a way from these to themselves.
     reach = reachable(data)
     for _ in used:

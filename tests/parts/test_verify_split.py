@@ -146,13 +146,13 @@ def test_a_manifest_that_is_gone_or_wrong_is_seen(annotated: Path, tmp_path: Pat
     document = json.loads(manifest.read_bytes())
     manifest.write_text(json.dumps(document))  # laid out otherwise
     assert check_files(files) == []
-    for change, said in (
+    for change, answer in (
         ({"pkg-outputs": ["0:0:9"]}, 'pkg-outputs[0] is "0:0:9"; according to the connections, it must be "1:0:0"'),
         ({"configs": ["x"]}, 'configs is ["x"]; according to the connections, it must be absent'),
     ):
         manifest.write_text(json.dumps({**document, **change}))
         (finding,) = check_files(files)
-        assert (finding.code, finding.message) == ("MANIFEST_DIFFERS", said)
+        assert (finding.code, finding.message) == ("MANIFEST_DIFFERS", answer)
     for words in ("", "[]", "[" * 100_000, '{"models": '):
         manifest.write_text(words)
         assert located(files) == [("error", "MANIFEST_DIFFERS", MANIFEST)]

@@ -22,7 +22,7 @@ GRAPH = {
 REFUSED = {"INDEX_OUT_OF_RANGE", "IN_PLACE_OPERATOR", "PRODUCED_TWICE", "CYCLIC_OPERATORS"}
 
 
-def told(data: bytes) -> list[Finding] | None:
+def shown(data: bytes) -> list[Finding] | None:
     """Return what is wrong with the graphs; None where the planner refuses the model."""
     try:
         with open_model(data) as model:
@@ -63,7 +63,7 @@ def test_both_agree_about_random_graphs() -> None:
     refused, codes = 0, set[str]()
     for seed in range(120):
         data = random_model(seed)
-        notes, findings = told(data), checked(data)
+        notes, findings = shown(data), checked(data)
         codes |= {one.code for one in findings}
         if notes is None:
             refused += 1
@@ -76,7 +76,7 @@ def test_both_agree_about_random_graphs() -> None:
 
 def test_both_agree_about_every_model(any_model: Path) -> None:
     data = any_model.read_bytes()
-    assert told(data) == checked(data)
+    assert shown(data) == checked(data)
 
 
 def test_the_command_reports_it(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_devices_are_those_that_are_named_in_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("on", "said", "hint"),
+    ("on", "text", "hint"),
     [
         ((), "no program is named for device 'npu'", "add, for example, npu=litert:xnnpack"),
         (("npu",), "'npu': must name a device and a program", "write npu=litert:xnnpack"),
@@ -157,10 +157,10 @@ def test_devices_are_those_that_are_named_in_their_order() -> None:
         (("npu=litert:x",), "litert has no variant 'x'", None),
     ],
 )
-def test_programs_that_are_refused(on: tuple[str, ...], said: str, hint: str | None) -> None:
+def test_programs_that_are_refused(on: tuple[str, ...], text: str, hint: str | None) -> None:
     with pytest.raises(UsageError) as error:
         chosen(("npu",), *on)
-    assert (error.value.message, hint or error.value.hint) == (said, error.value.hint)
+    assert (error.value.message, hint or error.value.hint) == (text, error.value.hint)
 
 
 def test_parts_run_in_one_python(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ def test_small_partitions_go_to_the_default_device(tmp_path: Path) -> None:
     table = str(written(tmp_path, "npu.json", {"device": "npu", "operators": operators}))
     plan = planned(devices=TWO, capabilities=(table,), default="cpu", min_size=2)
     assert devices_of(plan) == ["npu", "npu", "cpu", "cpu", "cpu", "cpu"]
-    said = "its partition was too small on npu: fewer than 2 operators; before: the first device that supports it"
-    assert plan.reason(0, 3) == said
+    text = "its partition was too small on npu: fewer than 2 operators; before: the first device that supports it"
+    assert plan.reason(0, 3) == text
     plan = planned(devices=TWO, capabilities=(table,), rules=("index:1=cpu",), default="cpu", min_size=2)
     assert devices_of(plan) == ["cpu"] * 6
     assert plan.reason(0, 1) == "rule index:1=cpu"
@@ -50,7 +50,7 @@ def test_a_rule_of_a_part_file_may_match_nothing(
     plan = planned(rules_file=rules)
     assert "".join(device[0] for device in devices_of(plan))[:3] == devices
     assert [(note.code, note.location) for note in plan.notes] == [(code, f"{rules}{at}") for code, at, _ in notes]
-    assert all(said in note.message for note, (_, _, said) in zip(plan.notes, notes, strict=True))
+    assert all(text in note.message for note, (_, _, text) in zip(plan.notes, notes, strict=True))
 
 
 @pytest.mark.parametrize("count", [20, 21, 22])

@@ -31,11 +31,11 @@ def test_text(tmp_path: Path) -> None:
 
 def test_a_log_without_a_model(tmp_path: Path) -> None:
     log, tables = tmp_path / "log.txt", (TRACES / "benchmark_custom_op.txt").read_text(encoding="utf-8")
-    told = "Explicitly applied GPU delegate, and the model graph will be partially executed\nGraph: [net.tflite]\n"
-    told += "count=2 curr=9\ncount=50 first=152 curr=139 min=130 max=161 avg=145 std=9 p5=131 median=140 p95=160\n"
-    told += "Inference timings in us: Init: 5685, First inference: 1853, Warmup (avg): 1446.3, Inference (avg): 145\n"
+    head = "Explicitly applied GPU delegate, and the model graph will be partially executed\nGraph: [net.tflite]\n"
+    head += "count=2 curr=9\ncount=50 first=152 curr=139 min=130 max=161 avg=145 std=9 p5=131 median=140 p95=160\n"
+    head += "Inference timings in us: Init: 5685, First inference: 1853, Warmup (avg): 1446.3, Inference (avg): 145\n"
     for text, begin, absent in ((tables, "averages of ", ""), ("", "averages of 50 executions; no", ", operators")):
-        log.write_text(told + text, encoding="utf-8")
+        log.write_text(head + text, encoding="utf-8")
         status, out, _ = run(log)
         assert status == 0
         assert out.startswith(f"benchmark_model: {begin}")

@@ -35,9 +35,9 @@ def notes(trace: OperatorTrace | list[OperatorTrace]) -> list[tuple[str, str]]:
 
 def test_notes_on_warm_up() -> None:
     trace = lasting(900, 100, 100, 100)
-    said = "1 execution at the start took longer than the rest (`skip=auto` omits warm-up)"
-    assert notes(trace) == [("WARM_UP", said)]
-    assert notes([trace, lasting(1, 1, 1, 1), trace]) == [("WARM_UP", said)] * 2
+    answer = "1 execution at the start took longer than the rest (`skip=auto` omits warm-up)"
+    assert notes(trace) == [("WARM_UP", answer)]
+    assert notes([trace, lasting(1, 1, 1, 1), trace]) == [("WARM_UP", answer)] * 2
     assert notes(without_first(trace, 1)) == [("SKIPPED_EXECUTIONS", "executions at the beginning (left out): 1")]
 
 
@@ -77,8 +77,8 @@ def test_operators_on_several_threads_are_reported() -> None:
     trace = read_profile(marks((10, 11, OURS, 5), (10, 12, OURS, 5)))
     assert notes(trace) == [("SEVERAL_THREADS", "operators ran on threads 11, 12; select one with `thread=`")]
     many = [(10, thread, OURS, 5) for thread in range(11, 21)]
-    ((_, said),) = notes(read_profile(marks(*many)))
-    assert "threads 11, 12, 13, 14, 15, 16, 17, 18; " in said
+    ((_, answer),) = notes(read_profile(marks(*many)))
+    assert "threads 11, 12, 13, 14, 15, 16, 17, 18; " in answer
     alone = read_profile(marks((10, 11, OURS, 5)))
     assert notes([alone, alone]) == []
 

@@ -88,7 +88,7 @@ def one(runtime: Runtime, subgraph: int, operator: int, name: str, **more: Any) 
 
 
 @pytest.mark.parametrize(
-    ("trace", "said"),
+    ("trace", "text"),
     [
         (one("onert", 0, 2, "Conv2D"), "operators[2] is Conv2D in the trace; in the model, SOFTMAX"),
         (one("onert", 0, 0, "Comparison"), "operators[0] is Comparison in the trace; in the model, FULLY_CONNECTED"),
@@ -98,8 +98,8 @@ def one(runtime: Runtime, subgraph: int, operator: int, name: str, **more: Any) 
         (one("benchmark_model", 0, 2, "MyOp"), "operators[2] is MyOp in the trace; in the model, SOFTMAX"),
     ],
 )  # fmt: skip
-def test_the_trace_of_another_model(trace: OperatorTrace, said: str) -> None:
-    assert refused(MLP, trace) == WRONG.format(said.replace("operators[", "subgraphs[0].operators["))
+def test_the_trace_of_another_model(trace: OperatorTrace, text: str) -> None:
+    assert refused(MLP, trace) == WRONG.format(text.replace("operators[", "subgraphs[0].operators["))
 
 
 @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ def test_parts_of_a_composite_are_inserted_behind_its_subgraph() -> None:
         assert (row.kind, row.time.total_ns) == ("unattributed", 5)
 
 
-@pytest.mark.parametrize(("others", "said"), [(2, "2 of 4 layers fit no operator"), (1, "")])
-def test_fewer_than_half_of_openvinos_layers_may_fit_no_operator(others: int, said: str) -> None:
+@pytest.mark.parametrize(("others", "text"), [(2, "2 of 4 layers fit no operator"), (1, "")])
+def test_fewer_than_half_of_openvinos_layers_may_fit_no_operator(others: int, text: str) -> None:
     runs = [one("openvino", 0, 2, "Softmax").runs[0], *(one("openvino", 0, 9 + at, "Odd").runs[0] for at in range(3))]
     runs[1:] = [run._replace(operator=2, name=f"New{at}") if at >= others else run for at, run in enumerate(runs[1:])]
     trace = OperatorTrace("openvino", tuple(runs), 1)
-    if said:
-        assert said in refused(MLP, trace)
+    if text:
+        assert text in refused(MLP, trace)
     else:
         (row,) = joined(MLP, trace).added
         assert (row.kind, row.index) == ("unattributed", 9)
@@ -177,25 +177,25 @@ def test_averages_of_what_is_called_are_inside_its_caller() -> None:
 
 
 def test_the_notes_of_an_attribution() -> None:
-    def told(data: bytes, trace: OperatorTrace) -> list[tuple[str, str, str, str]]:
+    def shown(data: bytes, trace: OperatorTrace) -> list[tuple[str, str, str, str]]:
         with open_model(data) as model:
             notes = attribute(model, trace).notes
         return [(note.code, note.severity, note.location, note.message) for note in notes]
 
     with_origins = embedded(MLP)
-    assert told(with_origins, traced({0: 1})) == []
-    ((code, severity, _, said),) = told(MLP, traced({0: 1}))
+    assert shown(with_origins, traced({0: 1})) == []
+    ((code, severity, _, text),) = shown(MLP, traced({0: 1}))
     assert (code, severity) == ("NO_ORIGINS", "info")
-    assert said == "the model has no origins, so every operator is its own source (embed-origins adds them)"
+    assert text == "the model has no origins, so every operator is its own source (embed-origins adds them)"
     odd = OperatorRun(0, 0, "New", "", 0, 5, 0)
     trace = OperatorTrace("onert", (odd, odd._replace(operator=1), odd), 1, incomplete=3, name="t.json")
-    assert told(with_origins, trace) == [
+    assert shown(with_origins, trace) == [
         ("UNCHECKED_OPERATORS", "info", "t.json",
          "operators not checked against the model, because their names are unknown: 2"),
         ("INCOMPLETE_EVENTS", "info", "t.json", "unmatched begin or end events (ignored): 3"),
     ]  # fmt: skip
     marks = OperatorTrace("litert", tuple(odd._replace(name=name) for name in ("z", "a", "z")), 1, name="t")
-    assert told(with_origins, marks) == [
+    assert shown(with_origins, marks) == [
         ("IGNORED_MARKS", "info", "t", "marks that are not operators of the model (ignored): a, z")
     ]
 

@@ -71,14 +71,14 @@ def test_a_phase_of_execution_that_one_trace_lacks() -> None:
     inputs = [f"{1010} T1 B [NN_LR_PIO]inputs", f"{1030} T1 E"]
     with_inputs = "\n".join([f"1000 T1 B {COMPUTE}", *inputs, "1100 T1 E"])
     without = phases((COMPUTE, 100))
-    told = {row[1]: row[3:] for row in rows(with_inputs, without, 20)}
-    assert told == {
+    shown = {row[1]: row[3:] for row in rows(with_inputs, without, 20)}
+    assert shown == {
         "elapsed": (100_000, 100_000, 1.0, False),
         "PE": (80_000, 100_000, 1.25, True),
         "PIO": (20_000, 0, 0.0, False),
     }
-    told = {row[1]: row[3:] for row in rows(without, with_inputs, 20)}
-    assert told["PIO"] == (0, 20_000, None, False)  # 20 of 100: the elapsed time is not counted again
+    shown = {row[1]: row[3:] for row in rows(without, with_inputs, 20)}
+    assert shown["PIO"] == (0, 20_000, None, False)  # 20 of 100: the elapsed time is not counted again
     assert {row[1]: row[-1] for row in rows(without, with_inputs, 19.9)}["PIO"] is True
 
 

@@ -100,7 +100,7 @@ def test_junit() -> None:
         {"classname": "a<\\x01.tflite", "name": f"{one.code} {one.location}"} for one in FOUND.findings
     ]
     assert [[(inside.tag, inside.text, inside.attrib) for inside in case] for case in suite] == [
-        [("failure", (said := "'a<b' & \"c\" 50%\\r\\n\\x01\\udc80"), {"type": "DUPLICATE_OUTPUT", "message": said})],
+        [("failure", (text := "'a<b' & \"c\" 50%\\r\\n\\x01\\udc80"), {"type": "DUPLICATE_OUTPUT", "message": text})],
         [("system-out", "info: x & y", {})],
         [("failure", "source 7", {"type": "UNKNOWN_SOURCE_ID", "message": "source 7"})],
     ]

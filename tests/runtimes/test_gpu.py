@@ -24,7 +24,7 @@ from tests.kit.support import TESTDATA
 
 PROCESSOR, GPU = 1, 2  # of `LiteRtHwAccelerators`
 ASKED = Request("loads", "model.tflite", "gpu")
-SAID = """\
+OUTPUT = """\
 INFO: [environment.cc:36] Creating LiteRT environment with options
 ERROR: Following operations are not supported by GPU delegate:
 CUSTOM Fancy: Fancy
@@ -61,13 +61,13 @@ def stand_in(gpu: Any, monkeypatch: pytest.MonkeyPatch, plan: Plan | None, print
 
 
 def test_a_model_that_is_on_the_gpu_as_a_whole(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(gpu, monkeypatch, WHOLE, SAID.splitlines()[0], whole=True)
+    stand_in(gpu, monkeypatch, WHOLE, OUTPUT.splitlines()[0], whole=True)
     assert gpu.loads(ASKED).status == gpu.placement(ASKED).status == "ok"
     assert [(one.device, one.operator) for one in gpu.placement(ASKED).operators] == [("gpu", 0), ("gpu", 1)]
 
 
 def test_a_model_that_is_not(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(gpu, monkeypatch, HALF, SAID, whole=False)
+    stand_in(gpu, monkeypatch, HALF, OUTPUT, whole=False)
     reasons = (
         Placed("", "Fancy", code="CUSTOM Fancy"),
         Placed("", "Slicing is unsupported for input with rank > 4", code="SLICE"),
@@ -91,7 +91,7 @@ def test_a_refusal_without_a_list(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "words"),
+    ("text", "error", "words"),
     [
         ("INFO: fine\nERROR: [model_load.cc:316] No.\n", RefusedError, r"ERROR: \[model_load.cc:316\] No\."),
         ("WARNING: Attempting to use a delegate\n", RefusedError, "WARNING: Attempting to use a delegate"),
@@ -100,9 +100,9 @@ def test_a_refusal_without_a_list(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_what_a_call_prints_is_why_it_fails(
-    said: str, error: type[Exception], words: str, gpu: Any, monkeypatch: pytest.MonkeyPatch
+    text: str, error: type[Exception], words: str, gpu: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu, "printed", lambda _since: said)
+    monkeypatch.setattr(gpu, "printed", lambda _since: text)
     library = type("Library", (), {"LiteRtTry": staticmethod(lambda *_: 3), "LiteRtWell": staticmethod(lambda *_: 0)})
     gpu._call(library, "LiteRtWell", 1)
     with pytest.raises(error, match=f"^{words}$"):
@@ -149,8 +149,8 @@ def test_the_library_knows_who_looks_on(library: Any) -> None:
 def test_what_is_no_model_is_refused(library: Any, tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(b"no model at all")
-    said = "ERROR: Model provided has model identifier 'odel', should be 'TFL3'"
-    with printing_to(tmp_path / "errors"), pytest.raises(RefusedError, match=f"^{said}$"):
+    text = "ERROR: Model provided has model identifier 'odel', should be 'TFL3'"
+    with printing_to(tmp_path / "errors"), pytest.raises(RefusedError, match=f"^{text}$"):
         library._compile(str(path), PROCESSOR)
 
 

@@ -79,12 +79,12 @@ def test_another_number_of_inputs_is_reported(count: int, litert: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [("refused", "RuntimeError: no"), ("silent", "ValueError:"), ("large", "MemoryError: too large")],
 )
-def test_a_refusal_is_an_answer(model: str, said: str, litert: Any) -> None:
+def test_a_refusal_is_an_answer(model: str, message: str, litert: Any) -> None:
     answer = run_with(litert, Request("run", model, VARIANT, None, 0))
-    assert (answer.inputs, answer.outputs, answer.failure) == ([], [], said)
+    assert (answer.inputs, answer.outputs, answer.failure) == ([], [], message)
 
 
 def test_the_program_answers_until_the_connection_is_closed(litert: Any) -> None:
@@ -116,15 +116,15 @@ def test_the_program_needs_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ai_edge_litert" in missing.text
 
 
-@pytest.mark.parametrize(("model", "said"), [("m", "no plan"), ("refused", "no")])
+@pytest.mark.parametrize(("model", "message"), [("m", "no plan"), ("refused", "no")])
 def test_of_two_refusals_the_first_is_reported(
-    model: str, said: str, litert: Any, monkeypatch: pytest.MonkeyPatch
+    model: str, message: str, litert: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def plans(_interpreter: Interpreter) -> list[Plan]:
         raise RuntimeError("no plan")
 
     monkeypatch.setattr(litert, "plans", plans)
-    with pytest.raises(RefusedError, match=f"^{said}$"):
+    with pytest.raises(RefusedError, match=f"^{message}$"):
         litert.placement(Request("placement", model, VARIANT))
 
 

@@ -56,7 +56,7 @@ class Library:
         return call
 
     @staticmethod
-    def tell(info: Any, form: Form) -> None:
+    def report(info: Any, form: Form) -> None:
         info._obj.dtype, info._obj.rank = form[0], len(form[1])
         info._obj.dims[: len(form[1])] = form[1]
 
@@ -76,10 +76,10 @@ class Library:
         count._obj.value = len(self.outputs)
 
     def do_input_tensorinfo(self, position: int, info: Any) -> None:
-        self.tell(info, self.inputs[position])
+        self.report(info, self.inputs[position])
 
     def do_output_tensorinfo(self, position: int, info: Any) -> None:
-        self.tell(info, (self.final if self.ran else self.outputs)[position])
+        self.report(info, (self.final if self.ran else self.outputs)[position])
 
     def do_set_input_tensorinfo(self, position: int, info: Any) -> None:
         self.inputs[position] = info._obj.dtype, info._obj.shape()
@@ -164,7 +164,7 @@ def test_outputs_have_room(declared: tuple[int, ...], size: int, onert: Any, mon
 
 
 @pytest.mark.parametrize(
-    ("function", "status", "said"),
+    ("function", "status", "text"),
     [
         ("load_model_from_file", 1, "load_model_from_file: ERROR"),
         ("prepare", 2, "prepare: UNEXPECTED_NULL"),
@@ -177,13 +177,13 @@ def test_outputs_have_room(declared: tuple[int, ...], size: int, onert: Any, mon
     ],
 )
 def test_a_refusal_is_reported_by_the_name_of_its_call(
-    function: str, status: int, said: str, onert: Any, monkeypatch: pytest.MonkeyPatch
+    function: str, status: int, text: str, onert: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = Library([(FLOAT, (2,))], [(FLOAT, (2,))])
     library.status[f"nnfw_{function}"] = status
     use(library, monkeypatch)
     answer = run_with(onert, Request("run", "m", VARIANT, None, 0))
-    assert (answer.inputs, answer.outputs, answer.failure) == ([], [], f"StatusError: nnfw_{said}")
+    assert (answer.inputs, answer.outputs, answer.failure) == ([], [], f"StatusError: nnfw_{text}")
     assert library.calls[-2:] == [function, "close_session"]
 
 

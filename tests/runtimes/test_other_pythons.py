@@ -72,8 +72,8 @@ def test_the_last_line_of_output_is_shortened(model: Path, monkeypatch: pytest.M
 
 def test_what_a_crash_leaves_is_removed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     status, words = ask("crash", model, monkeypatch)
-    said, _, printed = words.partition("; its last output: ")
-    assert (status, said) == ("crash", "litert ended with signal 6 (SIGABRT)")
+    text, _, printed = words.partition("; its last output: ")
+    assert (status, text) == ("crash", "litert ended with signal 6 (SIGABRT)")
     assert "circletools-" in printed
     assert not Path(printed).exists()
 
@@ -119,15 +119,15 @@ def test_runs_are_repeated_in_one_session(model: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "text"),
     [
         ("lite", r"no runtime or compiler is called 'lite' \(did you mean 'litert'\?\)"),
         ("", "no runtime or compiler is called ''"),
         ("vela:ethos-u99", "vela has no variant 'ethos-u99'"),
     ],
 )
-def test_names_that_mean_nothing(name: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_names_that_mean_nothing(name: str, text: str) -> None:
+    with pytest.raises(UsageError, match=text):
         Worker(name)
 
 
@@ -152,18 +152,18 @@ def test_a_program_that_is_not_installed_is_named(program: str, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("python", "said"),
+    ("python", "text"),
     [
         ("/nowhere/python", "litert: /nowhere/python cannot be started: No such file or directory"),
         ("sh -c 'echo no Python >&2'", "litert is not installed: its process ended at once: no Python"),
         ("{} -S", "litert is not installed: its process ended at once: ModuleNotFoundError: No module named 'numpy'"),
     ],
 )
-def test_another_python_without_the_program(python: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_python_without_the_program(python: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", python.format(sys.executable))
     with Worker("litert") as worker, pytest.raises(UsageError) as caught:
         worker.loads(Path("model.tflite"))
-    assert caught.value.message == said
+    assert caught.value.message == text
 
 
 def test_a_circle_model_is_not_given_to_a_reader_of_tflite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from circletools.runtimes.protocol import Placed, RefusedError, Request, Verdict
 from tests.kit.fake_programs import adapter, printing_to
 
 ASKED = Request("placement", "model.tflite", "ethos-u85-256")
-SAID = """\
+OUTPUT = """\
 Warning (supported operators) operator: CUSTOM, ofm: 'a'
 Reason: Unsupported opType
 
@@ -57,7 +57,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
 
 def test_what_is_on_the_processor_has_a_reason_or_just_a_name(ask: Ask) -> None:
-    assert ask("placement", SAID) == Verdict(
+    assert ask("placement", OUTPUT) == Verdict(
         "ok",
         "",
         (
@@ -70,7 +70,7 @@ def test_what_is_on_the_processor_has_a_reason_or_just_a_name(ask: Ask) -> None:
         ),
         "npu",
     )
-    none_left = SAID.partition("CPU operators")[0] + "CPU operators = 0 (0.0%)"
+    none_left = OUTPUT.partition("CPU operators")[0] + "CPU operators = 0 (0.0%)"
     assert ask("placement", none_left).operators == (Placed("cpu", "No outputs", code="CALL_ONCE"),)
 
 
@@ -101,7 +101,7 @@ def test_a_refusal_names_the_operator_that_it_is_about(
     end: int | BaseException, words: str, operators: tuple[Placed, ...], ask: Ask
 ) -> None:
     with pytest.raises(RefusedError) as caught:
-        ask("loads", SAID, end)
+        ask("loads", OUTPUT, end)
     assert (str(caught.value), caught.value.operators) == (words, operators)
 
 

@@ -162,7 +162,7 @@ FLOATS = np.array([0.0, 1.0], np.float32)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "said"),
+    ("first", "second", "text"),
     [
         ([], [], None),
         ([FLOATS], [FLOATS.copy()], None),
@@ -176,5 +176,5 @@ FLOATS = np.array([0.0, 1.0], np.float32)
         ([np.array([b"a"], object)], [np.array([b"b"], object)], "output 0: the strings differ"),
     ],
 )
-def test_outputs_are_compared_bit_by_bit(first: list[object], second: list[object], said: str | None) -> None:
-    assert same(*([np.asarray(value) for value in values] for values in (first, second))) == said
+def test_outputs_are_compared_bit_by_bit(first: list[object], second: list[object], text: str | None) -> None:
+    assert same(*([np.asarray(value) for value in values] for values in (first, second))) == text

@@ -27,7 +27,7 @@ class Broken(io.RawIOBase):
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "said"),
+    ("given", "kind", "message"),
     [
         (Broken(OSError(errno.EIO, "Input/output error")), InvalidInputError, "cannot read it: Input/output error"),
         (Broken(OSError("no number")), InvalidInputError, "cannot read it: no number"),
@@ -39,10 +39,10 @@ class Broken(io.RawIOBase):
         ("nowhere.circle", InvalidInputError, "nowhere.circle: cannot read it: No such file"),
     ],
 )
-def test_what_cannot_be_read(given: Any, kind: type[CircleToolsError], said: str) -> None:
+def test_what_cannot_be_read(given: Any, kind: type[CircleToolsError], message: str) -> None:
     with pytest.raises(kind) as caught:
         open_source(given)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview, io.BytesIO])

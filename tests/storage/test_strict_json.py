@@ -34,7 +34,7 @@ def test_objects_know_the_line_that_they_begin_in() -> None:
 
 @pytest.mark.parametrize("lines", [False, True])
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         ("", "x.json:1: not JSON: Expecting value"),
         ("{\n\n,}", "x.json:3: not JSON"),
@@ -54,8 +54,8 @@ def test_objects_know_the_line_that_they_begin_in() -> None:
         ('{"a":0,"a":0' + ',"b":1' * 1_200_000 + "}", "far more arrays, objects and keys"),
     ],
 )  # fmt: skip
-def test_what_is_refused(data: str | bytes, said: str, *, lines: bool) -> None:
-    with pytest.raises(InvalidInputError, match=re.escape(said)):
+def test_what_is_refused(data: str | bytes, message: str, *, lines: bool) -> None:
+    with pytest.raises(InvalidInputError, match=re.escape(message)):
         read_json(data, "x.json", lines=lines)
 
 

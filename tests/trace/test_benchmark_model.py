@@ -227,14 +227,14 @@ def test_several_tables_of_types_in_a_document() -> None:
 
 def test_delegates_that_are_all_off_are_known() -> None:
     off = "none (gpu, nnapi off)", "off: allow fp16"
-    for text, *told in (
+    for text, *listed in (
         (b"Use gpu: [0]\nUse nnapi: [0]", *off),
         (b"Use gpu: [0]\nUse nnapi: [1]", None, "use nnapi; off: use gpu, allow fp16"),
         (b"Use caching: [0]", None, "off: use caching, allow fp16"),  # Ruy's cache is no delegate
     ):
         trace = read_profile(REPORT.replace(b"Delegate/", b"") + text + b"\nAllow fp16: [0]\n")
         cells = dict(whole_cells(attribute(None, trace)))
-        assert [cells.get("delegates"), cells["options"]] == told
+        assert [cells.get("delegates"), cells["options"]] == listed
 
 
 def test_times_of_types_fit_no_model() -> None:
@@ -363,7 +363,7 @@ def test_times_without_the_profiler_may_be_of_another_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "listed"),
     [
         ("Created TensorFlow Lite delegate for select TF ops.", "select TF ops"),
         ("GPU delegate created.\nFailed to apply GPU delegate.", "GPU: not applied"),
@@ -376,8 +376,8 @@ def test_times_without_the_profiler_may_be_of_another_run() -> None:
         ("INFO: TfLiteArmnnDelegate: Created TfLite ArmNN delegate.", "ArmNN"),
     ],
 )  # fmt: skip
-def test_what_logs_state_about_delegates(lines: str, told: str) -> None:
-    assert read_profile(IMAGE % (b"a", lines.encode(), b" 5")).whole.delegates == (told,)
+def test_what_logs_state_about_delegates(lines: str, listed: str) -> None:
+    assert read_profile(IMAGE % (b"a", lines.encode(), b" 5")).whole.delegates == (listed,)
 
 
 def test_the_summary_of_onert_run() -> None:

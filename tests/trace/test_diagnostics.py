@@ -68,7 +68,7 @@ def test_equal_cases_are_merged() -> None:
 
 def test_compiling_within_an_execution_is_wrong_where_the_runtime_has_marks() -> None:
     text = "10 T1 B [NN_LA_PE]run\n20 T1 B [NN_LI_PC]prepareModel\n30 T1 E\n40 T1 E"
-    told, repaired = read(text).diagnostics
-    assert (told.code, repaired.code, repaired.severity, repaired.count) == ("T002", "T031", "info", 1)
+    shown, repaired = read(text).diagnostics
+    assert (shown.code, repaired.code, repaired.severity, repaired.count) == ("T002", "T031", "info", 1)
     assert "[LI_PC]prepareModel inside [LA_PE]run (<bytes>:3)" in repaired.message
     assert "T020" in codes(read(f"1 T1 B [NN_LR_PP]p\n2 T1 E\n{text}"))

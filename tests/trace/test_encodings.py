@@ -154,7 +154,7 @@ def test_names_need_not_be_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"", "empty"),
         (b"\x28\xb5\x2f\xfd rest", "zstd -dc"),
@@ -171,8 +171,8 @@ def test_names_need_not_be_text() -> None:
         (b"\x0a\x07\xaa\x08\x03\x28\xb5\x2f\xfd", "zstd"),
     ],
 )
-def test_what_is_no_trace(data: bytes, said: str) -> None:
-    with pytest.raises(InvalidInputError, match=re.escape(said)) as caught:
+def test_what_is_no_trace(data: bytes, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=re.escape(message)) as caught:
         read(data)
     assert caught.value.location is not None
     assert caught.value.hint is not None

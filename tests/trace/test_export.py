@@ -16,7 +16,7 @@ from circletools.trace.sources import events, open_trace
 from tests.kit.trace_support import EXAMPLE, US, Ev, document, executing, exported, ftrace, table
 
 TARGETS = ("chrome", "perfetto")
-SAID = ("runs", "all_runs", "all_executions", "executions", "functions", "driver_executions", "diagnostics")
+COMPARED = ("runs", "all_runs", "all_executions", "executions", "functions", "driver_executions", "diagnostics")
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -24,7 +24,7 @@ SAID = ("runs", "all_runs", "all_executions", "executions", "functions", "driver
 def test_an_export_gives_the_same(target: str, ending: str) -> None:
     data = encoded(workload(300, per_run=5), ending)
     before, after = document(data), document(exported(data, target))
-    assert {key: before[key] for key in SAID} == {key: after[key] for key in SAID}
+    assert {key: before[key] for key in COMPARED} == {key: after[key] for key in COMPARED}
 
 
 @given(executing(), st.sampled_from(TARGETS), st.integers(0, 99))
@@ -36,7 +36,7 @@ def test_an_export_of_a_cut_trace_gives_the_same(trace: list[Ev], target: str, c
         diagnostics: Any = found["diagnostics"]
         found["diagnostics"] = sorted((one["code"], one["count"]) for one in diagnostics)
     if analyse(open_trace(data)).marked:
-        assert {key: before[key] for key in SAID} == {key: after[key] for key in SAID}
+        assert {key: before[key] for key in COMPARED} == {key: after[key] for key in COMPARED}
 
 
 @pytest.mark.parametrize(

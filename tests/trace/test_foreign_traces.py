@@ -38,9 +38,9 @@ def test_events_and_the_summary_that_litert_made_of_them() -> None:
         by_row[run.operator, run.name] += run.duration_ns
     table = (FOREIGN / "litert_cnn.summary.txt").read_text().partition("\n\n")[0]
     rows = re.findall(r"Delegate/(.*\S) +\S+ +\S+ +(\S+) +\S+% +\S+% +\S+ +5   \[Delegate\]:(\d)", table)
-    told = {(int(number), name): round(float(mean_ms) * 5e6) for name, mean_ms, number in rows}
-    assert by_row.keys() == told.keys()
-    assert all(abs(by_row[key] - told[key]) <= 5 * 500 for key in told)  # means of three decimals of a millisecond
+    shown = {(int(number), name): round(float(mean_ms) * 5e6) for name, mean_ms, number in rows}
+    assert by_row.keys() == shown.keys()
+    assert all(abs(by_row[key] - shown[key]) <= 5 * 500 for key in shown)  # means of three decimals of a millisecond
     assert total(trace.runs) > 0
     assert [run.start_ns for run in trace.runs] == sorted(run.start_ns for run in trace.runs)
 
@@ -93,12 +93,12 @@ def test_operators_within_events() -> None:
 def test_openvino_s_counters_add_up_to_its_totals() -> None:
     path = FOREIGN / "openvino_cnn.csv"
     trace = read_profile(path)
-    told = [round(float(value) * 1e6) for value in re.findall(r"Total;;;;([\d.]+);", path.read_text())]
-    assert (trace.runtime, trace.executions) == ("openvino", len(told))
-    for execution, wanted in enumerate(told):
+    shown = [round(float(value) * 1e6) for value in re.findall(r"Total;;;;([\d.]+);", path.read_text())]
+    assert (trace.runtime, trace.executions) == ("openvino", len(shown))
+    for execution, wanted in enumerate(shown):
         assert total(run for run in trace.runs if run.execution == execution) == wanted
     found = joined(CNN, trace)
-    assert found.total_ns == sum(told)
+    assert found.total_ns == sum(shown)
     delegated = {row.index: bool(row.time and row.time.delegated_ns) for row in found.operators if row.time}
     assert delegated == {0: True, 1: True, 2: True, 3: True, 4: False, 5: False, 6: False}
     backends = {row.index: row.backends for row in found.operators}
@@ -113,15 +113,15 @@ def test_kernel_marks_equal_perfetto_messages() -> None:
     """Bundles of several CPUs overlap in time, and half of them are compressed."""
     analysis = read_trace(FOREIGN / "kernel.pftrace")
     found = {(one.layer, one.phase, one.name): (one.calls, one.inclusive_ns) for one in analysis.functions}
-    told, foreign = {}, 0
+    shown, foreign = {}, 0
     for *_, text, calls, total_ns in json.loads((FOREIGN / "kernel.totals.json").read_bytes()):
         if tag := re.fullmatch(r"\[NN_(L.)_(\w+)\](.*)", text):
-            told[tag.groups()] = (calls, total_ns)
+            shown[tag.groups()] = (calls, total_ns)
         else:
             foreign += calls
-    assert found == told
+    assert found == shown
     assert foreign > 0
-    assert analysis.events == 2 * (foreign + sum(calls for calls, _ in told.values()))
+    assert analysis.events == 2 * (foreign + sum(calls for calls, _ in shown.values()))
     assert analysis.diagnostics == []
 
 

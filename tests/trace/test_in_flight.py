@@ -142,8 +142,8 @@ def test_the_first_thirty_two_drivers_are_distinguished() -> None:
     calls = [work(10 + 2 * at, 11 + 2 * at, 100 * process, SERVER) for at, process in enumerate(range(50, 83))]
     main = [Ev(0, 100001, COMPUTE), Ev(100, 100001, None)]
     found = at_once(main, *calls)
-    told = {one.process: one.self_ns // US for one in found.wall_clock.shares([0]) if one.layer == "LD"}
-    assert told == dict.fromkeys(range(50, 82), 1) | {OWN_PROCESS: 1}
+    shown = {one.process: one.self_ns // US for one in found.wall_clock.shares([0]) if one.layer == "LD"}
+    assert shown == dict.fromkeys(range(50, 82), 1) | {OWN_PROCESS: 1}
 
 
 def test_what_shows_executions_where_the_runtime_has_no_marks() -> None:
@@ -162,14 +162,14 @@ def test_what_shows_executions_where_the_runtime_has_no_marks() -> None:
 
 
 def test_how_long_executions_may_take_together() -> None:
-    def told(*ends: int) -> list[tuple[str, int, int]]:
+    def shown(*ends: int) -> list[tuple[str, int, int]]:
         starts, stops = np.full(len(ends), 7), np.array([7 + end for end in ends], np.int64)
         windows = Windows(starts, stops, np.arange(len(ends)), "LR", "PE")
         found = wall_clocks([], Contexts(), [windows], [1], "name")[0].shares()
         return [(one.layer, one.self_ns, one.inclusive_ns) for one in found]
 
     half = 1 << 61
-    assert told(half, half - 1) == [("LR", 2 * half - 1, 2 * half - 1)]
-    assert told() == told(0) == []
+    assert shown(half, half - 1) == [("LR", 2 * half - 1, 2 * half - 1)]
+    assert shown() == shown(0) == []
     with pytest.raises(InvalidInputError, match="name: executions take too long"):
-        told(half, half)
+        shown(half, half)

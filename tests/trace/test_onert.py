@@ -36,14 +36,14 @@ def test_onert_agrees_with_its_other_writer(model: Path, tmp_path: Path) -> None
 
 def averages(data: bytes) -> dict[tuple[str, str], tuple[int, int, int]]:
     """Return mean, most and least in microseconds by backend and operator; the file has a document per subgraph."""
-    told, text = {}, data.decode()
+    shown, text = {}, data.decode()
     while text := text.strip():
         document, end = json.JSONDecoder().raw_decode(text)
         text = text[end:]
         for backend in document["Execution_Data"].keys() - {"memory", "runtime"}:
             for name, row in document["Execution_Data"][backend].items():
-                told[backend, name] = (row["Avg_Time"], row["Max_Time"], row["Min_Time"])
-    return told
+                shown[backend, name] = (row["Avg_Time"], row["Max_Time"], row["Min_Time"])
+    return shown
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.table.md"])

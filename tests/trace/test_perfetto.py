@@ -113,8 +113,8 @@ def naive(bundle: list[bytes]) -> list[Read]:
     for event in bundle:
         try:
             parts = {number: (value, event[at:stop]) for number, value, at, stop in fields(event, 0, len(event))}
-            told = {number: parts[3][1][at:stop] for number, _, at, stop in fields(parts[3][1], 0, len(parts[3][1]))}
-            (time, _), (thread, _), text = parts[1], parts[2], told[2]
+            shown = {number: parts[3][1][at:stop] for number, _, at, stop in fields(parts[3][1], 0, len(parts[3][1]))}
+            (time, _), (thread, _), text = parts[1], parts[2], shown[2]
         except (BrokenMessage, KeyError):
             continue
         if time >= LATEST_NS or thread >= 1 << 32:

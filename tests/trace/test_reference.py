@@ -84,9 +84,9 @@ def check_wall_clock(found: Analysis, wanted: Reading) -> None:
         assert sum(share.self_ns for share in shares) == one.elapsed_ns
         assert all(0 <= share.self_ns <= share.inclusive_ns <= one.elapsed_ns for share in shares)
         if wanted.ended:
-            told = {(share.layer, share.phase, share.process): share for share in shares}
-            assert nonzero({part: share.self_ns for part, share in told.items()}) == wanted.shares[one.number]
-            assert {part: share.inclusive_ns for part, share in told.items()} == nonzero(wanted.at_work[one.number])
+            ours = {(share.layer, share.phase, share.process): share for share in shares}
+            assert nonzero({part: share.self_ns for part, share in ours.items()}) == wanted.shares[one.number]
+            assert {part: share.inclusive_ns for part, share in ours.items()} == nonzero(wanted.at_work[one.number])
     for run in found.runs:
         own = {(one.layer, one.phase, one.process): one.self_ns for one in found.run_clock.shares([run.index])}
         assert nonzero(own) == wanted.run_shares[run.index]
@@ -122,11 +122,11 @@ def check_functions(found: Analysis, wanted: Reading) -> None:
 
 
 def check_diagnostics(found: Analysis, wanted: Reading) -> None:
-    told = [(one.code, one.location, one.count) for one in found.diagnostics if one.code in ("T010", "T011", "T040")]
+    ours = [(one.code, one.location, one.count) for one in found.diagnostics if one.code in ("T010", "T011", "T040")]
     expected = [("T010", lines[0], len(lines)) for tid, lines in wanted.unmatched.items() if tid in wanted.counted]
     expected += [
         ("T011", lines[0], len(lines)) for tid, lines in wanted.unended.items() if lines and tid in wanted.counted
     ]
     ignored = [one.line for one in wanted.flights if one.kind == "asynchronous" and one.end < 0]
     expected += [("T040", lines[0], len(lines)) for lines in (ignored, wanted.lone_waits) if lines]
-    assert sorted(told) == sorted((code, f"<bytes>:{line}", count) for code, line, count in expected)
+    assert sorted(ours) == sorted((code, f"<bytes>:{line}", count) for code, line, count in expected)

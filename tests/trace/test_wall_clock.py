@@ -85,18 +85,18 @@ ROWS = {
 @pytest.mark.parametrize("row", ROWS)
 def test_rows_of_the_contract_on_a_worker_thread(row: str) -> None:
     text, wanted = ROWS[row]
-    told = shares(asynchronous(text))
-    own = {name: times[0] for name, times in told.items() if times[0]}
+    shown = shares(asynchronous(text))
+    own = {name: times[0] for name, times in shown.items() if times[0]}
     assert own == wanted | {"LR_PE": 10_000 - sum(wanted.values())}
-    assert told["LR_PE"][1] == 10_000
+    assert shown["LR_PE"][1] == 10_000
 
 
 def test_drivers_are_distinguished_by_process() -> None:
     other = DRIVER.replace("D1", "A1").replace("900 ", "8200 ", 1).replace("1000 ", "8300 ").replace("8000", "8400")
     found = asynchronous(WORKER, DRIVER, other.replace("8100 A1", "8500 A1"))
-    told = shares(found)
-    assert (told["LD_PCO 2000"], told["LD_PCO 3000"]) == ((7000, 7000), (100, 100))
-    assert (told["LD_PE 3000"], told["LI_PE"]) == ((200, 300), (900, 8400))
+    shown = shares(found)
+    assert (shown["LD_PCO 2000"], shown["LD_PCO 3000"]) == ((7000, 7000), (100, 100))
+    assert (shown["LD_PE 3000"], shown["LI_PE"]) == ((200, 300), (900, 8400))
 
 
 def test_what_the_application_does_meanwhile_is_the_runtimes() -> None:
@@ -126,8 +126,8 @@ def test_the_older_parsers_time_of_the_runtime(shared: Path) -> None:
     compared = 0
     for run in runs_json(found):
         if run["index"] >= 0:
-            told = {(one["layer"], one["phase"]): one["inclusive_ns"] for one in run["wall_clock"]}
-            ours = told["LR", "PE"] / 1e6
+            shown = {(one["layer"], one["phase"]): one["inclusive_ns"] for one in run["wall_clock"]}
+            ours = shown["LR", "PE"] / 1e6
             assert ours == pytest.approx(reference[run["index"]]["times"]["PE"]["LR"], abs=1e-3)
             compared += 1
     assert compared > 1

@@ -111,7 +111,7 @@ def main() -> None:
     options = parser.parse_args()
     bases = [Mutant(name, "", data) for name, data in _models(options.folders)]
     runs = _both(bases)
-    bases = [base for base, said in zip(bases, runs, strict=True) if RAN in said.values()]
+    bases = [base for base, text in zip(bases, runs, strict=True) if RAN in text.values()]
     units, before = [], []
     for number, base in enumerate(bases):
         known = found(base.data)
@@ -122,34 +122,34 @@ def main() -> None:
 
 
 def _both(units: list[Mutant]) -> list[dict[str, str]]:
-    said: list[dict[str, str]] = [{} for _ in units]
+    text: list[dict[str, str]] = [{} for _ in units]
     for program in ("litert", "onert"):
         asked = [at for at, one in enumerate(units) if program == "onert" or one.data[4:8] == b"TFL3"]
         for at, answer in zip(asked, ask(program, [units[at] for at in asked]), strict=True):
-            said[at][program] = answer
-    return said
+            text[at][program] = answer
+    return text
 
 
 def _report(bases: int, units: list[Mutant], before: list[Counter[tuple[str, str]]], listed: bool) -> None:
     tally: Counter[str] = Counter()
     missed: Counter[str] = Counter()
-    for unit, known, said in zip(units, before, _both(units), strict=True):
+    for unit, known, text in zip(units, before, _both(units), strict=True):
         codes = sorted(code for severity, code in found(unit.data) - known if severity != "info")
         errors = sorted(code for severity, code in found(unit.data) if severity == "error")
-        kind = _kind(said.get("litert", said["onert"]))
+        kind = _kind(text.get("litert", text["onert"]))
         tally[kind] += 1
         tally[f"{kind}: found"] += bool(codes)
-        if errors and RAN in said.values():
+        if errors and RAN in text.values():
             tally[f"FALSE ERROR {errors[0]}"] += 1
         if kind not in (RAN, "run") and not codes:
-            missed[f"{kind}: {_words(said.get('litert', said['onert']))}"] += 1
+            missed[f"{kind}: {_words(text.get('litert', text['onert']))}"] += 1
         if listed:
             line: dict[str, Any] = {
                 "model": unit.name,
                 "change": unit.change,
                 "codes": codes,
                 "errors": errors,
-                **said,
+                **text,
             }
             print(json.dumps(line))
     print(f"{bases} models, {len(units)} mutants")
@@ -159,16 +159,16 @@ def _report(bases: int, units: list[Mutant], before: list[Counter[tuple[str, str
         print(f"{times:6} not found: {name}")
 
 
-def _kind(said: str) -> str:
+def _kind(text: str) -> str:
     """Return the kind of a refusal: by an operator's own rules, or by something else."""
-    if said in (RAN, CRASH):
-        return said
-    stage = said.partition(":")[0]
-    return f"{stage}, operator's rules" if stage == "prepare" and _OWN_RULES.search(said) else stage
+    if text in (RAN, CRASH):
+        return text
+    stage = text.partition(":")[0]
+    return f"{stage}, operator's rules" if stage == "prepare" and _OWN_RULES.search(text) else stage
 
 
-def _words(said: str) -> str:
-    return re.sub(r"\d+", "N", said)[:110]
+def _words(text: str) -> str:
+    return re.sub(r"\d+", "N", text)[:110]
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def _is_moderate(probe: Any) -> bool:
     return probe.feature != "version" or probe.version in (2, 4, 16)
 
 
-def said(table: Capability, question: Question) -> tuple[str, str]:
+def answer(table: Capability, question: Question) -> tuple[str, str]:
     """Return a table's verdict on the operator in question (taken, refused, unknown), and its reason."""
     with open_model(question.model) as model:
         refusal = why_not(table, graph_of(model, 0))[question.focus]
@@ -88,7 +88,7 @@ def compared(table: Capability, asked: Sequence[Question], outcomes: Sequence[st
     wrong: dict[tuple[str, str], list[str]] = defaultdict(list)
     count: Counter[tuple[str, bool]] = Counter()
     for question, outcome in zip(asked, outcomes, strict=True):
-        mine, words = said(table, question)
+        mine, words = answer(table, question)
         takes = outcome.startswith(TAKEN)
         count[mine, takes] += 1
         if mine != "unknown" and (mine == "taken") != takes:

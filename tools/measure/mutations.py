@@ -49,12 +49,12 @@ def mutants(data: bytes, seed: int, count: int) -> Iterator[tuple[str, bytes]]:
         kind = rng.choice(list(CHANGES)) if rng.random() < 0.5 else "any_field"
         model = deepcopy(original)
         try:
-            said = (any_field if kind == "any_field" else CHANGES[kind])(model, rng)
+            text = (any_field if kind == "any_field" else CHANGES[kind])(model, rng)
             changed = pack(model, data[4:8])
         except (Unfit, TypeError, ValueError, AttributeError, OverflowError, struct.error):
             continue
         found += 1
-        yield f"{kind} {said}", changed
+        yield f"{kind} {text}", changed
 
 
 def _pick(rng: random.Random, items: Any) -> Any:

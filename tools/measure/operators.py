@@ -36,7 +36,7 @@ _TYPED = 3  # with more required inputs, there are too many combinations to try
 Case = tuple[str, int, int, str]
 
 
-def said(case: Case) -> str:
+def answer(case: Case) -> str:
     """Return LiteRT's message about an operator: `case` holds name, version, number of inputs, and all types."""
     module = importlib.import_module("ai_edge_litert.interpreter")
     name, version, inputs, types = case
@@ -58,7 +58,7 @@ def said(case: Case) -> str:
 
 def ask(cases: list[Case]) -> list[str]:
     """Return LiteRT's message about each case."""
-    return answers(cases, said, lambda: importlib.import_module("ai_edge_litert.interpreter"), 2.0)
+    return answers(cases, answer, lambda: importlib.import_module("ai_edge_litert.interpreter"), 2.0)
 
 
 def _span(counts: Iterable[int], most: int) -> list[int | None] | None:

@@ -100,8 +100,8 @@ def parse_costs(words: str, name: str) -> CostDocument:
     for entry, place in objects_of(document, "devices", name, _DEVICE_KEYS, _SEE):
         device = text_of(entry, "name", place, _SEE)
         if device in times or device == ANY:
-            said = "a device cannot be named *" if device == ANY else f"duplicate entry for device {device!r}"
-            raise InvalidInputError(said, location=place, hint=_SEE)
+            message = "a device cannot be named *" if device == ANY else f"duplicate entry for device {device!r}"
+            raise InvalidInputError(message, location=place, hint=_SEE)
         if "launch_us" in entry:
             launches[device] = number_of(entry, "launch_us", place, _SEE)
         constants[device] = _per_byte(entry, place, "constants_bytes_per_us")
@@ -193,7 +193,7 @@ def with_times(problems: Sequence[CostTable], devices: Sequence[str], refusals: 
         for subgraph, problem in enumerate(problems):
             refused = refusals[device][subgraph] if device in refusals else [None] * len(problem.times_us)
             timed = np.isfinite(problem.times_us[:, number]).tolist()
-            rows.append([said or (None if has else unknown) for said, has in zip(refused, timed, strict=True)])
+            rows.append([message or (None if has else unknown) for message, has in zip(refused, timed, strict=True)])
         joined[device] = rows
     return joined
 

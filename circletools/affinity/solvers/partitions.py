@@ -196,8 +196,8 @@ def make_partitions(
     operators, work = working(graph)
     of_work = [devices[operator] for operator in operators]
     if mode == "seed":
-        tell = on_step and (lambda step: on_step(Step(step.action, operators[step.operator])))
-        made = seed_partitions(work, of_work, tell)
+        report = on_step and (lambda step: on_step(Step(step.action, operators[step.operator])))
+        made = seed_partitions(work, of_work, report)
     else:
         made = minimum_partitions(work, of_work)
         if work.joins_any:

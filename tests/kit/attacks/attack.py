@@ -24,7 +24,7 @@ class Attack:
 
     name: str
     kind: str
-    says: str
+    message: str
     make: Callable[[], bytes]
     expect: Mapping[str, int] = field(default_factory=dict)
 
@@ -32,9 +32,9 @@ class Attack:
 EDIT = "edit"
 
 
-def model_attack(name: str, says: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
+def model_attack(name: str, message: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
     """Return an attack that is a model."""
-    return Attack(name, "models", says, make, expect)
+    return Attack(name, "models", message, make, expect)
 
 
 def refused(status: int = BROKEN) -> dict[str, int]:

@@ -24,9 +24,9 @@ def documents() -> list[Attack]:
     return [*_any_json(), *_origins(), *_csv(), *_rules(), *_parts(), *_capabilities(), *_baselines(), *_costs()]
 
 
-def _document(kind: str, name: str, says: str, make: Callable[[], bytes], status: int | None = 3) -> Attack:
+def _document(kind: str, name: str, message: str, make: Callable[[], bytes], status: int | None = 3) -> Attack:
     expect = {} if status is None else dict.fromkeys(_STATUS[kind], status)
-    return Attack(f"{kind}-{name}", kind, says, make, expect)
+    return Attack(f"{kind}-{name}", kind, message, make, expect)
 
 
 def _any_json() -> list[Attack]:
@@ -56,9 +56,9 @@ def _version(text: str, rest: str = "[]") -> bytes:
 
 
 def _origins() -> list[Attack]:
-    def origins(name: str, says: str, sources: object, operators: object, status: int | None = 3) -> Attack:
+    def origins(name: str, message: str, sources: object, operators: object, status: int | None = 3) -> Attack:
         document = {"sources": sources, "operators": operators}
-        return _document("origins-json", name, says, lambda: json.dumps(document).encode(), status)
+        return _document("origins-json", name, message, lambda: json.dumps(document).encode(), status)
 
     one = [{"id": 0, "name": "a"}]
     return [
@@ -95,8 +95,8 @@ def _origins() -> list[Attack]:
 def _csv() -> list[Attack]:
     head = b"subgraph,operator_index,source_id,source_name\n"
 
-    def csv(name: str, says: str, make: Callable[[], bytes], status: int | None = 3) -> Attack:
-        return _document("origins-csv", name, says, make, status)
+    def csv(name: str, message: str, make: Callable[[], bytes], status: int | None = 3) -> Attack:
+        return _document("origins-csv", name, message, make, status)
 
     return [
         csv("empty", "no byte at all", lambda: b""),
@@ -118,8 +118,8 @@ def _csv() -> list[Attack]:
 
 
 def _rules() -> list[Attack]:
-    def rules(name: str, says: str, make: Callable[[], str], status: int | None = 3) -> Attack:
-        return _document("rules", name, says, lambda: make().encode(), status)
+    def rules(name: str, message: str, make: Callable[[], str], status: int | None = 3) -> Attack:
+        return _document("rules", name, message, lambda: make().encode(), status)
 
     def selects(select: str) -> Callable[[], str]:
         return lambda: json.dumps({"default": "cpu", "rules": [{"select": select, "device": "npu"}]})
@@ -148,8 +148,8 @@ def _many_keys() -> str:
 def _parts() -> list[Attack]:
     head = b"[partition]\nbackends=npu,cpu\ndefault=cpu\ncomply=opname\n"
 
-    def part(name: str, says: str, make: Callable[[], bytes], status: int | None = 3) -> Attack:
-        return _document("part", name, says, make, status)
+    def part(name: str, message: str, make: Callable[[], bytes], status: int | None = 3) -> Attack:
+        return _document("part", name, message, make, status)
 
     return [
         part("empty", "no byte at all", lambda: b""),
@@ -182,9 +182,9 @@ def _part_rules() -> bytes:
 
 
 def _capabilities() -> list[Attack]:
-    def capability(name: str, says: str, form: object, status: int | None = 3) -> Attack:
+    def capability(name: str, message: str, form: object, status: int | None = 3) -> Attack:
         document = {"device": "npu", "operators": {"CONV_2D": [form]}}
-        return _document("capability", name, says, lambda: json.dumps(document).encode(), status)
+        return _document("capability", name, message, lambda: json.dumps(document).encode(), status)
 
     return [
         capability("rank-huge", "a rank of at most 10^4000", {"max_rank": 10**4000}, None),
@@ -200,9 +200,9 @@ def _capabilities() -> list[Attack]:
 
 
 def _baselines() -> list[Attack]:
-    def baseline(name: str, says: str, *targets: object, status: int | None = 3) -> Attack:
+    def baseline(name: str, message: str, *targets: object, status: int | None = 3) -> Attack:
         document = {"schema_version": 1, "targets": targets}
-        return _document("baseline", name, says, lambda: json.dumps(document).encode(), status)
+        return _document("baseline", name, message, lambda: json.dumps(document).encode(), status)
 
     finding = {"code": "ADD", "reason": "onert-ruy does not support ADD", "origin": ["x"]}
     return [
@@ -224,9 +224,9 @@ def _baseline_of(*findings: object) -> dict[str, object]:
 
 
 def _costs() -> list[Attack]:
-    def costs(name: str, says: str, *devices: object, status: int | None = 3, **more: object) -> Attack:
+    def costs(name: str, message: str, *devices: object, status: int | None = 3, **more: object) -> Attack:
         document = {"schema_version": 1, "devices": devices, **more}
-        return _document("costs", name, says, lambda: json.dumps(document).encode(), status)
+        return _document("costs", name, message, lambda: json.dumps(document).encode(), status)
 
     def device(name: str = "npu", **fields: object) -> dict[str, object]:
         return {"name": name, "operators": [{"select": "index:0-3", "time_us": 1, **fields}]}

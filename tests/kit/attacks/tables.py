@@ -134,9 +134,9 @@ def _debug_metadata() -> bytes:
         return bytes(model.metadata_value(DEBUG_METADATA) or b"")
 
 
-def _table(name: str, says: str, entries: Mapping[str, bytes | None], expect: Mapping[str, int]) -> Attack:
+def _table(name: str, message: str, entries: Mapping[str, bytes | None], expect: Mapping[str, int]) -> Attack:
     sound = {"structure": 0, "inspect": 0, "metadata remove": 0, "compact": 0}
-    return Attack(name, "tables", says, _with(entries), {**sound, **expect})
+    return Attack(name, "tables", message, _with(entries), {**sound, **expect})
 
 
 def _with(entries: Mapping[str, bytes | None]) -> Callable[[], bytes]:

@@ -32,9 +32,9 @@ def _lines(marks: Callable[[int], str], count: int) -> bytes:
 
 
 def _text(
-    name: str, says: str, make: Callable[[], bytes], expect: Mapping[str, int], kind: str = "trace-text"
+    name: str, message: str, make: Callable[[], bytes], expect: Mapping[str, int], kind: str = "trace-text"
 ) -> Attack:
-    return Attack(name, kind, says, make, expect)
+    return Attack(name, kind, message, make, expect)
 
 
 def _texts() -> list[Attack]:
@@ -107,8 +107,8 @@ def _threads() -> bytes:
 
 
 def _pages() -> list[Attack]:
-    def page(name: str, says: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
-        return _text(name, says, make, expect, "trace-html")
+    def page(name: str, message: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
+        return _text(name, message, make, expect, "trace-html")
 
     script = b'<script class="trace-data" type="application/text">\n'
     one = line("1.000000", "B|7|[NN_LR_PE]x").encode() + line("1.000001", "E|7").encode()
@@ -142,8 +142,8 @@ def _squeezed(block: bytes, window_bits: int, most: int = _BOMB_BYTES) -> bytes:
 
 
 def _packings() -> list[Attack]:
-    def packing(name: str, says: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
-        return _text(name, says, make, expect, "trace-packed")
+    def packing(name: str, message: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
+        return _text(name, message, make, expect, "trace-packed")
 
     block = (line("1.000000", "B|7|[NN_LR_PE]x") + line("1.000000", "E|7")).encode()
     block *= (1 << 20) // len(block)
@@ -179,8 +179,8 @@ def _noisy(packed: bytes) -> bytes:
 
 
 def _chrome() -> list[Attack]:
-    def chrome(name: str, says: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
-        return _text(name, says, make, expect, "trace-chrome")
+    def chrome(name: str, message: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
+        return _text(name, message, make, expect, "trace-chrome")
 
     def event(**fields: str) -> bytes:
         given = {"ph": '"B"', "ts": "1", "tid": "7", "pid": "7", "name": '"[NN_LR_PE]x"'} | fields
@@ -207,8 +207,8 @@ def _chrome() -> list[Attack]:
 
 
 def _perfetto() -> list[Attack]:
-    def perfetto(name: str, says: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
-        return _text(name, says, make, expect, "trace-perfetto")
+    def perfetto(name: str, message: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
+        return _text(name, message, make, expect, "trace-perfetto")
 
     def bomb(content: bytes) -> bytes:
         return _packet(field_bytes(50, content))
@@ -269,8 +269,8 @@ def _nested_packets() -> bytes:
 
 
 def _operators() -> list[Attack]:
-    def operator(name: str, says: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
-        return _text(name, says, make, expect, "operators")
+    def operator(name: str, message: str, make: Callable[[], bytes], expect: Mapping[str, int]) -> Attack:
+        return _text(name, message, make, expect, "operators")
 
     refused = {"attribute": 3, "trace-compare": 3}
 
