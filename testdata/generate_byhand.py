@@ -139,7 +139,7 @@ def two_signatures() -> bytes:
 
 @enter(TFLITE)
 def composite() -> bytes:
-    """A composite operator: its options are of the second union, and name the subgraph it stands for."""
+    """A composite operator: its options are in the second union, and refer to the subgraph that it represents."""
     model = by_hand()
     outside, inside = model.graph("main"), model.graph("test.bend")
     x, y = outside.tensor("x", [1, 4]), outside.tensor("y", [1, 4])

@@ -143,7 +143,7 @@ def cases(random: Random) -> Iterator[Case]:
 
 
 def main() -> None:
-    """Write what TICO takes; say what it does not."""
+    """Write what TICO accepts; print what it refuses."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)

@@ -60,5 +60,5 @@ def append_zip(binary: bytes, files: dict[str, bytes]) -> bytes:
     stream = io.BytesIO(binary)
     with zipfile.ZipFile(stream, "a") as archive:
         for name, data in files.items():
-            archive.writestr(zipfile.ZipInfo(name), data)  # no date: the earliest that a ZIP can tell
+            archive.writestr(zipfile.ZipInfo(name), data)  # no date: the earliest that a ZIP can store
     return stream.getvalue()

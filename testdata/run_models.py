@@ -64,7 +64,7 @@ def run_onert(path: Path) -> str:
     wanted = [(list(info.dims[: info.rank]), info.dtype) for info in session.get_inputs_tensorinfo()]
     inputs = [sample(shape, dtype) for shape, dtype in wanted]
     if all(size >= 0 for shape, _ in wanted for size in shape):
-        # What `infer` does itself, but without setting the types anew: that fails for quantized inputs.
+        # What `infer` does itself, but without setting the types again: that fails for quantized inputs.
         session.session.set_prepare_config(prepare_config.ENABLE_INTERNAL_OUTPUT_ALLOC)
         session.session.prepare()
         session._prepared = True

@@ -106,7 +106,7 @@ def test_writing_again_changes_nothing_and_stripping_gives_the_old_file() -> Non
 
 
 def test_stale_origins_stay_stale() -> None:
-    """The two have stamps of their own: a new one for affinity says nothing about origins."""
+    """Each has its own stamp: a new one for affinity does not cover origins."""
 
     def rename(model: Any) -> None:
         graph = model.subgraphs[0]

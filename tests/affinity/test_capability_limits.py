@@ -1,4 +1,4 @@
-"""The first and the last element that a comparison can look at, and what it says of those beyond."""
+"""The first and the last element that a comparison can use, and its messages about those out of range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment for onert, in onert: each operator runs where it was said; what is refused goes wrong there."""
+"""The environment for onert, in onert: each operator runs on its device; refused maps fail there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each export refuses: what it says, where, and what to do."""
+"""Refusals of each export: message, place and remedy."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_shapes_of_networks_are_cut_where_their_kinds_change(shape: str) -> None
 def test_contraction_keeps_the_graph_free_of_cycles(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is merged in whatever order, the groups can run in the order that they are numbered in."""
     if seed % 2:
-        monkeypatch.setattr(contraction_module, "_SPACE", 4)  # numbers run out and are given anew
+        monkeypatch.setattr(contraction_module, "_SPACE", 4)  # numbers run out and are reused
     count, edges, _ = random_case(seed, most=30)
     graph = dag_of(count, edges)
     contraction = Contraction(graph_inside(graph, graph.order, [0] * count))

@@ -144,7 +144,7 @@ def test_turns_are_the_groups_of_litert() -> None:
 
 
 # `flex_op` needs TensorFlow's own operators. In `variable` some write to a variable only, so that what lies between
-# the ends of a group does not tell where they are.
+# the ends of a group does not show where they are.
 REAL = [path for path in own_models() if path.suffix == ".tflite" and path.stem not in {"flex_op", "variable"}]
 
 

@@ -1,4 +1,4 @@
-"""Limits that moving operators away does not meet: met where anything does, and said not to be where nothing does."""
+"""Limits that moving operators away does not meet: met if possible, otherwise reported as impossible."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def random_candidate(made: Placement, seed: int) -> Candidate:
 
 
 def test_an_order_fits_into_memory_if_any_does() -> None:
-    """Its own where that fits; and none is said not to fit unless all orders were tried."""
+    """Its own if that fits; a refusal means that all orders were tried."""
     answers = set()
     for seed in range(60):
         made = random_placement(seed, 5, memory=True)

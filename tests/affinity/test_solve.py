@@ -27,7 +27,7 @@ FREE = [[0.0, 0.0], [0.0, 0.0]]
 
 @pytest.mark.parametrize("kind", ["", "limits", "memory", "rate", "limits memory rate"])
 def test_what_is_found_is_the_least_there_is(kind: str) -> None:
-    """And within everything, and proven; what is said to be impossible is."""
+    """And within all limits, and proven; what is called impossible is impossible."""
     refused = 0
     for seed in range(16):
         made = random_placement(seed, 4, **dict.fromkeys(kind.split(), True))

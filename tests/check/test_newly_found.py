@@ -1,4 +1,4 @@
-"""What an edit newly causes is told by the commands that change what is computed."""
+"""Commands that change what is computed report the findings that they cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data that lies outside the file: told, and all else is looked at."""
+"""Data outside the file is reported, and everything else is still checked."""
 
 from __future__ import annotations
 

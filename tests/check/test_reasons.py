@@ -31,7 +31,7 @@ class Program:
     """In the place of a worker: it gives one verdict."""
 
     version, verdict = "", Verdict("ok")
-    started: list[tuple[str, float]] = []  # noqa: RUF012 - set anew by each test
+    started: list[tuple[str, float]] = []  # noqa: RUF012 - set again by each test
 
     def __init__(self, name: str, seconds: float) -> None:
         self.started.append((name, seconds))

@@ -77,7 +77,7 @@ def test_annotating_writes_what_partition_shows(costs: Path, tmp_path: Path) -> 
     assert "estimated time: 19.000 us (operators 15.000, copies 4.000, launches 0.000)" in shown
     dumped = json.loads(run("partition", target, "--costs", costs, "--json").stdout)
     assert dumped["subgraphs"][0]["estimate"] == partitioned("--costs", costs)["estimate"]
-    # An annotated model is taken as it is by partition, and chosen anew by annotate-affinity.
+    # An annotated model is taken as it is by partition, and chosen again by annotate-affinity.
     moved = tmp_path / "moved.circle"
     run("annotate-affinity", target, moved, "--devices", "npu,cpu", "--default", "cpu")
     assert devices_of(partitioned("--costs", costs, model=moved)) == ["cpu"] * 6

@@ -217,7 +217,7 @@ def test_several_processes_that_write_one_file(large: Path) -> None:
 
 
 def test_two_edits_of_one_file_in_place(tmp_path: Path) -> None:
-    """The second would undo the first: it is told."""
+    """The second would undo the first, so it is reported."""
     path = tmp_path / "in.circle"
     path.write_bytes(bytes_of("circle/mlp"))
     with open_model(path) as one, open_model(path) as two:

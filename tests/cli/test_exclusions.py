@@ -1,4 +1,4 @@
-"""Options that exclude each other, or that one needs; and what a command tells besides its results."""
+"""Options that exclude or need each other, and messages of a command besides its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line that says that a command is at work: on terminals that wait, gone before anything else is written."""
+"""The progress line: shown on terminals that wait, removed before anything else is written."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_its_messages(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixt
 
 
 def eventually(capfd: pytest.CaptureFixture[str], text: str) -> bool:
-    """Wait until the line says so."""
+    """Wait until the line has this text."""
     for _ in range(3000):
         if re.search(rf"\r[-\\|/] {text}\d+ s", capfd.readouterr().err):
             return True

@@ -73,7 +73,7 @@ CLOSED = closed(SCHEMA["$defs"])
 
 
 def check(name: str, document: Any) -> None:
-    """Fail where a document is not what the schema of a command says."""
+    """Fail if a document does not match the schema of a command."""
     kind = "error" if "exit_status" in document else name
     jsonschema.Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": CLOSED}).validate(document)
     jsonschema.Draft202012Validator(SCHEMA).validate(document)

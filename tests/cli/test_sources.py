@@ -1,4 +1,4 @@
-"""Which tasks a command line stands for, and what is refused before there is one."""
+"""The tasks of a command line, and what is refused before the first one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One command on one file: what becomes of it, with all that is said about it."""
+"""One command on one file: its result and all its messages."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_how_a_command_ends(error: Exception, status: int, said: str | None) -> 
 def test_errors_that_are_about_the_command_line_are_fatal(error: Exception, began: bool, fatal: bool) -> None:
     outcome = outcome_of("f", begin=began, error=error)
     assert outcome.fatal is fatal
-    if fatal:  # told as it is: it is not about this file
+    if fatal:  # reported unchanged: it is not about this file
         assert outcome.messages == (("error", str(error)),)
 
 

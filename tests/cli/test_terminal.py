@@ -15,7 +15,7 @@ import circletools as ct
 
 
 class Screen(io.TextIOWrapper):
-    """A stream that says it is a terminal, and keeps every piece that it was given."""
+    """A stream that claims to be a terminal, and keeps every piece written to it."""
 
     def __init__(self, *, terminal: bool = True) -> None:
         super().__init__(io.BytesIO(), "utf-8", write_through=True)
@@ -102,7 +102,7 @@ def test_control_characters_are_spelled_out(monkeypatch: pytest.MonkeyPatch) -> 
 def test_names_that_are_no_text_leave_as_they_came() -> None:
     with capturing(Captured()) as captured:
         terminal.show_text("\udcff")  # a byte
-        terminal.show_text("\ud800\udcff")  # a surrogate that stands for none: then all are spelled
+        terminal.show_text("\ud800\udcff")  # a surrogate without a byte: then all are escaped
     assert captured.out == [b"\xff", b"\\ud800\\udcff"]
 
 

@@ -1,4 +1,4 @@
-"""Buffers without data: what quantizers and converters leave out, add or number anew is not a difference."""
+"""Buffers without data: what quantizers and converters leave out, add or renumber is not a difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model with its lists in another order, and all indices with them, says what it said: things moved, no more."""
+"""A model with reordered lists, and indices updated to match, has only moved elements."""
 
 from __future__ import annotations
 

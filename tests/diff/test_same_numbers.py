@@ -12,7 +12,7 @@ MLP = bytes_of("circle/mlp")
 
 
 def shown(before: bytes, after: bytes, ending: str) -> list[str]:
-    """Return what is said behind the paths with an ending."""
+    """Return the text after the paths with an ending."""
     with open_model(before) as old, open_model(after) as new:
         lines = list(difference_text(compare_models(old, new, ["structure"]), old, new, full=True))
     return [line.split("  ")[-1].strip() for line in lines if line.split()[1:] and ending in line]

@@ -42,7 +42,7 @@ def test_what_embed_origins_does() -> None:
 
 
 def test_origins_gained_and_lost() -> None:
-    """Sources are told by name: an id may change."""
+    """Sources are identified by name: an id may change."""
     before = embedded(MLP, origins({1: "a", 2: "b", 3: "c"}, {0: {1}, 1: {1, 2}, 2: {3}}))
     after = embedded(MLP, origins({1: "a", 5: "b", 3: "d"}, {0: {1}, 1: {1, 5}, 2: {1, 3}}))
     assert [one for one in differences(before, after, "origins") if "sources" not in one.path] == [

@@ -124,7 +124,7 @@ def start_of(data: bytes) -> int:
 
 
 def test_an_original_that_needs_its_prefix_has_no_start_of_its_own() -> None:
-    """Each case is a file that is fine, of which the part behind the prefix says something else alone."""
+    """Each case is a valid file whose part after the prefix means something else by itself."""
     build = built(external=4, at=4096)
     build.metadata("held", b"value")
     old = build.to_bytes("circle").ljust(4096, b"\0") + b"1234"
@@ -139,12 +139,12 @@ def test_an_original_that_needs_its_prefix_has_no_start_of_its_own() -> None:
     before = put_u32(data, field_at(data, written, 1), base - 1)  # data in the prefix
     assert start_of(before) == 0
     assert start_of(put_u32(data, field_at(data, written, 1), base)) == base
-    # A table that only the new root names, and whose vtable stands in the prefix.
+    # A table that only the new root refers to, and whose vtable is in the prefix.
     held = base + locate(old, "metadata", 0)
     assert locate(data, "metadata", 0) == held
     alone = put_u32(data, target(data, field_at(data, base + u32(old, 0), 6)), 0)
     assert start_of(alone) == base
-    vtable, own = 24, vtable_of(data, held)  # after the marker stands padding
+    vtable, own = 24, vtable_of(data, held)  # padding follows the marker
     assert data[vtable : vtable + 8] == bytes(8)
     alone = alone[:vtable] + data[own : own + 8] + alone[vtable + 8 :]
     assert start_of(put_u32(alone, held, (held - vtable) % 2**32)) == 0

@@ -1,4 +1,4 @@
-"""Removed metadata is gone where that was asked for, and told to remain where not."""
+"""Removed metadata is erased on request, and otherwise reported to remain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECRET = b"the name of a customer, 7f3a9c"
 
 
 def with_secret(data: bytes) -> bytes:
-    """Return a model whose original file has the secret: nothing tells that an edit wrote it."""
+    """Return a model whose original file has the secret: nothing shows that an edit wrote it."""
     return compacted(edited(data, lambda edit: edit.set_metadata("secret", SECRET)))
 
 

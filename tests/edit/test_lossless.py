@@ -96,7 +96,7 @@ def annotated(edit: ModelEdit) -> None:
 class Edit:
     """An edit, and all that it may change: new values, and which tables are appended.
 
-    `{n}` stands for the number of operators in a subgraph. `rewrites` are the table types to be written anew.
+    `{n}` stands for the number of operators in a subgraph. `rewrites` are the table types to be rewritten.
     """
 
     make: Callable[[ModelEdit], object]
@@ -199,7 +199,7 @@ def test_removing_an_entry_moves_up_the_next_ones_and_no_other_field(name: Forma
 
 @pytest.mark.parametrize(("edit", "name"), list(zip(EDITS, cycle(FORMATS))))
 def test_a_field_that_no_schema_has_is_carried_in_every_table_that_stays_as_it_is(name: Format, edit: str) -> None:
-    # External data moves, so the tables that hold its place are written anew when anything is.
+    # External data moves, so the tables that hold its place are rewritten when anything is.
     others = frozenset(load_schema(name).order) - EDITS[edit].rewrites - {"Buffer", "Operator", "SubGraph"}
     data = every_field(name, others)
     after = edited(data, EDITS[edit].make)

@@ -21,7 +21,7 @@ from tests.kit.support import path_of
 
 
 def target(*misfits: tuple[int, bool], name: str = "xnnpack") -> TargetFit:
-    """Return what a table says: the operators it does not take, and whether it was asked."""
+    """Return a table's answer: the operators it refuses, and whether it was used."""
     made = tuple(Misfit(0, at, "ADD", "r", "do", known, ("s",), True, True) for at, known in misfits)
     return TargetFit(name, "", 3, made, (), Cuts(0, 0, 0), 0)
 
@@ -188,7 +188,7 @@ def test_who_is_asked(targets: str, with_: str, asked: list[tuple[str, str]], wo
 
 
 def test_the_configuration_of_a_compiler() -> None:
-    """A target of Vela stands for a family; the measured one is asked unless another is named."""
+    """A target of Vela represents a family; the measured one is used unless another is named."""
     decides = programs._decides
     assert decides("vela", ["ethos-u85", "xnnpack"]) == [("ethos-u85", "vela:ethos-u85-256")]
     assert decides("vela:ethos-u85-512", ["ethos-u55", "ethos-u85"]) == [("ethos-u85", "vela:ethos-u85-512")]

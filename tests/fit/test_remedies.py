@@ -56,7 +56,7 @@ def test_remedies(form: dict[str, Any], remedy: str) -> None:
 
 
 def test_every_condition_has_a_remedy() -> None:
-    """A key that a form gets some day stands here, and its words among those that are known."""
+    """Any key added to forms must be listed here, and its words among the known ones."""
     tried = {key for form, _ in CASES for key in form}
     assert set(FORM_KEYS) - tried == {"unpacks"}  # which is not a condition
     assert not any(GENERAL in remedy for _, remedy in CASES)

@@ -42,7 +42,7 @@ def overlapping_vectors(count: int, slot: int, owner_slot: int) -> bytes:
 
 
 AT_ONCE = ("walk", "check", "codes", "metadata", "signatures", "columns", "set", "remove", "outputs", "like")
-"""What looks at a whole model at once. A loop over views is as long as the file says."""
+"""Functions that read a whole model at once. A loop over views is as long as the file demands."""
 
 
 def use_hostile(data: bytes, uses: Iterable[str] = AT_ONCE) -> None:

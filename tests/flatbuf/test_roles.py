@@ -1,4 +1,4 @@
-"""What integers point at: every field is decided, no entry is left over, and the loader says what the file says."""
+"""What integers point at: every field has a role, no entry is unused, and the loader agrees with the file."""
 
 from __future__ import annotations
 

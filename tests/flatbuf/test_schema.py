@@ -96,7 +96,7 @@ def test_tables_have_as_many_slots_as_the_generated_code_starts_them_with(name: 
 @pytest.mark.parametrize("name", FORMATS)
 def test_scalars_have_the_defaults_of_the_object_api(name: str) -> None:
     found, compared = modules(name)[0], 0
-    for table, described in load_schema.__wrapped__(cast(Name, name)).tables.items():  # read anew
+    for table, described in load_schema.__wrapped__(cast(Name, name)).tables.items():  # read again
         blank = vars(getattr(found[table], f"{table}T")())
         values = {re.sub("_", "", key).lower(): value for key, value in blank.items()}
         for field in described.fields:

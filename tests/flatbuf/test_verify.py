@@ -1,4 +1,4 @@
-"""The structure of a file: the verdict is that of the official verifier, and a refusal says where."""
+"""The structure of a file: the verdict is that of the official verifier, and a refusal gives the place."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_vectors_that_share_their_elements_are_refused(monkeypatch: pytest.Monke
     tensor = raw.table({2: ("u32", 0)})
     raw.refs([tensor] * 60)
     area, graphs = raw.builder.Offset(), []
-    for index in range(40):  # each starts one word later, and takes what stands there for its count
+    for index in range(40):  # each starts one word later, and uses the number there as its count
         raw.builder.StartObject(1)
         raw.builder.PrependUOffsetTRelativeSlot(0, area - 4 * index, 0)
         graphs.append(int(raw.builder.EndObject()))

@@ -33,7 +33,7 @@ def _many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 def chunks_of(
     data: bytes, fields: Mapping[str, Value | None] | None = None, offsets: FileOffsets | None = None, moved: int = 0
 ) -> list[Chunk]:
-    """Return the pieces of the file with fields of the root replaced; with `offsets`, equal data stands once."""
+    """Return the pieces of the file with fields of the root replaced; with `offsets`, equal data is stored once."""
     wire, schema, root = wire_of(data)
     old = OldTables(wire, schema)
     table = old.copy("Model", root)

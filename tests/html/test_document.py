@@ -1,4 +1,4 @@
-"""The page's document says what the other commands say."""
+"""The page's document agrees with the other commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page leaves out of long documents, and what it says of what is not there."""
+"""What the page omits from long documents, and how it reports omissions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_trace_of_another_model_is_named() -> None:
 
 
 def test_positions_of_operators() -> None:
-    """Two readers of the input stay at the top; what a constant feeds stands above its reader."""
+    """Two readers of the input stay at the top; a reader of a constant is drawn above its own reader."""
     build = Build()
     graph = build.graph()
     given = graph.tensor("x", (2, 2))

@@ -154,7 +154,7 @@ def test_tab_reaches_all_controls_and_shows_where_it_is(shown: Browser) -> None:
 
 
 def roles(browser: Browser) -> dict[str, list[str]]:
-    """Return what the browser tells assistive technology: role -> names."""
+    """Return what the browser exposes to assistive technology: role -> names."""
     found: dict[str, list[str]] = {}
     for one in browser.send("Accessibility.getFullAXTree")["nodes"]:
         if not one.get("ignored"):

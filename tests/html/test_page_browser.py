@@ -149,7 +149,7 @@ def test_operators_are_sorted_and_filtered(shown: Browser) -> None:
     rows = "[...document.querySelectorAll('.grid-row')].map((row) => row.firstChild.textContent)"
     assert shown.evaluate(rows)[:3] == ["0", "1", "2"]
     shown.evaluate("[...document.querySelectorAll('.grid-head button')][6].click()")
-    # In this trace an operator takes longer the later it stands.
+    # In this trace, later operators take longer.
     assert shown.evaluate(rows)[:3] == ["40", "39", "38"]
     shown.evaluate("document.querySelector('#operators input').focus()")
     shown.write("softmax")

@@ -45,7 +45,7 @@ def chromium() -> str | None:
 
 
 class Browser:
-    """A browser with one page at a time. `events` has all that the page told since it was opened."""
+    """A browser with one page at a time. `events` has all events of the page since it was opened."""
 
     def __init__(self, program: str) -> None:
         self.events: list[dict[str, Any]] = []
@@ -200,7 +200,7 @@ class Browser:
 
     def complaints(self) -> list[Any]:
         """Return what went wrong on the page: messages, exceptions, log entries."""
-        self.evaluate("0")  # all that was told before has arrived now
+        self.evaluate("0")  # all earlier events have arrived now
         wanted = (
             "Runtime.exceptionThrown",
             "Runtime.consoleAPICalled",

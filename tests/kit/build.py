@@ -125,7 +125,7 @@ def _check(table_type: str, name: str) -> None:
 
 
 class Shared(NamedTuple):
-    """A string or a vector of numbers that is written once, wherever it stands."""
+    """A string or a vector of numbers that is written once, wherever it is used."""
 
     value: Any
 
@@ -302,7 +302,7 @@ class Graph:
         table: str | None = "",
         **options: Any,
     ) -> Table:
-        """Append an operator and return its table; `table` is the type of options that its name does not tell."""
+        """Append an operator and return its table; `table` is its type of options, unless the name implies it."""
         operator = Table("Operator", opcode_index=self.build.code(code), inputs=list(inputs), outputs=list(outputs))
         kind = options_of(code if isinstance(code, str) else code.name) if table == "" else table
         if kind is not None:

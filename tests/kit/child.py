@@ -12,7 +12,7 @@ circletool: Callable[[], None] = import_module("circletool_cli.main").main
 
 
 def become(words: list[str]) -> NoReturn:
-    """Run a command in this process, which ends with it; 70 stands for an exception that nothing caught."""
+    """Run a command in this process, which ends with it; 70 means an uncaught exception."""
     sys.argv[1:] = words
     status = 70
     try:

@@ -43,7 +43,7 @@ class Case(NamedTuple):
         return problem, dag_of(len(self.times), edges)
 
     def cost(self, devices: Sequence[int]) -> float:
-        """Return what it costs without launches, as docs/costs.md says it."""
+        """Return what it costs without launches, as in docs/costs.md."""
         total = sum(self.times[operator][device] for operator, device in enumerate(devices))
         for producer, size, readers in self.tensors:
             here = devices[producer]

@@ -150,7 +150,7 @@ def _alone(model: Model, tensors: tuple[int, ...], worker: Worker, path: Path, v
 def _again(
     request: ct.surgery.ExtractRequest, inputs: list[int], outputs: list[int], count: int
 ) -> ct.surgery.ExtractRequest:
-    """Return the request for all of a part, said in the same way."""
+    """Return the request for all of a part, in the same form."""
     if request.operators is not None:
         return ct.surgery.ExtractRequest(operators=f"0-{count - 1}")
     named = [tuple(f"0/index:{tensor}" for tensor in some) for some in (inputs, outputs)]

@@ -32,7 +32,7 @@ NUMBERS: Mapping[str, Any] = {
     "f4": kinds.Float32Flags,
     "f8": kinds.Float64Flags,
 }
-OUTSIDE = bytes(range(1, 33))  # what stands behind the flatbuffer: a constant, then custom options
+OUTSIDE = bytes(range(1, 33))  # data after the flatbuffer: a constant, then custom options
 CUSTOM_AT, SOMEWHERE = 24, 0x5EED_0FA1_1000  # where those are in it; where it is, as long as that is not known
 UNKNOWN_SLOT, UNKNOWN_TEXT = 40, b"from a newer schema"
 PLAIN = b"plain"  # the last tensor of each subgraph, which is its input and twice its output: nothing special
@@ -150,7 +150,7 @@ def _every_table(format_name: Any) -> Table:
 
 
 class Numbers(NamedTuple):
-    """The numbers of a field: its table's type, and where the first of them stands."""
+    """The numbers of a field: its table's type, and the position of the first."""
 
     owner: str
     field: Field
@@ -211,7 +211,7 @@ class Reader:
             self.table(target, table.Indirect(at), path)
 
     def number(self, owner: str, item: Field, at: int, path: str, table: Any) -> None:
-        """Note where a number, or each of a vector of them, stands."""
+        """Note the position of a number, or of each in a vector."""
         if item.kind == "scalar":
             self.numbers[path] = Numbers(owner, item, at, 1)
         elif item.kind == "vector" and item.target is None:

@@ -16,7 +16,7 @@ from tests.kit.support import edited
 
 
 def with_affinity(data: bytes, *devices: Sequence[str | None]) -> bytes:
-    """Return a model with the device of each operator, for the first so many subgraphs; None stands for none."""
+    """Return a model with the device of each operator in the first subgraphs; None means no device."""
     names = list(dict.fromkeys(device for row in devices for device in row if device is not None))
     subgraphs = {}
     with open_model(data) as model:

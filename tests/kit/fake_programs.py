@@ -83,7 +83,7 @@ def fake_litert(folder: Path, what: str) -> str:
 
 
 def adapter(name: str, modules: Mapping[str, Mapping[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import `circletools.runtimes.NAME` anew, with modules in the place of its program's; nothing of it stays."""
+    """Import `circletools.runtimes.NAME` again, with modules in the place of its program's; nothing of it stays."""
     for path, values in modules.items():
         module = ModuleType(path)
         vars(module).update(values)

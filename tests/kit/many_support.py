@@ -13,7 +13,7 @@ from typer import Exit
 
 
 def act(file: str, **_: Any) -> None:
-    """Do what the file's name says."""
+    """Do what the file's name demands."""
     if file.startswith("die"):
         os.kill(os.getpid(), signal.SIGKILL)
     if file.startswith("crash"):

@@ -34,7 +34,7 @@ class LawfulWorker:
         self.started: list[tuple[str, float]] = []
 
     def __call__(self, program: str, timeout_s: float) -> LawfulWorker:
-        """Start it, as the class that it stands for."""
+        """Start it, like the class that it replaces."""
         self.started.append((program, timeout_s))
         return self
 

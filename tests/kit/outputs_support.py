@@ -51,7 +51,7 @@ def fixed(data: bytes, subgraph: str = "entry", **options: Any) -> bytes:
 
 
 def fixed_with_changes(data: bytes, subgraph: str = "entry", **options: Any) -> tuple[bytes, tuple[str, ...]]:
-    """Return the model as `fix-outputs` writes it, and what that says it changed."""
+    """Return the model as `fix-outputs` writes it, and the reported changes."""
     with open_model(data) as model:
         edit: ModelEdit = ModelEdit(model)
         follow(edit)
@@ -259,7 +259,7 @@ def _assert_operand(model: Table, graph: Table, code: str, source: int, operand:
 
 
 def _assert_signatures(old: Table, new: Table) -> None:
-    """The k-th name of a tensor stands for its k-th slot, before and after."""
+    """The k-th name of a tensor represents its k-th slot, before and after."""
     assert len(new["signatureDefs"] or ()) == len(old["signatureDefs"] or ())
     for was, now in zip(old["signatureDefs"] or (), new["signatureDefs"] or (), strict=True):
         outputs = [vector(model["subgraphs"][was["subgraphIndex"]]["outputs"]) for model in (old, new)]

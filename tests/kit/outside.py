@@ -16,7 +16,7 @@ PLACES: Mapping[str, tuple[int, int]] = {
     "a": (0, 33), "idle": (64, 200), "b": (272, 5), "options": (320, 90), "program": (512 - 8, 64),
     "c": (416, 15), "d": (576, 1),
 }  # fmt: skip
-"""By name: where data of each kind stands behind START, and its size."""
+"""By name: the position of data of each kind after START, and its size."""
 
 
 def program(offset: int | None, size: int | None, **more: object) -> bytes:

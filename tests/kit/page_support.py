@@ -148,6 +148,6 @@ class Page(HTMLParser):
 
 
 def json_of(*arguments: str | Path) -> dict[str, Any]:
-    """Return what a command says as JSON."""
+    """Return a command's JSON."""
     document: dict[str, Any] = json.loads(run(*arguments, "--json").stdout)
     return document

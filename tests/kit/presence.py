@@ -51,7 +51,7 @@ def imported(module: str) -> ModuleType:
 
 
 def need_extra(text: str) -> None:
-    """Skip the test where a command says that it needs an extra or a runtime which is not installed."""
+    """Skip the test if a command reports that an extra or a runtime is not installed."""
     for extra in re.findall(r"pip install 'circletools\[(\w+)\]'|\b(litert|onert) is not installed", text):
         module = _EXTRAS["".join(extra)]
         need(module)

@@ -27,7 +27,7 @@ class Seen(NamedTuple):
         lines = []
         for line in self.sent.replace("\r\n", "\n").split("\n"):
             screen: list[str] = []
-            for text in line.split("\r"):  # each goes over what stands there
+            for text in line.split("\r"):  # each overwrites the line
                 screen[: len(text)] = text
             lines.append("".join(screen).rstrip())
         return lines if lines[-1] else lines[:-1]

@@ -23,7 +23,7 @@ _SHAPE = (8, 8)
 
 
 def sketch(text: str, *, named: bool = False) -> bytes:
-    """Return the model that a text says; with `named`, values have the names of the text."""
+    """Return the model that a text describes; with `named`, values have the names in the text."""
     steps, _, ends = text.partition("->")
     build = Build()
     graph = build.graph()

@@ -39,7 +39,7 @@ def by_code(model: Model) -> Assign:
 
 
 def with_devices(data: bytes, assign: Assign | None = None, mode: Mode = "min") -> bytes:
-    """Return the model annotated; by operator code unless told otherwise. Raises EditError where `mode` cannot."""
+    """Return the model annotated; by default, by operator code. Raises EditError if `mode` cannot plan this."""
     with open_model(data) as model:
         chosen = assign or by_code(model)
         subgraphs = {}

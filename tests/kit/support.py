@@ -159,7 +159,7 @@ def read(data: bytes) -> dict[str, Any]:
 
 
 def _resolve_program(operator: dict[str, Any], data: bytes) -> None:
-    """LiteRT appends compiled programs to the file, and says where in a map in the custom options."""
+    """LiteRT appends compiled programs to the file; a map in the custom options gives their positions."""
     options = operator["customOptions"]
     if options and b"bytecode_offset" in options:
         try:
@@ -248,7 +248,7 @@ def put_u32(data: bytes, at: int, value: int) -> bytes:
 
 
 def locate(data: bytes, *steps: str | int) -> int:
-    """Return where a table stands: `locate(data, "subgraphs", 0, "operators", 2)`; no steps give the root."""
+    """Return the position of a table: `locate(data, "subgraphs", 0, "operators", 2)`; no steps give the root."""
     at = u32(data, 0)
     for name, index in zip(steps[::2], steps[1::2], strict=True):
         element = target(data, field_at(data, at, _TABLE_VECTORS[str(name)])) + 4 + 4 * int(index)
@@ -262,7 +262,7 @@ def target(data: bytes, at: int) -> int:
 
 
 def vtable_of(data: bytes, table: int) -> int:
-    """Return where the vtable of a table stands."""
+    """Return the position of a table's vtable."""
     return table - int.from_bytes(data[table : table + 4], "little", signed=True)
 
 
@@ -273,14 +273,14 @@ def entry_at(data: bytes, table: int, slot: int) -> int:
 
 
 def find_field(data: bytes, table: int, slot: int) -> int:
-    """Return where the field in `slot` of a table stands; 0 if it is absent."""
+    """Return the position of the field in `slot` of a table; 0 if it is absent."""
     entry = entry_at(data, table, slot)
     offset = int.from_bytes(data[entry : entry + 2], "little") if entry else 0
     return table + offset if offset else 0
 
 
 def field_at(data: bytes, table: int, slot: int) -> int:
-    """Return where the field in `slot` of a table stands; it must be there."""
+    """Return the position of the field in `slot` of a table, which must be present."""
     at = find_field(data, table, slot)
     assert at, f"slot {slot} is absent"
     return at

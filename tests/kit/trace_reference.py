@@ -36,7 +36,7 @@ class Flight:
 
 @dataclass
 class Reading:
-    """What a trace says, by segment and then by bucket.
+    """The times of a trace, by segment and then by bucket.
 
     `shares` and `at_work` are by execution; what is in flight with another is nobody's.
     """

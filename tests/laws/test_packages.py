@@ -20,7 +20,7 @@ FOLDERS = {"circletools": "circletools", "schema": "circletools.schema", "cli": 
 
 
 def settings() -> dict[str, Any]:
-    """Return what pyproject.toml tells setuptools."""
+    """Return setuptools' configuration in pyproject.toml."""
     tomllib = pytest.importorskip("tomllib", reason="Python 3.10 reads no TOML")
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     found: dict[str, Any] = project["tool"]["setuptools"]

@@ -1,4 +1,4 @@
-"""docs/stability.md lists the facade and nothing else; here is whether it tells all of it."""
+"""docs/stability.md lists the whole facade and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def public() -> list[str]:
 
 
 def test_the_names_are_those_of_the_facade_and_its_modules() -> None:
-    assert tables() in TEXT, "python -m tools.names writes them anew"
+    assert tables() in TEXT, "python -m tools.names writes them again"
 
 
 def test_no_other_module_is_named() -> None:

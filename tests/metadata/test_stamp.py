@@ -1,4 +1,4 @@
-"""The stamp: what it is made of, and that it tells what became of the operators."""
+"""The stamp: its contents, and that it reveals changes to operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests of contents: equal for what says the same, another for each part that does not."""
+"""Digests of contents: equal for equal contents, different for each part that differs."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_the_beginnings_are_none_of_models() -> None:
 
 
 def test_the_directory_of_an_archive_is_read_from_its_end() -> None:
-    """The list of members is there; the first of them stands at the beginning as well."""
+    """The list of members exists; the first is also at the beginning."""
     behind = archive("a.bin", "model.weights.h5", size=1 << 18)
     assert foreign_format(memoryview(behind)) == foreign_format(memoryview(archive("model.weights.h5")))
 

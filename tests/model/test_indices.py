@@ -84,7 +84,7 @@ def test_the_model_with_every_field_has_every_index(name: Any) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_an_index_out_of_range_is_found_in_every_field(name: Any) -> None:
-    """One field after the other, and nothing else is said."""
+    """One field after the other, without other findings."""
     tried: set[tuple[str, str]] = set()
     for path, index in places(name).items():
         if index.key not in tried:
@@ -105,7 +105,7 @@ def test_what_is_out_of_range_is_found_and_nothing_else(name: Any, data: st.Data
         numbers[index] = data.draw(
             st.integers(1000, 2**31 - 1) | (st.integers(-(2**31), -2) if signed else st.nothing())
         )
-    # What a signature says of a subgraph that does not exist cannot be checked.
+    # Names in a signature of a missing subgraph cannot be checked.
     unchecked = [
         path.rpartition(".")[0] for path in chosen if places(name)[path].key == ("SignatureDef", "subgraph_index")
     ]
@@ -181,7 +181,7 @@ def test_an_index_into_debug_metadata_is_checked() -> None:
     (finding,) = debug(subgraph=1)
     assert (finding.severity, finding.location) == ("warning", "subgraphs[0].debug_metadata_index")
     assert finding.message == "debug metadata 1 does not exist; the count is 1"
-    assert debug(subgraph=-1, operator=1000) == []  # nothing is said of the subgraph, so nothing of its operators
+    assert debug(subgraph=-1, operator=1000) == []  # the subgraph is not reported, so neither are its operators
     for subgraph in (1, 2, 1000, -2, -1000):
         (finding,) = debug(subgraph=subgraph, operator=1000)
         assert finding.location == "subgraphs[0].debug_metadata_index"

@@ -16,7 +16,7 @@ def tensor(kind: str, shape: tuple[int, ...], signature: tuple[int, ...] | None 
 
 
 def least_bytes(*values: Tensor) -> list[float]:
-    """Return the bytes that the facts of a model with these tensors tell."""
+    """Return the sizes of a model with these tensors."""
     build = Build()
     graph = build.graph()
     for value in values:

@@ -1,4 +1,4 @@
-"""What operators and tensors tell: options, enums, quantization, users, rows and how they are shown."""
+"""Operators and tensors: options, enums, quantization, users, rows, and their display."""
 
 from __future__ import annotations
 

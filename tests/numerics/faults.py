@@ -25,7 +25,7 @@ class Fault(NamedTuple):
 
 
 class Planting:
-    """A model to plant one fault into; `data` is read anew for each."""
+    """A model to plant one fault into; `data` is read again for each."""
 
     def __init__(self, data: bytes, operator: int) -> None:
         self.model: Any = tflite.ModelT.InitFromPackedBuf(data, 0)

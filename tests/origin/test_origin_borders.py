@@ -25,7 +25,7 @@ def test_what_was_recorded_is_written_for_people_too(tmp_path: Path) -> None:
 
 
 def test_operators_of_one_layer_of_keras_are_one_step() -> None:
-    """Of the kind of the layer; one that stands alone is of its own kind. Weights count from the first tensor on.
+    """Of the kind of the layer; a single one is of its own kind. Weights count from the first tensor on.
 
     Two scopes are no layer, nor is a function of TensorFlow, which each of several operators can come from.
     """

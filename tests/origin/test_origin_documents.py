@@ -1,4 +1,4 @@
-"""Origins as documents and tables for people: what is read, selected and said, value for value."""
+"""Origins as documents and readable tables: what is read, selected and shown, value for value."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_tables_of_a_model_without_operators_name_nothing() -> None:
         assert origin_findings(model_graph(model)) == []
 
 
-# --- what tracking tells ------------------------------------------------------------------------------------
+# --- output of tracking -------------------------------------------------------------------------------------
 
 
 def test_tracking_lists_missing_origins_and_omits_uncertain_ones() -> None:

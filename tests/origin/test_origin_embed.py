@@ -1,4 +1,4 @@
-"""Origins in models: embedded, read back, kept true, and told when they no longer are."""
+"""Origins in models: embedded, read back, kept up to date, and reported when stale."""
 
 from __future__ import annotations
 

@@ -324,7 +324,7 @@ def test_stacks_keep_helper_functions(monkeypatch: pytest.MonkeyPatch, nothing_i
 
 
 def constant(name: str) -> Node:
-    """Return a node that stands for an input, a parameter or a constant of a program."""
+    """Return a node for an input, a parameter or a constant of a program."""
     made = Node(name, target=name)
     made.op = "placeholder"
     return made

@@ -130,7 +130,7 @@ def test_a_tool_that_leaves_the_operators_alone() -> None:
 
 
 def test_a_change_that_the_check_byte_misses_changes_the_fingerprint() -> None:
-    """One byte stands for an operator, so some renaming keeps it."""
+    """Each operator has one byte, so some renaming keeps it."""
 
     def check(name: str) -> int:
         return zlib.crc32(b"SOFTMAX\0" + name.encode() + b"\0") & 0xFF
@@ -160,7 +160,7 @@ def test_an_appended_operator_inherits() -> None:
     assert found.sources == origins_of(before).sources
     assert freshness_of(after) == Freshness("fresh")
     assert output_names(after)[3] == "new"
-    # Without `follow` the tables are left behind, and the stamp tells.
+    # Without `follow`, the tables become stale, and the stamp shows it.
     left = edited(before, lambda edit: append_tanh(edit, "new", (0, 2)))
     assert freshness_of(left) == Freshness("stale", 0, 3, "the number of operators was 3 and is now 4")
 

@@ -50,7 +50,7 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
 }
 
 
-# --- the ONE compiler's rules, said once more ---------------------------------------------------------------
+# --- the ONE compiler's rules, restated ---------------------------------------------------------------------
 
 
 class RefusedError(Exception):

@@ -60,7 +60,7 @@ def own(data: bytes, subgraph: int) -> list[list[int]]:
 @pytest.mark.parametrize("prefix", ["a/", "b/"], ids=["same names", "other names"])
 @pytest.mark.parametrize("caller", CALLERS)
 def test_called_subgraphs_that_moved_are_tracked(caller: str, prefix: str) -> None:
-    """All called subgraphs have the same operators: only the caller's options tell which is which."""
+    """All called subgraphs have the same operators: only the caller's options distinguish them."""
     before, after = calling(caller, prefix="a/", idle=1), calling(caller, prefix=prefix, idle=1)
     for order in some_orders(count(after)):
         called = [new for new, old in enumerate(order) if old != 1]

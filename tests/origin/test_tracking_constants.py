@@ -1,4 +1,4 @@
-"""Which constants of two models are told to be the same, and how: every type of number and limit."""
+"""Constants of two models that count as equal, for every type of number and limit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What tracking finds, value for value: evidence and confidence of every source, in models that tools made.
 
-`tracking_found.txt` has a line for each pair of models; `python -m tests.origin.test_tracking_found` writes it anew.
+`tracking_found.txt` has a line for each pair of models; `python -m tests.origin.test_tracking_found` writes it again.
 A line that changes is to be looked at: whether it became better is told by tests/origin/test_tracking.py.
 """
 

@@ -86,7 +86,7 @@ def test_names_of_a_fused_operator() -> None:
 
 @pytest.mark.parametrize("name", ["output_twice", "input_as_output", "constant_output", "unused_input"])
 def test_fixed_outputs(name: str) -> None:
-    """What `fix-outputs` says of its copies, tracking finds out from the models."""
+    """Tracking finds from the models what `fix-outputs` reports about its copies."""
     before = embedded(bytes_of(f"circle/{name}"))
 
     def fix(edit: Any) -> object:

@@ -1,4 +1,4 @@
-"""Every output gets a tensor of its own, and no runtime can tell the difference otherwise."""
+"""Every output gets its own tensor, and runtimes see no other difference."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> type[Pretended]:
 
 
 def codes_and_notes(data: bytes, *names: str) -> tuple[list[str], list[str]]:
-    """Return the operators of the fixed model, and what is said."""
+    """Return the operators of the fixed model, and the messages."""
     with open_model(data) as model, ModelEdit(model) as edit:
         result = fix_outputs(edit, with_=names)
         fixed = edit.to_bytes()

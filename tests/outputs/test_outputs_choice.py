@@ -194,7 +194,7 @@ for path, resolver in ((path, resolver) for path in sys.argv[1:] for resolver in
 
 
 def test_models_stay_resizable(tmp_path: Path) -> None:
-    """LiteRT's user may resize any input, whatever the file says about its shape."""
+    """LiteRT's user may resize any input, whatever its shape in the file."""
     need("ai_edge_litert")
     plain = [passing("tflite", element, ranked=ranked) for element in COMMON for ranked in (True, False)]
     paths = [tmp_path / f"{number}.tflite" for number in range(2 * len(plain))]

@@ -66,7 +66,7 @@ def test_what_ran_still_runs(compute: Callable[[Graph], int], with_input: bool, 
     data = build.to_bytes(kind)
     was, now = outcomes(data, tmp_path, kind, "was"), outcomes(fixed(data), tmp_path, kind, "now")
     assert {outcome.stage for outcome in was.values()} == {"ok"}
-    for runtime, outcome in was.items():  # without shapes: onert tells another one for the result of linear layers
+    for runtime, outcome in was.items():  # without shapes: onert reports another one for the result of linear layers
         assert [output[-1] for output in now[runtime].outputs] == [output[-1] for output in outcome.outputs]
 
 

@@ -1,4 +1,4 @@
-"""What is left out, kept and told where operators are cut or pruned: names, states, tables, archives."""
+"""What cuts and pruning drop, keep and report: names, states, tables, archives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the values of parts differ, the unchanged model written anew tells whether the split is to blame."""
+"""If the values of parts differ, rewriting the unchanged model shows whether the split is the cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents of a split and what is said of them: connections, manifest, and ends that lead nowhere."""
+"""The documents of a split and their findings: connections, manifest, and ends that lead nowhere."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ Outputs = Callable[..., list[int] | str]
 
 
 class Program:
-    """A program in the place of a runtime: `outputs` gives what a file computes, or says why it does not run."""
+    """A replacement for a runtime: `outputs` gives what a file computes, or why it does not run."""
 
     def __init__(self, runtime: str, outputs: Mapping[str, Outputs]) -> None:
         self.runtime, self.outputs = runtime, outputs
@@ -138,7 +138,7 @@ def test_other_values_are_reported_unless_the_source_written_again_has_others_to
     )
     wrong: dict[str, Outputs] = {SECOND: lambda x, a: [x - a], "parts": lambda x, other, y: [x + other + y, 0]}
     assert ran(files, wrong) == ([in_parts, together], [WHOLE, *PARTS, PACKAGE, *ANEW])
-    # What fails when it is written anew says nothing.
+    # If the rewritten model fails, nothing is proven.
     for how in ("again", "compact"):
         assert ran(files, wrong | {how: lambda *_: "no"})[0] == [in_parts, together]
     for how in ("compact", "with metadata"):

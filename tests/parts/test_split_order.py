@@ -1,4 +1,4 @@
-"""What the files of parts tell about variables without running them: who sets them first, and in which order."""
+"""What the files of parts show about variables without running: who sets them first, and the order."""
 
 from __future__ import annotations
 

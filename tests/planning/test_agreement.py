@@ -1,4 +1,4 @@
-"""What is said of broken graphs beside a plan is what `check` says."""
+"""A plan reports broken graphs as `check` does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shown(data: bytes) -> list[Finding] | None:
 
 
 def checked(data: bytes) -> list[Finding]:
-    """Return what `check` says of indices and graphs."""
+    """Return the findings of `check` about indices and graphs."""
     with open_model(data) as model:
         found = ct.check(model)
     return [one for one in found if one.code in GRAPH]

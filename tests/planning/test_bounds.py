@@ -1,4 +1,4 @@
-"""What limits and bounds hold: nothing goes past a limit, and no bound is told that is none."""
+"""Limits and bounds: nothing exceeds a limit, and every reported bound is valid."""
 
 from __future__ import annotations
 

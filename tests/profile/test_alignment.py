@@ -1,4 +1,4 @@
-"""The better reading of a delegate's rows, and the order of rows that a trace cannot tell apart."""
+"""The better reading of a delegate's rows, and the order of rows that a trace does not distinguish."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_averages_are_compared_between_recordings() -> None:
 
 
 def test_the_clock_of_averages_is_finer_by_the_number_of_executions() -> None:
-    """The sum over 100 executions is in whole microseconds, so the average tells steps of 10 ns."""
+    """The sum over 100 executions is in whole microseconds, so the average has steps of 10 ns."""
     for nanoseconds, verdict in ((10, "cannot tell"), (20, "slower")):
         before, after = (
             OperatorTrace("benchmark_model", (OperatorRun(0, 0, "ADD", "", 0, time, 0),), 100, averaged=True)

@@ -28,7 +28,7 @@ def test_a_trace_compared_with_itself_is_the_same() -> None:
 
 
 def _executing(*times: int, marks: str = "") -> str:
-    """Return executions of so many microseconds, behind what `marks` says."""
+    """Return executions of so many microseconds, after these `marks`."""
     found = [marks] * bool(marks)
     for at, time in enumerate(times, 1):
         found.append(f"{at * 10_000} T1 B [NN_LR_PE]ANeuralNetworksExecution_compute")
@@ -44,7 +44,7 @@ def test_what_became_slower_is_found_with_several_recordings() -> None:
     assert compare_traces(before, after).regressed
     assert not compare_traces(after, before).regressed
     assert not compare_traces(before, after, 30).regressed
-    assert not compare_traces(before[0], after[0]).regressed  # one of each: cannot tell
+    assert not compare_traces(before[0], after[0]).regressed  # one of each: undecided
 
 
 _PHASES = """1 T1 B [NN_LA_PO]m

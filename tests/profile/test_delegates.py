@@ -253,7 +253,7 @@ def test_many_rows_of_several_groups_are_treated_equally() -> None:
 def test_calls_in_averages_show_how_many_groups_a_row_is_of(
     calls: int, operators: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three executions; a number of calls that is not a multiple of theirs tells nothing."""
+    """Three executions; a number of calls that is not a multiple of theirs proves nothing."""
     data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "ADD", "POW", "ABS")
     names = ["Add (ND)", "Multiply (ND)", "POW", "Subtract (ND)", "Add (ND)", "POW", "Abs (NC)"]
     numbers = [0, 1, 2, 1, 2, 6, 0]

@@ -1,4 +1,4 @@
-"""Logs of SARIF are what the format's own schema says, of all models and of files that are none."""
+"""SARIF logs match the format's own schema, for all models and for files that are not models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking the time of chains, with adapters that do what the name of a model says."""
+"""Timing chains, with adapters controlled by the name of a model."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def library(gpu: Any) -> Any:
     [("cnn", [[(0, 1, 2, 3, 4, 5, 6)]]), ("custom_op", [[(0,), 1, (2,)]]), ("while_loop", [[0], [0], [0, (1, 2)]])],
 )
 def test_the_plan_is_that_of_the_library(model: str, plans: list[Any], library: Any) -> None:
-    """What the processor's delegate takes stands for what a GPU's does."""
+    """The CPU's delegate replaces a GPU's."""
     expected = [
         tuple(Step((part,)) if isinstance(part, int) else Step(part, "TfLiteXNNPackDelegate") for part in plan)
         for plan in plans

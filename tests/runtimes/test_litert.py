@@ -22,7 +22,7 @@ VARIANT = "builtin"
 
 
 class Interpreter:
-    """Takes a matrix and a row, and gives them back in the other order; `model_path` says what is wrong."""
+    """Takes a matrix and a row, and gives them back in the other order; `model_path` selects the failure."""
 
     def __init__(self, model_path: str, num_threads: int, experimental_op_resolver_type: str) -> None:
         assert (num_threads, experimental_op_resolver_type) == (1, "without delegates")

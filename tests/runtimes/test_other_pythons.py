@@ -1,4 +1,4 @@
-"""Programs of another Python that refuse, crash, hang or take memory: each is a verdict, with what was said."""
+"""Programs of another Python that refuse, crash, hang or take memory: each gives a verdict with its message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of TensorFlow Lite Micro, with a module in its place that says what it is told."""
+"""Requests to TensorFlow Lite Micro, with a module in its place that gives set answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Interpreter:
 
     @classmethod
     def from_file(cls, model: str, arena_size: int) -> Interpreter:
-        assert arena_size == 512 << 20 or 12345 <= arena_size < 12400  # what docs/runtimes.md says, or a trial
+        assert arena_size == 512 << 20 or 12345 <= arena_size < 12400  # as in docs/runtimes.md, or a trial
         if arena_size < 12384:
             raise RuntimeError("it does not fit")
         if model.startswith("refused: "):

@@ -1,4 +1,4 @@
-"""What is made of the words of Arm's compiler, with one in its place that says what it is told."""
+"""Parsing the output of Arm's compiler, with a program in its place that prints a set text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that runs models, with a program in the place of LiteRT that does what the model's name says."""
+"""The process that runs models, with a replacement for LiteRT that is controlled by the model's name."""
 
 from __future__ import annotations
 

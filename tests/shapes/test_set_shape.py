@@ -327,7 +327,7 @@ def test_refusals(request_: dict[str, Any], words: str) -> None:
 def test_a_batch_that_an_operator_mixes_is_refused(
     code: str, constants: list[Any], options: dict[str, Any], words: str
 ) -> None:
-    """A batch of N is what N single runs give; here it stands in the second dimension, beside a sum that has it."""
+    """A batch of N is what N single runs give; here it is the second dimension, next to a sum that has it."""
     graph = (build := Build()).graph()
     x, order = graph.tensor("x", [1, 4]), graph.constant("order", np.array([1, 0], np.int32))
     turned = graph.compute("TRANSPOSE", [x, order], "turned", shape=[4, 1])

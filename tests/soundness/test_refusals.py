@@ -1,4 +1,4 @@
-"""What a program refuses is an error for those who run the model there, as the program itself says."""
+"""What a program refuses is an error for those who run the model there, as the program confirms."""
 
 from __future__ import annotations
 

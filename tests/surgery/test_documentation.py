@@ -1,4 +1,4 @@
-"""What docs/surgery.md says is what the program does."""
+"""The program does what docs/surgery.md describes."""
 
 from __future__ import annotations
 

@@ -325,7 +325,7 @@ def test_every_star_is_replaced_by_its_match(pattern: str, new: str, name: str) 
 
 
 def test_a_pattern_of_many_stars_comes_to_an_end() -> None:
-    # Trying again what a star stands for would be more than 5000**11 ways.
+    # Trying every match of each star would take more than 5000**11 ways.
     build = Build()
     graph = build.graph()
     graph.ends([graph.tensor("a" * 5000)], [graph.tensor("y")])

@@ -55,7 +55,7 @@ def test_lines_that_are_left_out() -> None:
     assert [(at, len(piece)) for at, piece in lines(in_pieces(long + b"\na\n", size))] == [(0, (8 << 20) + 3)]
     assert list(lines(in_pieces(long + b"x\na\n", size))) == [
         (0, long + b"x\na\n")
-    ]  # it ends in the piece that tells
+    ]  # it ends in the piece that decides
     longer = long + b"x" * size
     assert list(lines(in_pieces(longer + b"\na\nb", size))) == [(1, b"a\n"), (0, b"b")]
     assert list(lines(in_pieces(longer + b"\n" + longer + b"\n", size))) == []

@@ -1,4 +1,4 @@
-"""Every encoding of an NNAPI trace says the same."""
+"""Every encoding of an NNAPI trace gives the same result."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_a_public_trace_in_six_encodings(name: str, shared: Path) -> None:
 
 
 # The public device trace. Where the older parser's output has none of its known defects, its totals (its `times`, in
-# ms) must come out here; where they do not, this says why.
+# ms) must come out here; exceptions are explained.
 DIFFERENCES = {
     (0, "LI", "PI"): (82.768, 74.643, "it counts calls of IServiceManager and IBase, which are not of NN"),
     (0, "LD", "PI"): (74.512, 74.415, "the same, on the driver's side"),

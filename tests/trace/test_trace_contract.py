@@ -1,4 +1,4 @@
-"""The contract between NNAPI's marks and their reader, row by row, with the times that each row says."""
+"""The contract between NNAPI's marks and their reader, row by row, with the times of each row."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_a_cut_trace() -> None:
 
 @pytest.mark.parametrize("flags", ["...1", "....1", ".....", "d..2.", "-----", "dNh1"])
 def test_flags_of_any_number(flags: str) -> None:
-    """It finds nothing where there are five flags, and says nothing."""
+    """It finds nothing if there are five flags, without an error."""
     found = read(ftrace(table("10 T1 B [NN_LR_PP]p\n30 T1 E"), flags))
     assert inclusive(found) == {"LR_PP": 20}
 

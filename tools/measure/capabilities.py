@@ -273,7 +273,7 @@ def with_rules(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     return document | {key: before[key] for key in ("rules", "unread", "float_model") if key in before}
 
 
-def compared_anew(device: Device, document: dict[str, Any]) -> dict[str, Any]:
+def compared_again(device: Device, document: dict[str, Any]) -> dict[str, Any]:
     """Return a document with the comparisons of its forms measured again."""
     found = {
         code: [{key: value for key, value in form.items() if key != "where"} for form in forms_]
@@ -324,7 +324,7 @@ def main() -> None:
         if options.only in {None, device.name}:
             path = TABLES / f"{device.name}.json"
             if options.where:
-                same &= _report(path, dump(compared_anew(device, json.loads(path.read_text()))), options)
+                same &= _report(path, dump(compared_again(device, json.loads(path.read_text()))), options)
                 continue
             document = table(device, all_templates(), lambda code: codes is None or code in codes)
             if codes is not None:

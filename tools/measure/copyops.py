@@ -11,7 +11,7 @@ The file:
     runtimes        name -> the package that was measured
     source          the origin of the operator versions
     kinds           shape kind -> its meaning; the kinds are the keys of `exact`
-    quantizations   likewise
+    quantizations   the same
     outcomes        the meanings of the words in `otherwise`
     operators       name -> {
       form          the form of the operator in a model

@@ -7,7 +7,7 @@
 MODELS is a folder; TRUTH is a folder with a file TARGET.jsonl (or .jsonl.gz) for each target. Each line is about one
 model, by `sha256`, with `resident` and, if the program names them, `refused`: the codes of the refused operators. For
 a model that proves nothing, since its inputs may be the cause, `resident` is null. Figures are given for each half of
-the models: tables may be made from half A, and half B is not looked at. Models whose names differ only in numbers are
+the models: tables may be made from half A, and half B is not used. Models whose names differ only in numbers are
 in the same half.
 """
 

@@ -10,7 +10,7 @@ from circletools.model.model import Model, open_model
 from fuzz.seeds import model_seed
 
 BROKEN = 3
-"""The structure is broken: whoever walks over all of it says so."""
+"""The structure is broken: every command that walks over all of it reports this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +59,21 @@ class Patched:
         return self.model.reachable.tables[table]
 
     def table(self, table: str, row: int = 0) -> int:
-        """Return where a table stands."""
+        """Return the position of a table."""
         return int(self.rows(table).at[row])
 
     def vtable(self, table: str, row: int = 0) -> int:
-        """Return where a table's vtable stands."""
+        """Return the position of a table's vtable."""
         return int(self.rows(table).vtable[row])
 
     def field(self, table: str, name: str, row: int = 0) -> int:
-        """Return where a field stands, of the table in `row` or the first behind it that has it."""
+        """Return the position of a field in the table in `row`, or in the first later table that has the field."""
         rows = self.rows(table)
         positions = rows.slot_positions(rows.field(name).slot).tolist()
         return int(next(at for at in positions[row:] if at))
 
     def vector(self, table: str, name: str, row: int = 0) -> int:
-        """Return where the length of a vector or string stands."""
+        """Return the position of the length of a vector or string."""
         vectors: Vectors = self.rows(table).vectors(name)
         return int(next(start for start in vectors.start.tolist()[row:] if start)) - 4
 

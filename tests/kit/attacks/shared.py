@@ -15,7 +15,7 @@ Fields = dict[int, int | tuple[str, int]]
 
 
 class Sharing(Raw):
-    """Writes tables of TFLite by their slots, with what stands in many places written once."""
+    """Writes tables of TFLite by their slots; objects used in many places are written once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,17 +75,17 @@ def names_that_overlap(raw: Sharing) -> bytes:
 
 
 def one_tensor_in_many_places(raw: Sharing) -> bytes:
-    """A tensor with a name of a megabyte stands in 200,000 places."""
+    """A tensor with a name of a megabyte is used in 200,000 places."""
     return raw.plain([raw.operator()], tensors=[raw.tensor(name=raw.string("n" * MEBIBYTE))] * 200_000)
 
 
 def one_operator_in_many_places(raw: Sharing) -> bytes:
-    """An operator stands in 500,000 places."""
+    """An operator is used in 500,000 places."""
     return raw.plain([raw.operator()] * 500_000)
 
 
 def operator_with_long_inputs(raw: Sharing) -> bytes:
-    """An operator of 1,000 inputs stands in 20,000 places."""
+    """An operator of 1,000 inputs is used in 20,000 places."""
     return raw.plain([raw.operator(raw.ints([0] * 1000))] * _MANY)
 
 
@@ -160,7 +160,7 @@ def name_of_many_readers(raw: Sharing) -> bytes:
 
 
 def subgraphs(raw: Sharing) -> bytes:
-    """A subgraph of 900 operators stands in 1,000 places."""
+    """A subgraph of 900 operators is used in 1,000 places."""
     graph = raw.graph([raw.tensor()], [raw.operator() for _ in range(900)])
     return raw.file([graph] * 1000)
 
@@ -178,7 +178,7 @@ def tensors_of_subgraphs(raw: Sharing) -> bytes:
 
 
 def signatures(raw: Sharing) -> bytes:
-    """A signature with a key of a megabyte stands in 100,000 places."""
+    """A signature with a key of a megabyte is used in 100,000 places."""
     entry = raw.table({2: raw.string("k" * MEBIBYTE), 4: ("u32", 0)})
     return raw.plain([raw.operator()], {7: raw.refs([entry] * 100_000)})
 
@@ -206,7 +206,7 @@ def values_of_metadata(raw: Sharing) -> bytes:
 
 
 def one_buffer_in_many_places(raw: Sharing) -> bytes:
-    """A buffer of a megabyte stands in 50,000 places, each for a tensor."""
+    """A buffer of a megabyte is used in 50,000 places, each for a tensor."""
     buffers = raw.refs([raw.table(), *[raw.table({0: raw.data(b"y" * MEBIBYTE)})] * 50_000])
     shape = raw.ints([MEBIBYTE])
     tensors = [raw.tensor(shape=shape, type=("i8", 9), buffer=("u32", at + 1)) for at in range(50_000)]

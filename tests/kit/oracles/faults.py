@@ -13,7 +13,7 @@ from tests.kit.oracles.outcome import Outcome
 
 
 def run(model: Path, seed: int, enter: Callable[[str], None]) -> Outcome:
-    """Do what the text of the file says."""
+    """Do what the text of the file demands."""
     enter("run")
     answer = b""
     match model.read_text():

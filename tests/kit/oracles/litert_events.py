@@ -19,7 +19,7 @@ _FIELDS = ("tag", "event_type", "start_timestamp_us", "elapsed_time_us", "event_
 
 
 def record(model: str, runs: int, variant: str = "xnnpack") -> dict[str, object]:
-    """Run the first signature `runs` times, with zeros: a loop may run as often as an input says."""
+    """Run the first signature `runs` times, with zeros, since an input may control how often a loop runs."""
     from circletools.runtimes.litert import Profiled  # noqa: PLC0415 - imports the runtime
 
     profiled = Profiled(model, variant)

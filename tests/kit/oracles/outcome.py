@@ -45,7 +45,7 @@ def stable(message: str) -> str:
 
 
 def same_behavior(before: Outcome, after: Outcome, *, names: bool = True) -> str | None:
-    """Return None when a user could not tell the two apart, else the first difference.
+    """Return None if the two are the same to a user, else the first difference.
 
     With `names=False` the outputs may have other tensor names, for edits that rename. Names of signatures and
     of their outputs always count: they are how a caller finds them.

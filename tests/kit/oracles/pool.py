@@ -125,7 +125,7 @@ class Pool:
 
 _POOL = Pool()
 # Memory that a runtime reads without having written it is zero in one process and rubbish in another. The C
-# library can fill what it hands out, which tells such models from those that may be compared.
+# library can fill what it hands out, which separates such models from those that may be compared.
 _FILLED_POOL = Pool(environment={"GLIBC_TUNABLES": "glibc.malloc.perturb=190:glibc.malloc.tcache_count=0"})
 atexit.register(_POOL.close)
 atexit.register(_FILLED_POOL.close)
@@ -139,7 +139,7 @@ def run_litert(model: Path, seed: int = 0) -> Outcome:
 
 
 def run_onert(model: Path, seed: int = 0, environment: dict[str, str] | None = None) -> Outcome:
-    """Run the first subgraph of `model` in onert; the ending of the file says the format."""
+    """Run the first subgraph of `model` in onert; the file's suffix determines the format."""
     return _POOL.run("onert", model, seed, environment=environment)
 
 

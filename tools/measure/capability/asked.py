@@ -99,7 +99,7 @@ def _place(operands: Iterable[Operand]) -> Any:
 
 
 def _types(operands: Sequence[Operand]) -> list[str]:
-    """Return the types of tensors; `*` stands for almost all types of a quantization."""
+    """Return the types of tensors; `*` means almost all types of a quantization."""
     texts: list[str] = []
     for word, every in _all_types().items():
         mine = sorted({operand.element for operand in operands if WORDS[operand.quantization] == word})

@@ -112,7 +112,7 @@ def _options(points: Sequence[tuple[Mapping[str, Any], bool]]) -> list[dict[str,
                 return [
                     {names[column]: sorted(side) for column, side in zip(columns, box, strict=True)} for box in boxes
                 ]
-    raise AssertionError("all columns together tell every assignment from every other")
+    raise AssertionError("all columns together distinguish every two assignments")
 
 
 def merged(boxes: Iterable[tuple[frozenset[Any], ...]]) -> list[tuple[frozenset[Any], ...]]:
