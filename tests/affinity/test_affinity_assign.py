@@ -255,7 +255,7 @@ def test_affinity_comes_back_through_origins() -> None:
 
 
 @pytest.mark.parametrize("broken", ["no origins", "no affinity"])
-def test_what_reprojecting_takes(broken: str) -> None:
+def test_time_of_reprojecting(broken: str) -> None:
     with_origins = embedded(DIAMOND)
     model = DIAMOND if broken == "no origins" else with_origins
     earlier = with_origins if broken == "no affinity" else with_affinity(with_origins, ["cpu"], default="cpu")

@@ -32,7 +32,7 @@ WHOLE = candidate((0, (0, 1, 2, 3)))
 SPLIT = candidate((0, (0, 1)), (1, (2,)), (0, (3,)))
 
 
-def test_what_is_right_has_no_violation() -> None:
+def test_a_valid_candidate_has_no_violation() -> None:
     assert violations(DIAMOND.problem(), WHOLE) == violations(DIAMOND.problem(), SPLIT) == []
 
 
@@ -44,7 +44,7 @@ def test_what_is_right_has_no_violation() -> None:
     (candidate((0, (0, 1, 3)), (1, (2,))), "unit 3 runs before its producers"),
     (candidate((0, (0,)), (1, (1, 2)), (0, (3,))), "a partition is not connected"),
 ])  # fmt: skip
-def test_what_are_no_partitions(wrong: Candidate, message: str) -> None:
+def test_invalid_partitions(wrong: Candidate, message: str) -> None:
     found = violations(DIAMOND.problem(), wrong)
     assert found[0].message == message
 

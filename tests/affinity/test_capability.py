@@ -172,7 +172,7 @@ def test_the_nearest_form_gives_the_reason() -> None:
     assert "not INT8 per_tensor" in str(parsed({"ADD": forms}).why_not(operator))
 
 
-def test_what_was_not_measured_is_neither_taken_nor_refused() -> None:
+def test_unmeasured_forms_are_neither_supported_nor_refused() -> None:
     floats = {"types": ["FLOAT32"]}
     document = {
         "measured": [{"operators": ["ADD", "MUL"], "types": ["FLOAT32", "BOOL"]}],

@@ -92,7 +92,7 @@ NONE_AT_ALL: list[tuple[str, str]] = [
 ]
 
 
-def test_what_is_no_comparison() -> None:
+def test_invalid_comparisons() -> None:
     for text, message in NONE_AT_ALL:
         with pytest.raises(ValueError, match=message):
             parse_comparison(text)

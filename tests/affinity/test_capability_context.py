@@ -50,7 +50,7 @@ BESIDE: list[tuple[Any, list[str | None]]] = [
 ]
 
 
-def test_who_is_refused_beside_whom() -> None:
+def test_pairs_that_are_refused() -> None:
     for rule, expected in BESIDE:
         assert reasons({**rule, "reason": "bad rank"}) == expected
 
@@ -65,7 +65,7 @@ def test_a_wrong_tensor_reaches_the_outputs(monkeypatch: pytest.MonkeyPatch) -> 
         reasons(rule)
 
 
-def test_what_only_an_unread_input_needs_is_accepted() -> None:
+def test_operators_needed_only_by_an_unread_input_are_accepted() -> None:
     rule, unread = {"first": CAST, "then": CAST}, {"TRANSPOSE": 0}
     assert reasons(rule, unread=unread, operators={"TRANSPOSE": [{}]}) == [None] * 4
     assert None not in reasons(rule, unread=unread, operators={})

@@ -53,7 +53,7 @@ def test_a_table_has_a_limit_of_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda value: repr(value[:30]),
 )
-def test_what_is_no_json_is_refused(data: bytes, message: str) -> None:
+def test_invalid_json_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(InvalidInputError, match="not JSON") as caught:
         parse_capability(data, "t.json")
     assert message in str(caught.value)

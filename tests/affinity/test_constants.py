@@ -129,7 +129,7 @@ def test_a_picture_names_the_device_of_what_is_work() -> None:
 
 
 @pytest.mark.parametrize("readers", [[1, 1], [1, 0]])
-def test_what_they_make_is_a_constant_of_each_reader(readers: list[int]) -> None:
+def test_their_outputs_are_constants_of_each_reader(readers: list[int]) -> None:
     """8 bytes of float16, twice 16 made of it; x and what each ADD makes have 16 bytes each."""
     with open_model(half_floats("ab")) as model:
         facts = graph_of(model, 0)

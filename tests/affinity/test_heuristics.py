@@ -103,7 +103,7 @@ def fits(made: Placement, one: Partition) -> bool:
     return all(made.weight(its.measure, one.operators, one.device) <= its.number for its in upper)
 
 
-def test_what_is_too_large_falls_into_pieces_that_fit_and_no_smaller_ones() -> None:
+def test_large_partitions_are_divided_into_the_largest_pieces_that_fit() -> None:
     """Other partitions stay; two pieces that an edge joins would be too large or wait for each other together."""
     split = 0
     for seed in range(300):

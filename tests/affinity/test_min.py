@@ -27,7 +27,7 @@ def test_partitions_are_valid_and_no_more_than_clusters_of_xla(first: int) -> No
         assert partitions == make_partitions(graph, devices)
 
 
-def test_of_few_operators_there_are_no_fewer() -> None:
+def test_few_operators_cannot_be_divided_further() -> None:
     for seed in range(250):
         count, edges, devices = random_case(seed, most=9)
         graph = dag_of(count, edges)

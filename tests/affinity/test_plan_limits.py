@@ -166,7 +166,7 @@ def wide(adds: int) -> bytes:
         (1, "cpu:max-bytes=31", "connected"),
     ],
 )
-def test_of_any_graph_it_is_known_what_alone_is_too_small_or_large(
+def test_too_small_and_too_large_units_are_found_in_any_graph(
     adds: int, limit: str, join: Any, tmp_path: Any
 ) -> None:
     tables = (table(tmp_path, "npu", "NEG"), table(tmp_path, "cpu", "ADD"))

@@ -110,7 +110,7 @@ def test_an_order_fits_into_memory_if_any_does() -> None:
     assert answers == {(True, False), (False, False), (False, True)}
 
 
-def test_where_the_search_for_an_order_ends_early_nothing_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_the_search_for_an_order_ends_early_nothing_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of two partitions keeps 10 bytes: three at once never fit; visited are none, either and both."""
     tensors = [(0, 10.0, [2]), (1, 10.0, [2]), (2, 10.0, list[int]())]
     made = Placement([[1.0, 9.0]] * 3, tensors, FREE, FREE, [1.0, 1.0], kept=[2], caps={0: 29, 1: 0})

@@ -90,7 +90,7 @@ def allow(monkeypatch: pytest.MonkeyPatch, units: int, per_operator: int) -> Non
 
 
 @pytest.mark.parametrize("inputs", [3, 20])
-def test_what_is_entangled_and_within_the_bound_is_the_literal_procedure(inputs: int) -> None:
+def test_entangled_graphs_within_the_bound_follow_the_literal_procedure(inputs: int) -> None:
     edges, devices = entangled(50, inputs)
     wanted = Reference(50, edges).partition(devices)
     found = seed_partitions(dag_of(50, edges), devices)

@@ -26,7 +26,7 @@ FREE = [[0.0, 0.0], [0.0, 0.0]]
 
 
 @pytest.mark.parametrize("kind", ["", "limits", "memory", "rate", "limits memory rate"])
-def test_what_is_found_is_the_least_there_is(kind: str) -> None:
+def test_the_minimum_is_found(kind: str) -> None:
     """And within all limits, and proven; what is called impossible is impossible."""
     refused = 0
     for seed in range(16):
@@ -90,7 +90,7 @@ def test_times_are_weighed_against_copies_and_launches(
     assert devices(made.problem(), seconds) == expected
 
 
-def test_of_equal_choices_the_first_device_is_taken() -> None:
+def test_the_first_device_wins_ties() -> None:
     assert devices(row([[0.0, 50.0], [7.0, 1.0], [0.0, 50.0]], copy=3.0).problem()) == [0, 0, 0]
 
 
@@ -138,7 +138,7 @@ def test_as_much_as_fits_is_on_the_quicker_device(cap: int) -> None:
     assert total_us(problem, solve(problem, 20).candidate) == made.least()
 
 
-def test_what_a_program_prints_and_file_descriptors_are_nobodys_business(capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_and_file_descriptors_of_programs_have_no_effect(capfd: pytest.CaptureFixture[str]) -> None:
     before = os.fstat(1)
     for seed in range(5):
         solve(random_placement(seed, 8).problem(), 20)

@@ -61,7 +61,7 @@ def test_what_stays_together(words: tuple[str, ...], members: list[tuple[int, ..
     assert [tuple(row) for row in units_of(quantized(), colocation=parse_colocation(words)).members] == members
 
 
-def test_what_is_on_a_path_between_belongs_to_the_unit() -> None:
+def test_operators_on_a_path_between_belong_to_the_unit() -> None:
     """0 hands a large tensor to 2; 0 feeds 1, which feeds 2."""
     build = Build()
     graph = build.graph()
@@ -121,7 +121,7 @@ def test_units_stay_in_one_partition_on_one_device() -> None:
     ({"rules": ("index:3=npu",), "default": "cpu", "keep_together": ("16",), "limits": ("npu:max-operators=2",)},
      "limit npu:max-operators=2 cannot be met"),
 ])  # fmt: skip
-def test_what_cannot_be_together_is_named(request_: dict[str, Any], message: str, tmp_path: Any) -> None:
+def test_operators_that_cannot_be_together_are_named(request_: dict[str, Any], message: str, tmp_path: Any) -> None:
     table = tmp_path / "npu.json"
     table.write_text('{"device": "npu", "operators": {"QUANTIZE": [{}]}}', encoding="utf-8")
     tables = tuple(str(table) for _ in request_.pop("capabilities", ()))
@@ -186,7 +186,7 @@ def shared_weights(kind: str = "tflite") -> bytes:
     ("shared", [(0, 1, 2, 3)]),
     ("any", [(0, 1, 2, 3)]),
 ])  # fmt: skip
-def test_what_reads_the_same_may_be_one(join: Join, expected: list[tuple[int, ...]]) -> None:
+def test_readers_of_the_same_tensor_may_be_one(join: Join, expected: list[tuple[int, ...]]) -> None:
     assert rows(planned(shared_weights(), default="cpu", join=join)) == expected
 
 

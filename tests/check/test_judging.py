@@ -128,7 +128,7 @@ def test_a_model_that_was_lost_has_no_findings(tmp_path: Path) -> None:
         ({"schema_version": 1, "file": 3, "findings": []}, "this is not a baseline"),
     ],
 )
-def test_what_is_no_baseline(tmp_path: Path, document: object, message: str) -> None:
+def test_invalid_baselines(tmp_path: Path, document: object, message: str) -> None:
     path = written(tmp_path, document)
     with pytest.raises(ct.InvalidInputError, match=message) as caught:
         judged(baseline=path)

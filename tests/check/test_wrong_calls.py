@@ -186,7 +186,7 @@ def test_names_of_commands(command: str) -> None:
         getattr(ct, name)
 
 
-def test_what_works_stays(opened: tuple[Any, Any], tmp_path: Path) -> None:
+def test_valid_calls_still_work(opened: tuple[Any, Any], tmp_path: Path) -> None:
     model, edit = opened
     assert model.subgraphs[0].tensors[np.int64(1)].index == 1
     assert ct.FitRequest(on=["xnnpack"], timeout_s=np.float32(3)).on == ["xnnpack"]

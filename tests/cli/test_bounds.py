@@ -37,7 +37,7 @@ def _python(code: str, *words: str, **variables: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.parametrize("what", _ENDLESS)
-def test_what_never_ends_is_stopped(what: str) -> None:
+def test_endless_commands_are_stopped(what: str) -> None:
     if what == "memory" and not Path("/proc/self/statm").exists():
         pytest.skip("this system does not say how much memory a process has")
     limits = "SECONDS, bounds.BYTES = 60, 50 << 20" if what == "memory" else "SECONDS, bounds.RESERVE = 0.2, 99"

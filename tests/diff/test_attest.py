@@ -145,7 +145,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_what_is_forged_is_seen(tmp_path: Path, name: str) -> None:
+def test_forged_statements_are_detected(tmp_path: Path, name: str) -> None:
     old, new = FORGED[name]
     assert (count := len(stated(old, new).changes))
     assert checked(tmp_path, document_json(stated(old, new)), old, new) == (0, [f"as stated; changes: {count}"])

@@ -219,7 +219,7 @@ def test_metadata_of_one_name_is_numbered() -> None:
 # --- files --------------------------------------------------------------------------------------------------
 
 
-def test_what_of_two_files_differs_behind_their_models() -> None:
+def test_differences_after_the_models_of_two_files() -> None:
     def model(form: str) -> bytes:
         build = Build()
         build.graph()

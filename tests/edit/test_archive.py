@@ -73,7 +73,7 @@ def test_an_empty_archive_has_its_directory_where_it_ends() -> None:
         archive().replace(b"PK\1\2", b"PK\1\3"),
     ],
 )
-def test_what_is_no_archive(data: bytes) -> None:
+def test_data_that_is_not_an_archive(data: bytes) -> None:
     assert directory_start(memoryview(data)) is None
 
 
@@ -174,7 +174,7 @@ def test_an_archive_that_counts_from_the_start_of_the_file_still_does_after_any_
         assert [bytes(view(part)) for part in move_archive(model, 0, 0)] == [data]
 
 
-def test_what_only_looks_like_an_archive_is_left_alone() -> None:
+def test_data_that_only_resembles_an_archive_is_unchanged() -> None:
     """In the flatbuffer, before the start, or in front of the end of external data it is none."""
     build = Build()
     build.graph().ends([], [])

@@ -50,7 +50,7 @@ def test_a_compact_model_gives_the_same_and_compacting_it_again_changes_nothing(
 
 
 @pytest.mark.parametrize("tail", [b"", b"\1", b"\0\0tail\0", b"\0" * 100, b"\0" * (1 << 20) + b"far"])
-def test_what_follows_stays_but_for_zeros_in_front(tail: bytes) -> None:
+def test_trailing_data_stays_except_leading_zeros(tail: bytes) -> None:
     data = built().to_bytes()
     assert compacted(data + tail) == compacted(data) + tail.lstrip(b"\0")
     assert compacted(noted(data + tail)).endswith(tail.lstrip(b"\0"))

@@ -277,7 +277,7 @@ def test_an_empty_buffer_of_the_original_is_no_free_place() -> None:
     assert contents(edited(data, lambda edit: edit.remove_metadata("new")))[empty:] == [b""]
 
 
-def test_where_there_are_no_buffers_the_empty_one_comes_first() -> None:
+def test_without_buffers_the_empty_one_is_added_first() -> None:
     build = Build()
     build.graph().ends([], [])
     build.model.buffers = []

@@ -24,7 +24,7 @@ def with_secret(data: bytes) -> bytes:
     return compacted(edited(data, lambda edit: edit.set_metadata("secret", SECRET)))
 
 
-def test_what_is_erased_is_in_no_byte(tmp_path: Path) -> None:
+def test_no_byte_of_an_erased_value_remains(tmp_path: Path) -> None:
     target, tried = tmp_path / "out", 0
     for path in (*own_models(), *public_models()):
         try:

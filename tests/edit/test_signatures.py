@@ -70,7 +70,7 @@ def test_an_entry_keeps_what_it_is_not_given(edit: ModelEdit) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a\0b"])
-def test_what_is_no_name(edit: ModelEdit, name: str) -> None:
+def test_invalid_names(edit: ModelEdit, name: str) -> None:
     with pytest.raises(UsageError, match="is not a valid name"):
         edit.rename_tensor(0, 0, name)
 

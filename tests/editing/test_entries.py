@@ -29,7 +29,7 @@ def entries(data: bytes) -> dict[str, bytes]:
         return {str(row["name"]): ct.metadata.get(model, row["name"]) for row in ct.metadata.list(model).to_rows()}
 
 
-def test_what_is_set_can_be_read_and_leaves_no_trace_when_removed() -> None:
+def test_a_value_can_be_read_and_removed_without_trace() -> None:
     data = edited(MODEL, lambda edit: ct.metadata.set(edit, "note", b"checked"))
     assert entries(data) == entries(MODEL) | {"note": b"checked"}
     assert data.endswith(MODEL)

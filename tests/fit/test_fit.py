@@ -82,7 +82,7 @@ def test_no_operator_at_all(fitted: Any) -> None:
 MEASURED = [{"operators": ["TANH", "NEG"], "types": ["FLOAT32"]}]
 
 
-def test_what_was_not_measured_is_neither(fitted: Any) -> None:
+def test_unmeasured_operators_are_neither(fitted: Any) -> None:
     found = fitted(row("TANH", "COS").to_bytes(), {"TANH": [{}]}, measured=MEASURED)
     unknown = misfit(1, "COS", "t1", measured=False, remedy=MEASURE, reason="COS was not tested")
     assert found.misfits == (unknown,)
@@ -282,7 +282,7 @@ def test_the_inside_of_what_is_refused(
 
 
 @pytest.mark.parametrize("measured", [True, False])
-def test_what_unpacks_a_constant_is_not_to_blame(fitted: Any, measured: bool) -> None:
+def test_operators_that_unpack_a_constant_are_not_the_cause(fitted: Any, measured: bool) -> None:
     unpack = {"inputs": ["FLOAT16 constant"], "outputs": ["FLOAT32"], "unpacks": True}
     asked = [{"operators": ["DEQUANTIZE"]}, *([{"operators": ["*"]}] if measured else [])]
     with ct.open(bytes_of("tflite/cnn_float16")) as model:

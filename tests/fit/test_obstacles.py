@@ -56,7 +56,7 @@ def test_a_signature_stops_what_reads_it(outputs: list[str]) -> None:
     assert fitted(signed(["y"]), "litert-gpu").targets[0].verdict == "resident"
 
 
-def test_what_only_lacks_a_name_is_no_obstacle() -> None:
+def test_a_missing_name_is_no_obstacle() -> None:
     """LiteRT takes the name of the tensor, and the first of the signatures that have one key."""
     assert fitted(signed([""]), "litert-gpu").targets[0].verdict == "resident"
     assert fitted(signed(["", ""]), "litert-gpu").targets[0].verdict == "not_resident"

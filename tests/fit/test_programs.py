@@ -84,7 +84,7 @@ def test_another_subgraph() -> None:
     assert compare(table, [0, 1], answer).disagreements == wrong
 
 
-def test_what_a_program_left_that_explains_what_it_refuses() -> None:
+def test_output_of_a_program_that_explains_a_refusal() -> None:
     def left(at: int, words: str) -> Placed:
         return Placed("", words, 0, at)
 
@@ -182,7 +182,9 @@ def fitted(on_: str, with_: str, model: str = "tflite/cnn") -> Fit:
         ("openvino-cpu", "openvino", [("openvino:CPU", "placement")]),
     ],
 )
-def test_who_is_asked(targets: str, with_: str, asked: list[tuple[str, str]], worker: type[FakeWorker]) -> None:
+def test_programs_that_are_asked(
+    targets: str, with_: str, asked: list[tuple[str, str]], worker: type[FakeWorker]
+) -> None:
     fitted(targets, with_)
     assert worker.asked == [(*each, 5) for each in asked]
 
@@ -194,7 +196,7 @@ def test_the_configuration_of_a_compiler() -> None:
     assert decides("vela:ethos-u85-512", ["ethos-u55", "ethos-u85"]) == [("ethos-u85", "vela:ethos-u85-512")]
 
 
-def test_who_decides_about_nothing() -> None:
+def test_programs_that_decide_nothing() -> None:
     with pytest.raises(ct.UsageError, match=re.escape("litert cannot test any of the targets in `on=`")) as raised:
         fitted("onert-cpu", "litert")
     assert raised.value.hint == "it tests xnnpack, litert-cpu"

@@ -111,7 +111,7 @@ def test_what_is_not_known_is_not_guessed() -> None:
         ("shares", {}, "give it an input other than operator 0, NEG, or replace one of the two"),
     ],
 )
-def test_what_is_not_taken_together(link: str, own: dict[str, str], remedy: str) -> None:
+def test_operators_not_supported_together(link: str, own: dict[str, str], remedy: str) -> None:
     sides = {"first": {"operators": ["NEG"]}, "then": {"operators": ["COS"]}}
     rule = {**sides, "link": link, "reason": "it is late; and dark", **own}
     operators: dict[str, Any] = {"NEG": [{}], "COS": [{}]}
@@ -248,7 +248,7 @@ def test_commands_of_a_remedy_can_be_typed(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "second", "at"), [("INT32", "RESHAPE", 0), ("FLOAT32", "DEQUANTIZE", 1), ("FLOAT32", "", 0)]
 )
-def test_what_only_another_refused_operator_needs(kind: str, second: str, at: int, returned: int) -> None:
+def test_operators_needed_only_by_a_refused_one(kind: str, second: str, at: int, returned: int) -> None:
     build = Build()
     graph = build.graph()
     x, i = graph.tensor("x", (4,)), graph.tensor("i", (4,), kind)

@@ -61,7 +61,7 @@ def counts(found: Fit) -> tuple[list[bool], int, int]:
     return [one.is_new for one in target.misfits], target.fixed, found.new_refusals
 
 
-def test_what_was_there_is_not_new(tmp_path: Path, table: str) -> None:
+def test_known_refusals_are_not_new(tmp_path: Path, table: str) -> None:
     old = write(tmp_path, ct.render.fit_json(fitted(MODEL, table)))
     found = fitted(MODEL, table, old)
     assert counts(found) == ([False, False], 0, 0)
@@ -114,7 +114,7 @@ def test_another_target_in_the_baseline(tmp_path: Path, table: str) -> None:
     assert counts(fitted(MODEL, table, write(tmp_path, document))) == ([True, True], 0, 2)
 
 
-def test_of_several_models_the_one_of_that_name_counts(tmp_path: Path, table: str) -> None:
+def test_the_model_with_the_same_name_counts(tmp_path: Path, table: str) -> None:
     document = ct.render.fit_json(fitted(MODEL, table))
     others = [{**document, "file": name, "targets": []} for name in ("a", "b")]
     broken = {"file": "c", "schema_version": 1, "exit_status": 3, "error": "it is broken"}
@@ -143,7 +143,7 @@ def test_of_several_models_the_one_of_that_name_counts(tmp_path: Path, table: st
         ("", "not JSON"),
     ],
 )
-def test_what_is_no_baseline(text: str, message: str, tmp_path: Path, table: str) -> None:
+def test_invalid_baselines(text: str, message: str, tmp_path: Path, table: str) -> None:
     old = tmp_path / "old.json"
     old.write_text(text, encoding="utf-8")
     with pytest.raises(ct.InvalidInputError) as raised:

@@ -46,7 +46,7 @@ def test_the_budget_is_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         ("graphs_that_call_each_other", "annotate-affinity {} OUT --devices a,b --set index:0=a --default b"),
     ],
 )
-def test_what_one_operator_has_to_do_with_all_others(name: str, command: str) -> None:
+def test_relations_of_one_operator_with_all_others(name: str, command: str) -> None:
     data = shared_file(name)
     assert not cost(command, data).excessive(len(data))
 

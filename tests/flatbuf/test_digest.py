@@ -44,7 +44,7 @@ def test_what_a_digest_is_made_of() -> None:
 
 
 @pytest.mark.parametrize("name", ["circle", "tflite"])
-def test_where_things_lie_does_not_count(name: str) -> None:
+def test_positions_in_the_file_do_not_count(name: str) -> None:
     data = every_field(name)
     wire, schema, root = wire_of(data)
     old = OldTables(wire, schema)

@@ -87,7 +87,7 @@ def test_bytes_may_begin_anywhere() -> None:
 
 
 @pytest.mark.parametrize("kind", ["u8", "i8"])
-def test_what_is_too_short_for_a_reference_is_none(kind: str) -> None:
+def test_data_too_short_for_a_reference_is_not_one(kind: str) -> None:
     raw = Raw()
     fields: dict[int, int | tuple[str, int]] = {
         3: raw.string("x"),

@@ -87,7 +87,7 @@ def test_a_buffer_that_is_shared_is_not_replaced() -> None:
     assert by_content(read(noted(shared, "note", b"other")))["metadata"] == [(b"note", (b"other", 0, 0))]
 
 
-def test_of_entries_with_one_name_one_remains() -> None:
+def test_one_of_several_entries_with_one_name_remains() -> None:
     model = unpacked(noted(noted(bytes_of("circle/mlp"), "one", b"1"), "two", b"2"))
     for entry in model.metadata:
         entry.name = "same"

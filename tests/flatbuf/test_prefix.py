@@ -175,7 +175,7 @@ def test_all_of_a_prefix_is_aligned() -> None:
 
 
 @pytest.mark.parametrize("length", [16, 20, 24, 28, 3000])
-def test_what_no_schema_knows_stays_aligned_as_it_was(length: int) -> None:
+def test_unknown_fields_keep_their_alignment(length: int) -> None:
     """A field of any length, at any place past a multiple of 16, in a table that is rewritten."""
     for at, offset in product((76, 80, 84, 88), (4, 5, 6, 7)):
         vtable = pack("<HH", 4 + 2 * 31, offset + length) + bytes(2 * 30) + pack("<H", offset)

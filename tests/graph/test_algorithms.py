@@ -72,7 +72,7 @@ def test_a_topological_order_has_each_before_its_successors_and_no_cycle(case: C
     assert all(place[a] < place[b] for a, b in case[1] if b in place)
 
 
-def test_what_becomes_ready_first_comes_first() -> None:
+def test_the_first_ready_operator_comes_first() -> None:
     assert topological_order([[3], [], [0], [], [0, 2]]) == [1, 4, 2, 0, 3]
 
 

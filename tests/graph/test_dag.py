@@ -89,7 +89,7 @@ def test_operators_out_of_order_get_one() -> None:
         ([([0, 1], [1]), ([1, 1], [2])], r"subgraphs\[0\]\.operators\[0\]: the operators form a cycle"),
     ],
 )
-def test_what_is_no_graph_is_refused(operators: list[tuple[list[int], list[int]]], message: str | None) -> None:
+def test_invalid_graphs_are_refused(operators: list[tuple[list[int], list[int]]], message: str | None) -> None:
     data = built(*operators, tensors=3)
     if message is None:
         assert graph_in(data).successors == [[1], []]
@@ -105,7 +105,7 @@ def test_operators_without_a_graph() -> None:
     assert dag_from_edges(2, nothing, nothing).order == [0, 1]
 
 
-def test_of_a_cycle_the_first_operator_is_named() -> None:
+def test_the_first_operator_of_a_cycle_is_named() -> None:
     with pytest.raises(ModelFormatError, match=r"^operators\[1\]: the operators form"):
         dag_of(4, [(0, 1), (1, 2), (2, 1), (2, 3)])
 

@@ -97,7 +97,7 @@ def constant_input() -> bytes:
 
 @given(models())
 @example(constant_input())
-def test_who_has_side_effects_and_who_depends_on_constants_only(file: bytes) -> None:
+def test_operators_with_side_effects_and_operators_on_constants_only(file: bytes) -> None:
     peer = read(file)
     with open_model(file) as model:
         graph = graph_of(model, 0)

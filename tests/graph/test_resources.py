@@ -174,7 +174,7 @@ def test_a_name_may_be_an_integer() -> None:
     assert users(build) == {"variable 'a'": [1], "an unknown resource": [2, 3]}
 
 
-def test_what_reads_a_first_value_needs_who_gives_it() -> None:
+def test_readers_of_a_first_value_need_its_producer() -> None:
     """The second call gives `b` what the first gave `a`: it stays with who reads `b`, and needs the first."""
     build = Build()
     graph, *inits = build.graph(), build.graph("first"), build.graph("second")

@@ -142,7 +142,7 @@ def test_ranges(words: str, ranges: tuple[tuple[int, int], ...]) -> None:
 
 
 @pytest.mark.parametrize("words", ["", "3-2", "1-0", "a", "1,", "1-", "1-2-3", "1000000000"])
-def test_what_is_no_range(words: str) -> None:
+def test_invalid_ranges(words: str) -> None:
     with pytest.raises(UsageError, match="is not an operator index or range"):
         parse_ranges(words)
 

@@ -100,7 +100,7 @@ def test_addresses_of_lines(template: str, root: str, details: SourceDetails, ad
         "https://{file}#{line}", "https://h/a b/{file}#{line}",
     ],
 )  # fmt: skip
-def test_what_is_no_address(template: str) -> None:
+def test_invalid_addresses(template: str) -> None:
     with pytest.raises(UsageError, match=r"is not an address with \{file\} and \{line\}"):
         SourceLinks(template)
 

@@ -109,7 +109,7 @@ def test_a_picture_of_nothing() -> None:
     assert [part.tolist() for part in (layout.level, layout.column, layout.lane, layout.row)] == [[], [], [], []]
 
 
-def test_what_constants_feed_is_above_its_reader() -> None:
+def test_readers_of_constants_are_above_their_readers() -> None:
     """0 -> 1 -> 2 -> 3 from an input; 4 -> 5 -> 3 from constants."""
     source, target = np.array([0, 1, 2, 4, 5]), np.array([1, 2, 3, 5, 3])
     layout = lay_out(np.zeros(6, np.int64), Edges(source, target, source), np.arange(6) == 0)

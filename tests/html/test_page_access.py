@@ -162,7 +162,7 @@ def roles(browser: Browser) -> dict[str, list[str]]:
     return found
 
 
-def test_what_assistive_technology_gets(shown: Browser) -> None:
+def test_names_and_roles_for_assistive_technology(shown: Browser) -> None:
     tab(shown, "graph")
     listed = roles(shown)
     assert listed["tab"] == ["Overview", "Graph", "Operators", "Origins", "Time", "Findings"]

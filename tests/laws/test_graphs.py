@@ -58,7 +58,7 @@ def takers(path: Path) -> Iterator[tuple[str, str]]:
                 yield module_of(path), node.name
 
 
-def test_who_takes_a_model_reads_the_file_or_is_entered_by_callers() -> None:
+def test_functions_on_models_read_the_file_or_return_context_managers() -> None:
     found = {f"{module} {name}" for path in files("circletools") for module, name in takers(path)}
     odd = {one for one in found if one.split()[0].split(".")[1] not in READERS and not one.startswith(CHANGING)}
     assert {one for one in odd if not one.startswith("circletools.graph.build ")} == EXCEPTIONS.keys()

@@ -39,7 +39,7 @@ def test_only_what_differs_is_reported() -> None:
             assert after.metadata_value("OLD") is None
 
 
-def test_what_there_was_is_removed() -> None:
+def test_old_files_are_removed() -> None:
     with open_model(made()) as model:
         assert remove_entries(ModelEdit(model), ["NONE", "OLD"]).changes == ("metadata OLD: removed",)
 

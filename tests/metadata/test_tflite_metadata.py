@@ -113,7 +113,7 @@ def test_a_gray_image_has_one_color_and_a_scalar_no_labels() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 3), (1, 2, 2, 2), (1, 2, 2, 3)])
-def test_what_is_no_image_has_no_color_and_int8_no_bounds(shape: tuple[int, ...]) -> None:
+def test_only_images_have_a_color_space_and_int8_has_no_bounds(shape: tuple[int, ...]) -> None:
     graph = (build := Build()).graph()
     graph.ends([graph.tensor("x", shape, "INT8")], [])
     after = edited(build.to_bytes(), lambda edit: ct.metadata.normalize(edit, [1.0], [2.0]))

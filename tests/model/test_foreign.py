@@ -49,7 +49,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_what_is_no_model_is_named(name: str) -> None:
+def test_a_file_that_is_not_a_model_is_named(name: str) -> None:
     data, what, how = FOREIGN[name]
     with pytest.raises(ct.ModelFormatError) as caught:
         ct.open(data)

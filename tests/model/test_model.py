@@ -216,7 +216,7 @@ def test_names_that_are_no_text_are_shown_without_loss() -> None:
         assert name.encode("utf-8", "surrogateescape") == b"\xff\xfe"
 
 
-def test_of_entries_with_one_name_the_last_counts() -> None:
+def test_the_last_of_several_entries_with_one_name_counts() -> None:
     changed = unpacked(bytes_of("tflite/if_cond"))
     for entry in changed.metadata:
         entry.name = "same"

@@ -93,7 +93,7 @@ READERS: tuple[Callable[[Model], object], ...] = (
     ],
     ids=["tensors", "options", "overlapping options", "subgraphs", "metadata"],
 )
-def test_who_ever_reads_what_is_shared_too_often_is_refused(few: bytes, many: bytes) -> None:
+def test_reading_objects_shared_too_often_is_refused(few: bytes, many: bytes) -> None:
     for read in READERS:
         with open_model(few) as opened:
             read(opened)

@@ -171,7 +171,7 @@ def test_findings_of_one_kind_are_listed_up_to_a_number(count: int, listed: int)
 
 
 @pytest.mark.parametrize(("length", "hint"), [(0, True), (4, True), (7, True), (8, False), (9, False)])
-def test_what_is_no_model(length: int, hint: bool) -> None:
+def test_files_that_are_not_models(length: int, hint: bool) -> None:
     with pytest.raises(ModelFormatError) as caught:
         open_model(bytes(length)).__enter__()
     words = "an empty or truncated file, or another format" if hint else "is it another format?"

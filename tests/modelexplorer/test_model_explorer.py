@@ -87,7 +87,7 @@ def test_times_of_a_real_trace() -> None:
     assert 0 < found["results"]["0"]["value"] <= total / trace.executions / 1000
 
 
-def test_what_there_is_not() -> None:
+def test_missing_attributes() -> None:
     with open_model(bytes_of("circle/mlp")) as model:
         with pytest.raises(EditError, match="the model has no origins"):
             origin_data(model_graph(model), 0)

@@ -57,7 +57,7 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     sys.modules.pop("circletools.modelexplorer.main", None)
 
 
-def test_what_is_offered(main: Any) -> None:
+def test_suggestions(main: Any) -> None:
     provider = main.CircletoolsProvider()
     assert [(one.id, one.name, one.filter.modelFileExts) for one in provider.metadata] == [
         (f"circletools_{kind}", name, ["tflite", "circle"])

@@ -88,7 +88,7 @@ def test_names_that_moved_on_are_not_believed() -> None:
     assert [set(tracking.origins.of(0, index)) for index in range(1, 12)] == [{n} for n in range(3, 14)]
 
 
-def test_what_is_sure_is_right_more_often_than_what_is_not() -> None:
+def test_certain_pairs_are_right_more_often_than_uncertain_ones() -> None:
     sure = [right for _, confidence, right in score_of(pairs()).sure if confidence >= 0.9]
     assert sum(sure) >= 0.99 * len(sure) > 0
 

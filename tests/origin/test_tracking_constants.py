@@ -72,7 +72,7 @@ def test_equal_bytes_are_the_same_constant_whatever_their_form() -> None:
 CHANCE: list[tuple[int, int, bool]] = [(32, 32, True), (31, 31, False), (32, 5, True), (32, 4, False), (0, 0, False)]
 
 
-def test_what_is_hardly_equal_by_chance() -> None:
+def test_equality_unlikely_by_chance() -> None:
     for size, distinct, is_telling in CHANCE:
         data = bytes(number % distinct for number in range(size)) or b"\0"
         assert classes_of([((size,), "UINT8", data, None)], [])[2].distinctive.tolist() == [is_telling]
@@ -184,6 +184,6 @@ PARTS: list[Held] = [
 ]
 
 
-def test_what_is_not_there_in_full_is_not_compared() -> None:
+def test_incomplete_data_is_not_compared() -> None:
     for constant in PARTS:
         assert kinds([of(floats(12, 12))], [constant]) == [None]

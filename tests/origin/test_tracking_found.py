@@ -120,7 +120,7 @@ CASES = (recorded, converted, random_rewrites, mixed_rewrites)
 
 
 @pytest.mark.parametrize("cases", CASES)
-def test_what_is_found_is_what_was_found(cases: Callable[[], Iterator[tuple[str, bytes, bytes]]]) -> None:
+def test_the_recorded_results_are_unchanged(cases: Callable[[], Iterator[tuple[str, bytes, bytes]]]) -> None:
     for name, before, after in cases():
         assert text(before, after) == expected()[name], name
 

@@ -27,13 +27,13 @@ def row(*codes: str) -> bytes:
     return build.to_bytes()
 
 
-def test_what_was_put_in_continues_what_is_up_to_64_steps_before_it() -> None:
+def test_inserted_operators_continue_one_up_to_64_steps_before() -> None:
     operators = tracked(row("FC1", "FC2"), row("FC1", *["CAST"] * 70, "FC2")).grounds[0]
     assert {index: list(why) for index, why in operators.items()} == {**{index: [0] for index in range(65)}, 71: [1]}
     assert {why[0].evidence for index, why in operators.items() if 0 < index < 65} == {Evidence.CONTINUED}
 
 
-def test_what_was_put_in_at_the_start_continues_what_is_up_to_64_steps_behind_it() -> None:
+def test_operators_inserted_at_the_start_continue_one_up_to_64_steps_after() -> None:
     operators = tracked(row("FC1"), row(*["QUANTIZE"] * 70, "FC1")).grounds[0]
     assert sorted(operators) == [*range(6, 64), 70]
     assert {tuple(why) for why in operators.values()} == {(0,)}
@@ -70,7 +70,7 @@ def forked(takers: int, twin: bool) -> bytes:
 
 
 @pytest.mark.parametrize("takers", [0, 3])
-def test_what_computes_the_same_is_its_twin(takers: int) -> None:
+def test_operators_that_compute_the_same_are_twins(takers: int) -> None:
     """Of two operators that do the same, a tool leaves one."""
     sources = found(forked(takers, True), forked(takers, False))
     assert sources[takers + 1] == {takers + 1, takers + 2}

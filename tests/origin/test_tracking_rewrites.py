@@ -70,7 +70,7 @@ def test_equal_strands_are_distinguished_by_their_readers() -> None:
     assert [operators[index] for index in projections[1]] == [{index} for index in projections[0]]
 
 
-def test_what_a_tool_puts_in_continues_what_is_before_it() -> None:
+def test_inserted_operators_continue_the_one_before() -> None:
     before = chain("TANH", "FULLY_CONNECTED")
     after = chain("QUANTIZE", "TANH", "QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE")
     assert found(before, after) == [{0}, {0}, {0}, {1}, {1}]

@@ -149,7 +149,7 @@ def test_folded_operators_give_their_origins_to_the_reader(name: str) -> None:
     assert sources(before, after) == expected
 
 
-def test_what_swallows_others_does_not_speak_against_names() -> None:
+def test_fusing_operators_is_no_evidence_against_names() -> None:
     before = "a = RELU x; b = TANH a; c = NEG b; d = TANH c; e = NEG d; f = RELU e -> f"
     after = "c = CUSTOM x; d = TANH c; f = CUSTOM d -> f"
     assert sources(before, after, named=True) == ["abc", "d", "ef"]

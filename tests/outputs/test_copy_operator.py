@@ -171,7 +171,7 @@ def called(kind: str, caller: str, role: str, *, ranked: bool, signature: bool =
         ("circle", "IF", "computed", False, True, [ASKED]),
     ],
 )
-def test_what_has_no_dimensions_is_asked_for_its_shape_unless_onert_may_die_of_it(
+def test_shapes_of_unknown_rank_are_computed_unless_onert_may_crash(
     kind: str, caller: str, role: str, ranked: bool, signature: bool, expected: list[CopyOperator]
 ) -> None:
     assert chosen(called(kind, caller, role, ranked=ranked, signature=signature), "auto", "1") == expected

@@ -71,7 +71,7 @@ def test_the_next_operator_is_taken_where_one_is_refused(program: str, pretended
     assert codes_and_notes(data, program)[0] == ["CONCATENATION"] * 2
 
 
-def test_where_every_operator_is_refused_nothing_is_done(pretended: type[Pretended]) -> None:
+def test_if_every_operator_is_refused_nothing_is_done(pretended: type[Pretended]) -> None:
     pretended.refuses = ("RESHAPE", "TRANSPOSE", "CONCATENATION")
     data = plain("tflite", "FLOAT32")
     with pytest.raises(EditError, match=r"no copy operator keeps the model running: .* no RESHAPE; copies by tr"):

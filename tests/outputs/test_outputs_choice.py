@@ -168,7 +168,7 @@ def test_an_operator_that_is_not_exact_is_refused(
     assert fixed(data, copy_operator=hint)
 
 
-def test_where_nothing_is_exact() -> None:
+def test_if_no_operator_is_exact() -> None:
     data = passing("circle", "BOOL", (1, 1), TWO)
     for operator in ("auto", "transpose", "reshape", "concatenation"):
         with pytest.raises(EditError, match="'x' exactly in onert: BOOL of rank 2, with several unknown dimensions"):

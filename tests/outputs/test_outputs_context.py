@@ -58,7 +58,9 @@ def cast(graph: Graph) -> int:
         head, total, cast,
     ],
 )  # fmt: skip
-def test_what_ran_still_runs(compute: Callable[[Graph], int], with_input: bool, kind: str, tmp_path: Path) -> None:
+def test_models_that_ran_still_run(
+    compute: Callable[[Graph], int], with_input: bool, kind: str, tmp_path: Path
+) -> None:
     build = Build()
     graph = build.graph()
     y = compute(graph)

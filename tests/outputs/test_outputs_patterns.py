@@ -66,7 +66,7 @@ def test_the_body_of_a_scatter_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_what_is_executed_is_no_pattern(caller: str) -> None:
+def test_executed_subgraphs_are_not_patterns(caller: str) -> None:
     executed = {"CALL_ONCE", "IF", "WHILE", "CALL", "STABLEHLO_CASE", "STABLEHLO_WHILE"}
     with open_model(calling(caller)) as model:
         called = {1, 2} if CALLERS[caller][0] == 2 else {1}

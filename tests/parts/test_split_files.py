@@ -231,7 +231,7 @@ def test_without_an_affinity_in_any_part_no_manifest_is_missed(tmp_path: Path) -
     assert check_files(files) == []
 
 
-def test_what_is_no_file_or_no_model_is_named(tmp_path: Path) -> None:
+def test_missing_files_and_invalid_models_are_named(tmp_path: Path) -> None:
     split_to(chain(2), tmp_path / "parts", "tflite")
     files = open_split(tmp_path / "parts")
     files.part(1).unlink()

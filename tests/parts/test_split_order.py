@@ -38,7 +38,7 @@ def changed(parts: Path, number: int, change: Any) -> list[tuple[str, str]]:
     return [(one.code, one.message) for one in check_files(files)]
 
 
-def test_who_sets_a_variable_first_is_in_each_part(parts: Path) -> None:
+def test_the_first_writer_of_a_variable_is_in_each_part(parts: Path) -> None:
     files = open_split(parts)
     message = f"CALL_ONCE is not in {files.connections.parts[1].file}, whose operators need it"
     assert changed(parts, 1, lambda operators: operators.pop(0)) == [("OPERATORS_DIFFER", message)]

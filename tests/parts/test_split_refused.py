@@ -131,7 +131,7 @@ def test_a_field_of_a_newer_schema_is_not_lost_silently(tmp_path: Path) -> None:
     assert not (tmp_path / "parts").exists()
 
 
-def test_of_several_states_the_one_that_is_torn_is_named() -> None:
+def test_the_separated_state_is_named() -> None:
     build = Build()
     graph = build.graph()
     last = first = graph.tensor("x")

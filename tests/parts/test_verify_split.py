@@ -119,7 +119,7 @@ def test_the_operator_that_differs_is_named_and_not_those_after_it(tmp_path: Pat
     assert tried > 2
 
 
-def test_what_a_part_has_lost_is_seen(tmp_path: Path) -> None:
+def test_contents_missing_from_a_part_are_detected(tmp_path: Path) -> None:
     with open_model(bytes_of("circle/cnn")) as model:
         edit = ModelEdit(model)
         embed(edit, collect_sources(model, NameSource.OUTPUT))
@@ -172,7 +172,7 @@ def test_a_manifest_that_cannot_be_is_not_missed(name: str, tmp_path: Path) -> N
     assert check_files(open_split(tmp_path / "parts")) == []
 
 
-def test_what_no_split_wrote_is_seen(annotated: Path, tmp_path: Path) -> None:
+def test_files_not_written_by_a_split_are_detected(annotated: Path, tmp_path: Path) -> None:
     split_file(annotated, tmp_path / "parts")
     shutil.copy(annotated, tmp_path / "parts")  # where the source is looked for, too
     files = open_split(tmp_path / "parts")

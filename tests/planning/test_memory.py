@@ -26,6 +26,6 @@ def test_devices_are_filled_in_their_order() -> None:
     assert roomy.subgraphs[0].numbers == [2, 0, 0, 0, 0, 0]
 
 
-def test_what_fits_nowhere_is_refused() -> None:
+def test_operators_that_fit_nowhere_are_refused() -> None:
     with pytest.raises(ct.EditError, match="npu has 1 bytes, but would need"):
         planned("npu=1", devices=("npu",))

@@ -328,7 +328,7 @@ def test_times_alone_are_reported_unless_more_is_asked_for(costs: Path) -> None:
     assert plan.evaluation[0].memory is None
 
 
-def test_what_no_device_takes_is_refused(costs: Path) -> None:
+def test_operators_supported_by_no_device_are_refused(costs: Path) -> None:
     with pytest.raises(ct.EditError, match="no time is known for it"):
         planned(costs=costs, devices=("npu",))
     with pytest.raises(ct.EditError, match="is left without a device"):

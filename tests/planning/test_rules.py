@@ -54,7 +54,7 @@ def test_a_rule_of_a_part_file_may_match_nothing(
 
 
 @pytest.mark.parametrize("count", [20, 21, 22])
-def test_of_many_rules_without_a_match_the_first_are_reported(count: int, tmp_path: Path) -> None:
+def test_the_first_of_many_rules_without_a_match_are_reported(count: int, tmp_path: Path) -> None:
     rules = tmp_path / "x.part"
     rules.write_text(PART + "".join(f"CODE{number}=npu\n" for number in range(count)), encoding="utf-8")
     messages = [note.message for note in planned(rules_file=rules).notes]

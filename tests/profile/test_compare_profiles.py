@@ -133,7 +133,7 @@ def test_a_tick_of_the_clock_is_no_difference() -> None:
         assert {row.time.verdict for row in compare_profiles(before, after).rows} == {verdict}
 
 
-def test_what_only_one_trace_has() -> None:
+def test_rows_in_only_one_trace() -> None:
     long = {0: 100_000, 1: 50_000}
     document = comparison_document(traced({0: 100_000}), traced(long), 10)
     assert [(row["operator_index"], row["ratio"], row["verdict"]) for row in document["rows"]] == [

@@ -97,7 +97,7 @@ def test_executions_of_another_model_are_left_out() -> None:
     assert (kept.executions, sum(one.total_ns for one in joined.operators.values())) == (2, 33_000)
 
 
-def test_what_a_delegate_ran_is_of_operators_where_others_are_left_out() -> None:
+def test_delegate_rows_belong_to_operators_missing_from_the_trace() -> None:
     other = OperatorRun(0, 0, "ADD", "", 0, 5, 0)
     ours = OperatorRun(0, 0, "Softmax (NC, F32)", "", 0, 7, 1, of_delegate=True)
     with open_model(MLP) as model:

@@ -82,7 +82,7 @@ def test_a_composite_is_replaced_by_its_subgraph() -> None:
 
 @pytest.mark.parametrize("form", ["events", "report"])
 @pytest.mark.parametrize("name", ["cnn_int8", "cnn", "transformer_block", "sparse"])
-def test_what_xnnpack_ran_is_of_the_model_s_operators(name: str, form: str) -> None:
+def test_xnnpack_rows_belong_to_the_model_s_operators(name: str, form: str) -> None:
     path = path_of(f"tflite/{name}")
     events = litert_events(path, 3, "xnnpack")
     trace = read_profile(as_events(events) if form == "events" else as_report(as_rows(events), 3))

@@ -116,7 +116,7 @@ def test_a_csv_has_the_fields_of_a_table_of_the_json() -> None:
     assert attribution_csv(FOUND, "module").splitlines()[2] == ",,0/1,False,2,301,150.5,,15.05,,,,,,,"
 
 
-def test_of_indistinguishable_rows_the_one_with_more_bytes_is_first() -> None:
+def test_the_indistinguishable_row_with_more_bytes_is_first() -> None:
     time = Time(2, 1500, None)
     rows = [OperatorTime(0, at, f"OP{at}", "x", (), (), time, size) for at, size in enumerate((3, 5, 4))]
     found = replace(FOUND, operators=(*rows, OperatorTime(0, 3, "OP3", "x", (), (), None), FOUND.operators[0]))

@@ -60,7 +60,7 @@ def test_the_functions_with_the_most_time() -> None:
     assert len(functions(16, "function")) >= 20
 
 
-def test_what_never_ends_is_cut_short() -> None:
+def test_endless_runs_are_stopped() -> None:
     document = trace_json(read("10 T1 B [NN_LA_PO]run\n20 T1 B [NN_LR_PE]f\n30 T1 E"))
     assert "run 0 run (process 1000), cut short, by wall-clock time, in ms" in trace_text(document, "bucket")
     text = list(trace_text(document))

@@ -133,6 +133,6 @@ def test_what_takes_little_runs_several_times_in_a_turn(
     assert [model for what, model in LOG if what == "run"] == ["a"] * (1 + 1 + 2 * runs + 7 * runs)
 
 
-def test_of_the_runs_in_a_turn_the_median_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_median_of_the_runs_in_a_turn_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     pass_time(monkeypatch, cycle([0.00029, 0.0003, 0.00038]))  # three runs make a turn
     assert measure(asked([step("a")])).times_us[0].ravel().tolist() == pytest.approx([300.0] * 7)

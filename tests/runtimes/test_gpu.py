@@ -146,7 +146,7 @@ def test_the_library_knows_who_looks_on(library: Any) -> None:
     assert found[b"circletools"] == ([1, 0, 0, 9], PROCESSOR | GPU)
 
 
-def test_what_is_no_model_is_refused(library: Any, tmp_path: Path) -> None:
+def test_files_that_are_not_models_are_refused(library: Any, tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(b"no model at all")
     text = "ERROR: Model provided has model identifier 'odel', should be 'TFL3'"

@@ -117,7 +117,7 @@ def test_the_program_needs_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("model", "message"), [("m", "no plan"), ("refused", "no")])
-def test_of_two_refusals_the_first_is_reported(
+def test_the_first_of_two_refusals_is_reported(
     model: str, message: str, litert: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def plans(_interpreter: Interpreter) -> list[Plan]:
@@ -139,7 +139,7 @@ def test_of_two_refusals_the_first_is_reported(
         ),
     ],
 )
-def test_what_the_delegate_chose_in_vain_is_nowhere(
+def test_operators_chosen_but_not_delegated_have_no_place(
     model: str, named: Placed, verdict: Verdict, litert: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan: Plan = Step((0, 1), "TfLiteXNNPackDelegate"), Step((2,))

@@ -26,7 +26,7 @@ def test_an_index_with_a_code_is_that_of_the_main_subgraph_if_it_fits() -> None:
     assert places(Placed("", "w", None, 7, "ADD")) == [(None, None, "", "w")]
 
 
-def test_of_equal_operators_each_is_meant_once() -> None:
+def test_equal_operators_are_each_assigned_once() -> None:
     twice = Placed("", "w", None, 0, "ADD"), Placed("", "v", None, 0, "ADD")
     assert places(*twice) == [(0, 0, "", "w"), (2, 0, "", "v")]
     assert places(*twice, Placed("", "u", None, 0, "ADD"))[-1] == (None, None, "", "u")
@@ -39,7 +39,7 @@ def test_codes_are_compared_by_their_letters() -> None:
         assert places(Placed("", "w", code=name)) == [(0, 2, "", "w")], name
 
 
-def test_what_fits_several_or_none_is_nowhere() -> None:
+def test_ambiguous_or_unmatched_operators_have_no_place() -> None:
     assert places(Placed("", "w", code="ADD")) == [(None, None, "", "w")]
     assert places(Placed("", "w", code="GELU")) == [(None, None, "", "w")]
     assert places(Placed("", "w", tensor="a")) == [(None, None, "", "w")]

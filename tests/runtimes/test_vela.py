@@ -56,7 +56,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     return asked
 
 
-def test_what_is_on_the_processor_has_a_reason_or_just_a_name(ask: Ask) -> None:
+def test_operators_on_the_cpu_have_a_reason_or_only_a_name(ask: Ask) -> None:
     assert ask("placement", OUTPUT) == Verdict(
         "ok",
         "",

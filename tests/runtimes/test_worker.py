@@ -117,7 +117,7 @@ def test_a_refusal_comes_with_the_last_line_that_was_printed(worker: Worker) -> 
     assert worker.run(Path("echo")).failure == ""
 
 
-def test_of_what_was_printed_the_beginning_is_read(worker: Worker) -> None:
+def test_only_the_beginning_of_the_output_is_read(worker: Worker) -> None:
     assert worker.run(Path("talks")).failure == "ValueError: no the"
 
 

@@ -64,7 +64,7 @@ def test_a_directory_is_replaced(target: Path) -> None:
     assert os.listdir(target.parent) == ["parts"]
 
 
-def test_what_comes_meanwhile_stays(tmp_path: Path) -> None:
+def test_files_added_meanwhile_stay(tmp_path: Path) -> None:
     target = tmp_path / "parts"
 
     def slow() -> Iterator[tuple[str, list[Any]]]:
@@ -79,7 +79,7 @@ def test_what_comes_meanwhile_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_what_comes_at_the_last_moment_stays(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_added_at_the_last_moment_stay(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the second look at the target, and before it gives way."""
     exchange = directories._exchange
 
@@ -209,7 +209,7 @@ def test_an_error_names_the_target(target: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", ["\ud800", "a\0b"])
-def test_what_is_no_name(name: str, tmp_path: Path) -> None:
+def test_invalid_names(name: str, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="not a file name"):
         write_directory(tmp_path / name, files(), yes)
     with open_model(bytes_of("circle/mlp")) as model, pytest.raises(OutputError, match="not a file name"):
@@ -305,7 +305,7 @@ def test_tables_do_not_replace_the_model(tmp_path: Path) -> None:
     [memoryview(b"abcdefgh")[::2], io.StringIO("TFL3"), 3, None],
     ids=["strided", "text", "number", "nothing"],
 )
-def test_what_is_no_model_at_all(given: Any) -> None:
+def test_a_file_that_is_nothing_like_a_model(given: Any) -> None:
     with pytest.raises(UsageError):
         open_model(given)
 

@@ -21,7 +21,7 @@ def test_models_come_in_the_order_of_their_names(tmp_path: Path) -> None:
     assert list(models_below(str(tmp_path))) == ["B.Tflite", "a/y/x.CIRCLE", "a/z.tflite", "b.circle"]
 
 
-def test_what_begins_with_a_dot_is_left_out_but_not_the_directory_itself(tmp_path: Path) -> None:
+def test_names_that_begin_with_a_dot_are_skipped_except_the_directory_itself(tmp_path: Path) -> None:
     make(tmp_path, ".top/a.circle", ".top/.b.circle", ".top/.c/d.circle")
     assert list(models_below(str(tmp_path / ".top"))) == ["a.circle"]
     assert list(models_below(str(tmp_path))) == []

@@ -88,7 +88,7 @@ def test_every_new_file_is_on_the_disk_before_the_old_ones_go(target: Path, monk
     assert calls == ["sync"] * 3 + ["exchange"]  # a, deep and deep/b
 
 
-def test_what_is_in_the_way_is_reported(target: Path) -> None:
+def test_obstructing_files_are_reported(target: Path) -> None:
     directories.check_directory(target.with_name("new"), ours)
     directories.check_directory(target, ours)
     with pytest.raises(UsageError, match=r"^other: the directory is not empty"):

@@ -264,7 +264,7 @@ def test_where_a_nameless_file_cannot_get_a_name_it_is_written_again(
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_of_writers_at_the_same_time_each_wins_whole_or_is_refused(tmp_path: Path) -> None:
+def test_concurrent_writers_write_completely_or_are_refused(tmp_path: Path) -> None:
     model = tmp_path / "model.circle"
     model.write_bytes(path_of("circle/mlp").read_bytes())
     words = [str(TOOL), "metadata", "set", str(model), "--in-place", "--text", "x", "--name"]

@@ -92,7 +92,7 @@ def test_a_signature_is_replaced() -> None:
         ({"remove": ("run", "walk")}, ct.UsageError, "no signature is called 'walk' .there are none"),
     ],
 )
-def test_what_no_signature_can_be(request_: dict[str, Any], error: type[ct.CircleToolsError], words: str) -> None:
+def test_impossible_signatures(request_: dict[str, Any], error: type[ct.CircleToolsError], words: str) -> None:
     with pytest.raises(error, match=words):
         signed(DATA, **request_)
 
@@ -126,7 +126,7 @@ def test_another_order() -> None:
 
 
 @pytest.mark.parametrize("order", [(0,), (0, 0), (0, 2), (0, 1, 2), (), (-1, 0)])
-def test_what_is_no_order(order: tuple[int, ...]) -> None:
+def test_invalid_orders(order: tuple[int, ...]) -> None:
     with pytest.raises(ct.UsageError, match=r"every input once .give each position once: 0 to 1"):
         reordered(DATA, inputs=order)
 

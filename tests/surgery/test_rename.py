@@ -163,7 +163,7 @@ def test_equal_names_are_distinguished_by_index() -> None:
 # --- signatures ----------------------------------------------------------------------------------
 
 
-def test_what_signatures_call_their_ends() -> None:
+def test_names_of_ends_in_signatures() -> None:
     build = wired()
     build.signature("as tensors", [("x", 0), ("z", 1)], [("h", 12), ("other", 11)])
     data = build.to_bytes()

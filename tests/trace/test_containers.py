@@ -135,7 +135,7 @@ def test_encodings_by_their_first_bytes(data: bytes, encoding: str, place: str) 
     assert trace.most_unpacked == most_unpacked(len(data))
 
 
-def test_what_begins_like_no_trace() -> None:
+def test_beginnings_unlike_any_trace() -> None:
     empty = gzip.compress(b"", mtime=0)
     for data, message in ((b"x" * 4095 + b"\0", "not a known trace format"), (empty, "is empty")):
         with pytest.raises(InvalidInputError, match=message):
@@ -214,7 +214,7 @@ def test_how_much_packets_may_unpack_to() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell what is in memory")
-def test_what_was_read_of_a_file_is_let_go(tmp_path: Path) -> None:
+def test_pages_of_a_file_are_released_after_reading(tmp_path: Path) -> None:
     path = tmp_path / "long.txt"
     marks = "".join(
         f"  app-7 (7) [000] .... 1.00000{at}: tracing_mark_write: {('B|7|x', 'E')[at]}\n" for at in (0, 1)

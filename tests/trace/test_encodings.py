@@ -95,7 +95,7 @@ def test_threads_of_any_length(tid: int) -> None:
     assert read_events(line.encode()) == [(5_000_001_000, tid, tid, "B", b"x")]
 
 
-def test_what_is_no_mark_is_left_out() -> None:
+def test_texts_that_are_not_marks_are_ignored() -> None:
     other = (
         b"            task-1001  ( 1000) [003] ...1 5.0: sched_switch: prev_comm=B|1|x ==> next\n"
         b"            task-1001  ( 1000) [003] ...1 5.000001: tracing_mark_write: C|1|counter|7\n"
@@ -171,7 +171,7 @@ def test_names_need_not_be_text() -> None:
         (b"\x0a\x07\xaa\x08\x03\x28\xb5\x2f\xfd", "zstd"),
     ],
 )
-def test_what_is_no_trace(data: bytes, message: str) -> None:
+def test_files_that_are_not_traces(data: bytes, message: str) -> None:
     with pytest.raises(InvalidInputError, match=re.escape(message)) as caught:
         read(data)
     assert caught.value.location is not None

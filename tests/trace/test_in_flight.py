@@ -124,7 +124,7 @@ def at_once(*threads: list[Ev]) -> Analysis:
     return read(sorted((event for thread in threads for event in thread), key=lambda event: event.at))
 
 
-def test_what_is_in_flight_at_once_is_not_distinguished() -> None:
+def test_simultaneous_calls_are_not_distinguished() -> None:
     found = at_once(flying(100, 200, 300), work(10, 250, 100002))
     assert [shares(found, place) for place in range(3)] == [
         {"_": 98, "LR_PE": 2},

@@ -162,6 +162,6 @@ def test_begins_and_ends_without_the_other_are_counted() -> None:
         (b'{"traceEvents": [{"ts": ' + b"9" * 10_000 + b"}]}", "no operator times"),
     ],
 )  # fmt: skip
-def test_what_is_no_trace_of_onert(data: bytes, message: str) -> None:
+def test_files_that_are_not_traces_of_onert(data: bytes, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         read_profile(data)

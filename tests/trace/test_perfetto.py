@@ -46,7 +46,7 @@ def test_many_varints_at_once() -> None:
     assert ends.tolist() == [*places[1:], len(data)]
 
 
-def test_of_many_numbers_none_is_negative() -> None:
+def test_none_of_many_numbers_is_negative() -> None:
     for value in (2**63, 2**64 - 1):
         found, ends = varints(np.frombuffer(number_bytes(value) + bytes(10), np.uint8), np.array([0]))
         assert (found.tolist(), ends.tolist()) == ([value % 2**63], [9])

@@ -65,7 +65,7 @@ def test_ticks_of_an_unknown_clock() -> None:
     assert totals.whole.others == (("tflite::GetModel", 4, 1, 0),)
 
 
-def test_what_fits_no_model() -> None:
+def test_traces_that_fit_no_model() -> None:
     for text, message in (
         (log(9, *CODES[:-1]), "operator 6 is missing in the log, and SOFTMAX in the model"),
         (log(9, *CODES, "ADD"), "operator 7 is ADD in the log, and missing in the model"),

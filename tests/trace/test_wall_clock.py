@@ -99,7 +99,7 @@ def test_drivers_are_distinguished_by_process() -> None:
     assert (shown["LD_PE 3000"], shown["LI_PE"]) == ((200, 300), (900, 8400))
 
 
-def test_what_the_application_does_meanwhile_is_the_runtimes() -> None:
+def test_work_of_the_application_meanwhile_counts_as_the_runtime_s() -> None:
     found = read(f"0 T1 B {START}\n10 T1 E\n20 T1 B [NN_LA_PE]else\n80 T1 E\n90 T1 B {WAIT}\n100 T1 E")
     assert shares(found) == {"LR_PE": (100, 100)}
 
