@@ -84,7 +84,7 @@ def trace_compare(
 
     Compares layers and phases, or operators. Give several recordings of each side (A1 A2 A3 -- B1 B2 B3): one of each
     reveals only large differences, unless --history shows how much recordings vary. If only B is given, it is
-    compared with --history. Exits with status 1 if something is slower, significantly and by more than the threshold,
+    compared with --history. Exits with status 1 if something is significantly slower, by more than the threshold,
     or if most operators have no counterpart.
     """
     earlier = [path for one in history for path in _recordings(one)]

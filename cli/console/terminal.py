@@ -147,7 +147,7 @@ def show_json(document: dict[str, Any], file: str | None = None) -> None:
     """Write a JSON document to standard output, with `file` first; on a single line if there are several models.
 
     Bytes in names that are not UTF-8 stay surrogate escapes. Iterators in the document become arrays. The document is
-    shown only when it is complete, since it may be large and an error, or the limits, may end the command before.
+    shown only when it is complete, since it may be large and an error, or the limits, may end the command first.
     """
     whole = ({} if file is None else {"file": file}) | document
     whole |= {key: iter(value) for key, value in whole.items() if isinstance(value, list | tuple)}
