@@ -71,7 +71,7 @@ class Block(AbstractContextManager[Any]):
 
         def __getattr__(self, name: str) -> Any:
             way = f"with {self._title}(...) as log: ...; then log.{name}" if name[0] != "_" else ""
-            raise AttributeError(f"there is no {name!r} before `with`" + f" (write {way})" * bool(way))
+            raise AttributeError(f"{name!r} does not exist before `with`" + f" (write {way})" * bool(way))
 
 
 def title_of(module: str, name: str) -> str:

@@ -146,7 +146,7 @@ def _is_stored(output: AliasedOutput) -> bool:
 
 
 def _is_weight(model: ModelGraph, output: AliasedOutput, traits: _Traits) -> bool:
-    """Return whether an operator whose weights XNNPACK converts reads the tensor as INT8 weights with one scale."""
+    """Return whether the tensor holds INT8 weights, with one scale, of an operator whose weights XNNPACK converts."""
     if (traits.type, traits.quantization) != ("INT8", "per_tensor"):
         return False
     graph = model.graphs[output.subgraph]
