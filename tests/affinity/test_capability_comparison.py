@@ -38,11 +38,11 @@ def pool_and_pad() -> bytes:
     return build.to_bytes()
 
 
-SAID = Path(__file__).with_name("comparisons.txt").read_text().splitlines()
+EXPECTED = Path(__file__).with_name("comparisons.txt").read_text().splitlines()
 
 
-def test_what_a_comparison_says() -> None:
-    for where, fits in map(literal_eval, SAID):
+def test_text_of_a_comparison() -> None:
+    for where, fits in map(literal_eval, EXPECTED):
         with open_model(pool_and_pad()) as model:
             reasons = why_not(table_of(where), graph_of(model, 0))
         assert [reason is None for reason in reasons] == fits

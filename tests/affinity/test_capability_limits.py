@@ -34,7 +34,7 @@ def padding() -> bytes:
     return build.to_bytes()
 
 
-def said(where: str, operator: int = 0) -> str | None:
+def text(where: str, operator: int = 0) -> str | None:
     """Return why an operator of `padding` is not taken, None where it is."""
     table = parse_capability(json.dumps({"operators": {"*": [{"where": [where]}]}}).encode(), "npu.json")
     with open_model(padding()) as model:
@@ -48,14 +48,14 @@ ROWS = [literal_eval(row) for row in Path(__file__).with_name("elements.txt").re
 def test_the_elements_that_are_there_and_those_that_are_not() -> None:
     for operator, term, value in ROWS:
         if value is None:
-            assert said(f"{term} >= 0", operator) == f"{term} has no value, but must be >= 0"
-            assert said(f"0 < {term}", operator) == f"0 is 0, but must be < {term} (nan)"
+            assert text(f"{term} >= 0", operator) == f"{term} has no value, but must be >= 0"
+            assert text(f"0 < {term}", operator) == f"0 is 0, but must be < {term} (nan)"
             continue
-        assert said(f"{term} == {float(value)}", operator) is None, term
-        assert said(f"{term} > 999", operator) == f"{term} is {value}, but must be > 999"
+        assert text(f"{term} == {float(value)}", operator) is None, term
+        assert text(f"{term} > 999", operator) == f"{term} is {value}, but must be > 999"
 
 
-def test_of_several_numbers_the_first_that_is_wrong_is_reported() -> None:
+def test_the_first_of_several_wrong_numbers_is_reported() -> None:
     for where, reason in (
         ("input1.value >= 10", None),
         ("input1.value <= 17", None),
@@ -63,4 +63,4 @@ def test_of_several_numbers_the_first_that_is_wrong_is_reported() -> None:
         ("input1.value < 17", "input1.value is 17, but must be < 17"),
         ("17 > input1.value", "17 is 17, but must be > input1.value (17)"),
     ):
-        assert said(where) == reason
+        assert text(where) == reason

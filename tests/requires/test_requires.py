@@ -189,7 +189,7 @@ def test_runtimes_are_named_by_any_part_of_their_version_and_read_only_tflite() 
         ([Code("CUSTOM", 1, "mine")], b"1.5.0", "true", "2.8.0", None),
     ],
 )  # fmt: skip
-def test_what_the_file_says_of_the_runtime_is_compared(
+def test_the_recorded_runtime_is_compared(
     codes: list[Code], declared: bytes | None, state: str, needed: str | None, finding: str | None
 ) -> None:
     with ct.open(of_codes(*codes, declared=declared)) as model:

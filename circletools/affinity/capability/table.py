@@ -263,8 +263,8 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
     conditions = "; ".join(broken or ()) if len(rule.needs) == 1 or not rule.reason else ""  # any form would suffice
     if not rule.known or _is_unseen(broken, operator):
         return Refusal(untried(broken or [], rule.reason), measured=False)
-    is_said = "must be one of" in rule.reason or "quantization parameters" in rule.reason
-    shown = re.sub(r", not [^;]+", "", conditions) if is_said else conditions
+    is_stated = "must be one of" in rule.reason or "quantization parameters" in rule.reason
+    shown = re.sub(r", not [^;]+", "", conditions) if is_stated else conditions
     reason = ": ".join(filter(None, (rule.reason.rstrip(".") if conditions else rule.reason, shown)))
     return Refusal(reason, conditions=conditions or rule.reason, remedy=rule.remedy, wrong=rule.wrong)
 
