@@ -32,19 +32,19 @@ KINDS = ("", "limits", "memory", "limits memory", "limits memory rate")
 
 def near(cases: int, kind: str, first: int) -> bool:
     """Compare results with an exhaustive search; return whether all guarantees are met."""
-    ratios, text = list[float](), Counter[str]()
+    ratios, verdicts = list[float](), Counter[str]()
     made = (random_placement(seed, _MOST, **dict.fromkeys(kind.split(), True)) for seed in count(first))
     small = (one for one in made if not kind or len(one.launch) ** len(one.times) <= _CHOICES)
     for placement in islice(small, cases):
         verdict, ratio = _judged(placement, placement.least())
-        text[verdict] += 1
+        verdicts[verdict] += 1
         ratios += [] if ratio is None else [ratio]
     print(
-        f"| {kind or 'times, copies, launches'} | {text['least']} of {cases} | {np.mean(ratios):.4f} | "
-        f"{max(ratios):.3f} | {text['impossible']} | {cases - text['least'] - text['impossible']} |",
+        f"| {kind or 'times, copies, launches'} | {verdicts['least']} of {cases} | {np.mean(ratios):.4f} | "
+        f"{max(ratios):.3f} | {verdicts['impossible']} | {cases - verdicts['least'] - verdicts['impossible']} |",
         flush=True,
     )
-    return text["least"] + text["impossible"] == cases
+    return verdicts["least"] + verdicts["impossible"] == cases
 
 
 def _judged(made: Placement, least: float) -> tuple[str, float | None]:

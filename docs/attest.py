@@ -255,32 +255,32 @@ def unique(pairs):
 
 
 def main(statement, old, new, schemas=SCHEMAS):
-    message = json.loads(Path(statement).read_text(), object_pairs_hook=unique)
+    claims = json.loads(Path(statement).read_text(), object_pairs_hook=unique)
     files = [File(path, Path(schemas)) for path in (old, new)]
     source, *result = ({"name": 0, "digest": {"sha256": sha256(file.data).hexdigest()}} for file in files)
-    if "predicate" in message:  # of an in-toto statement
-        kinds = message.pop("_type", ""), message.pop("predicateType", "")
-        subject, predicate = message.pop("subject"), message.pop("predicate")
-        if kinds != KINDS or message or [{**one, "name": 0} for one in subject] != result:
+    if "predicate" in claims:  # of an in-toto statement
+        kinds = claims.pop("_type", ""), claims.pop("predicateType", "")
+        subject, predicate = claims.pop("subject"), claims.pop("predicate")
+        if kinds != KINDS or claims or [{**one, "name": 0} for one in subject] != result:
             raise SystemExit("not a statement about these files")
-        message = predicate
-    if {**message.pop("from", source), "name": 0} != source:  # a name, but nothing else, may be any
+        claims = predicate
+    if {**claims.pop("from", source), "name": 0} != source:  # only the name may differ
         raise SystemExit("not a statement about these files")
-    if {*message} != STATED or any({*one} != {"part", "before", "after"} for one in message["changes"]):
+    if {*claims} != STATED or any({*one} != {"part", "before", "after"} for one in claims["changes"]):
         raise SystemExit("the statement says more, or less, than this program checks")
-    if message["schema_version"] != 1:
+    if claims["schema_version"] != 1:
         raise SystemExit("an unknown version of the statement")
     before, after = (file.parts() for file in files)
     names = sorted({*before, *after})
     found = {name: tuple(side[name].hex() if name in side else None for side in (before, after)) for name in names}
     changes = {name: pair for name, pair in found.items() if pair[0] != pair[1]}
-    listed = {change["part"]: (change["before"], change["after"]) for change in message["changes"]}
+    listed = {change["part"]: (change["before"], change["after"]) for change in claims["changes"]}
     wrong = [name for name in sorted({*changes, *listed}) if changes.get(name) != listed.get(name)]
-    if (whole(before), whole(after)) != (message["before"], message["after"]):
+    if (whole(before), whole(after)) != (claims["before"], claims["after"]):
         wrong.append("the digests of the models")
-    if {message["format"]} != {file.format for file in files}:
+    if {claims["format"]} != {file.format for file in files}:
         wrong.append("the formats")
-    if len(listed) < len(message["changes"]) or message["equal_parts"] != len(names) - len(changes):
+    if len(listed) < len(claims["changes"]) or claims["equal_parts"] != len(names) - len(changes):
         wrong.append("the number of parts")
     shown = (repr(name)[1:-1] for name in wrong)  # without line ends or other controls
     print("\n".join(f"not as stated: {name}" for name in shown) or f"as stated; changes: {len(changes)}", flush=True)

@@ -25,7 +25,7 @@ COMPUTED = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of a file: the bytes from `start` to `stop` become `text`; `said` is its first line.
+    """One change of a file: the bytes from `start` to `stop` become `text`; `first_line` shows the place.
 
     `on_import`: the code runs only when the module is imported, or when a cached result is computed. `number`
     distinguishes mutants of a file that would have the same name.
@@ -38,7 +38,7 @@ class Mutant:
     stop: int
     text: str
     was: str
-    message: str
+    first_line: str
     on_import: bool
     number: int
 
@@ -46,7 +46,7 @@ class Mutant:
     def name(self) -> str:
         """Return the mutant as one line, which does not change if lines are added before it."""
         again = f" ({self.number})" if self.number > 1 else ""
-        return f"{self.path.relative_to(ROOT)}: {self.message}: {self.was} -> {self.text}{again}"
+        return f"{self.path.relative_to(ROOT)}: {self.first_line}: {self.was} -> {self.text}{again}"
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
@@ -63,10 +63,10 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         start = starts[node.lineno - 1] + node.col_offset
         stop = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         was = " ".join(source[start:stop].decode().split())
-        message = source[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
-        numbers[message, was, text] += 1
-        on_import, number = id(node) not in inside, numbers[message, was, text]
-        return Mutant(path, node.lineno, lines[id(node)], start, stop, text, was, message, on_import, number)
+        first_line = source[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
+        numbers[first_line, was, text] += 1
+        on_import, number = id(node) not in inside, numbers[first_line, was, text]
+        return Mutant(path, node.lineno, lines[id(node)], start, stop, text, was, first_line, on_import, number)
 
     for node in ast.walk(tree):
         if id(node) in quiet:

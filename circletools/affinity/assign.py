@@ -270,8 +270,8 @@ class Assignment:
             for other, device in enumerate(self.devices[:last])
             if (refusal := self.refusal(other, subgraph, operator))
         ]
-        answer = "the first device that supports it" if decision is None else decision.words
-        return "; ".join([answer, *declined])
+        chosen = "the first device that supports it" if decision is None else decision.words
+        return "; ".join([chosen, *declined])
 
     def refusal(self, number: int, subgraph: int, operator: int) -> Refusal | None:
         """Return why a device refuses an operator, or None if the device accepts it or has no capability table."""
@@ -340,10 +340,10 @@ def _check_devices(given: Constraints) -> None:
 
 def _unassigned(model: ModelGraph, subgraph: int, operator: int, refused: Refusal | None) -> EditError:
     code = model.graphs[subgraph].operators.code_names[operator]
-    answer = "no rule matches it" + (f", and no table supports it: {refused}" if refused else "")
+    reason = "no rule matches it" + (f", and no table supports it: {refused}" if refused else "")
     place = f"subgraphs[{subgraph}].operators[{operator}]"
     hint = "`default=DEVICE` assigns the remaining operators"
-    return EditError(f"{code} is left without a device: {answer}", location=place, hint=hint)
+    return EditError(f"{code} is left without a device: {reason}", location=place, hint=hint)
 
 
 def colocated(assignment: Assignment, units: Sequence[Units]) -> Assignment:

@@ -170,9 +170,9 @@ def test_what_would_fool_a_statement() -> None:
 def test_a_statement_with_false_claims(tmp_path: Path) -> None:
     old = bytes_of("circle/diamond")
     new = edited(old, embed)
-    message = document_json(stated(old, new))
-    more = {**message, "changes": [{**message["changes"][0], "after": "0" * 32}, *message["changes"]]}
-    for wrong in (more, {**message, "equal_parts": 99}):
+    claims = document_json(stated(old, new))
+    more = {**claims, "changes": [{**claims["changes"][0], "after": "0" * 32}, *claims["changes"]]}
+    for wrong in (more, {**claims, "equal_parts": 99}):
         assert checked(tmp_path, wrong, old, new) == (1, ["not as stated: the number of parts"])
     source = {"digest": {"sha256": hashlib.sha256(old).hexdigest()}, "verdict": "harmless"}
     for key, value in (
@@ -181,13 +181,13 @@ def test_a_statement_with_false_claims(tmp_path: Path) -> None:
         ("from", source),
     ):
         with pytest.raises(AssertionError, match=r"more, or less, than this program checks|about these files"):
-            checked(tmp_path, {**message, key: value}, old, new)
+            checked(tmp_path, {**claims, key: value}, old, new)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="one model is circle, the other tflite"):
         stated(bytes_of("circle/cnn"), bytes_of("tflite/cnn"))
-    message = document_json(stated(ZIPPED, ZIPPED))
+    claims = document_json(stated(ZIPPED, ZIPPED))
     text = bytes_of("tflite/custom_op").replace(b"Spectrogram\0", b"Spectrogram!")
     again = ZIPPED[:-2] + b"\x16\0PK\5\6" + bytes(18)
     prefixed = bytes_of("tflite/cnn") + ZIPPED[ZIPPED.index(b"PK\3\4") :]
@@ -197,7 +197,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         with pytest.raises(
             AssertionError, match=r"ZIP64|without its final NUL|second end record|minizip|contradicts"
         ):
-            checked(tmp_path, message, ZIPPED, new)
+            checked(tmp_path, claims, ZIPPED, new)
 
 
 @pytest.mark.parametrize("path", [*own_models()[::5], None], ids=lambda path: title(path) if path else "outside")

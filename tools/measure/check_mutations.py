@@ -111,7 +111,7 @@ def main() -> None:
     options = parser.parse_args()
     bases = [Mutant(name, "", data) for name, data in _models(options.folders)]
     runs = _both(bases)
-    bases = [base for base, text in zip(bases, runs, strict=True) if RAN in text.values()]
+    bases = [base for base, outcomes in zip(bases, runs, strict=True) if RAN in outcomes.values()]
     units, before = [], []
     for number, base in enumerate(bases):
         known = found(base.data)
@@ -122,34 +122,34 @@ def main() -> None:
 
 
 def _both(units: list[Mutant]) -> list[dict[str, str]]:
-    text: list[dict[str, str]] = [{} for _ in units]
+    outcomes: list[dict[str, str]] = [{} for _ in units]
     for program in ("litert", "onert"):
         asked = [at for at, one in enumerate(units) if program == "onert" or one.data[4:8] == b"TFL3"]
         for at, answer in zip(asked, ask(program, [units[at] for at in asked]), strict=True):
-            text[at][program] = answer
-    return text
+            outcomes[at][program] = answer
+    return outcomes
 
 
 def _report(bases: int, units: list[Mutant], before: list[Counter[tuple[str, str]]], listed: bool) -> None:
     tally: Counter[str] = Counter()
     missed: Counter[str] = Counter()
-    for unit, known, text in zip(units, before, _both(units), strict=True):
+    for unit, known, outcome in zip(units, before, _both(units), strict=True):
         codes = sorted(code for severity, code in found(unit.data) - known if severity != "info")
         errors = sorted(code for severity, code in found(unit.data) if severity == "error")
-        kind = _kind(text.get("litert", text["onert"]))
+        kind = _kind(outcome.get("litert", outcome["onert"]))
         tally[kind] += 1
         tally[f"{kind}: found"] += bool(codes)
-        if errors and RAN in text.values():
+        if errors and RAN in outcome.values():
             tally[f"FALSE ERROR {errors[0]}"] += 1
         if kind not in (RAN, "run") and not codes:
-            missed[f"{kind}: {_words(text.get('litert', text['onert']))}"] += 1
+            missed[f"{kind}: {_words(outcome.get('litert', outcome['onert']))}"] += 1
         if listed:
             line: dict[str, Any] = {
                 "model": unit.name,
                 "change": unit.change,
                 "codes": codes,
                 "errors": errors,
-                **text,
+                **outcome,
             }
             print(json.dumps(line))
     print(f"{bases} models, {len(units)} mutants")

@@ -71,8 +71,8 @@ def main() -> None:
 
 def _compare(module: ModuleType, options: argparse.Namespace) -> None:
     paths = [path for folder in options.folders for path in models_in(Path(folder))]
-    message = answers(paths, partial(ask_whole, module), module.prepare, cpu_seconds=_SECONDS)
-    rows = [{"resident": False} if text == CRASH else json.loads(text) for text in message]
+    texts = answers(paths, partial(ask_whole, module), module.prepare, cpu_seconds=_SECONDS)
+    rows = [{"resident": False} if text == CRASH else json.loads(text) for text in texts]
     truth = dict(zip(map(digest, paths), rows, strict=True))
     table = load_capability(options.compare)
     lines = report(table.device, list(held(table, paths, truth)), options.list)

@@ -66,8 +66,8 @@ class Held:
         """Whether `fit` is right or does not know, or how it is wrong."""
         if self.found.verdict == "not_known":
             return "not known"
-        message = self.found.verdict == "resident"
-        return "right" if message == self.resident else "false resident" if message else "false refused"
+        fits = self.found.verdict == "resident"
+        return "right" if fits == self.resident else "false resident" if fits else "false refused"
 
 
 @dataclass
@@ -188,9 +188,9 @@ def record(target: str, paths: Sequence[Path], into: Path) -> None:
         CRASH: {"resident": False, "words": "died"},
         LIMIT: {"resident": None, "words": "stopped"},
     }
-    message = [asked([path])[0] if text in ends else text for path, text in zip(paths, asked(paths), strict=True)]
+    texts = [asked([path])[0] if text in ends else text for path, text in zip(paths, asked(paths), strict=True)]
     with (into / f"{target}.jsonl").open("w") as file:
-        for path, text in zip(paths, message, strict=True):
+        for path, text in zip(paths, texts, strict=True):
             answer = ends.get(text) or json.loads(text)
             file.write(json.dumps({"sha256": digest(path), "name": path.name} | answer) + "\n")
 
