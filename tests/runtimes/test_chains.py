@@ -83,7 +83,7 @@ def test_chains_take_turns_forward_and_backward_after_a_first_run() -> None:
 
 def test_models_are_loaded_once_with_what_is_known() -> None:
     measure(asked([step("a"), step("b", "y w", "u v", "other")]))
-    assert [said for what, said in LOG if what == "load"] == ["a v [True]", "b other [False, True]"]
+    assert [text for what, text in LOG if what == "load"] == ["a v [True]", "b other [False, True]"]
 
 
 @pytest.mark.parametrize("seed", [0, 3])
@@ -95,12 +95,12 @@ def test_a_chain_reads_what_it_makes_and_what_the_seed_makes(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "text"),
     [("refused", "not this one"), ("broken", "ValueError: no"), ("late", f"ValueError: now ({RANDOM_INPUTS})")],
 )
-def test_a_step_that_does_not_run_is_reported_with_its_place(model: str, said: str) -> None:
+def test_a_step_that_does_not_run_is_reported_with_its_place(model: str, text: str) -> None:
     found = measure(asked([step("a")], [step("b"), step(model, "y", "u v")]))
-    assert (found.times_us, found.failure, found.failed) == ([], said, (1, 1))
+    assert (found.times_us, found.failure, found.failed) == ([], text, (1, 1))
 
 
 def test_a_program_that_is_not_there_is_reported() -> None:
