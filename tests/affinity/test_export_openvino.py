@@ -54,9 +54,9 @@ def hetero(model: Any, document: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("pattern", ["aaaa", "aabb", "abab", "abba"])
 def test_openvino_cuts_a_chain_where_the_device_changes(pattern: str, tmp_path: Path) -> None:
     devices = [{"a": "CPU", "b": "CPUB"}[letter] for letter in pattern]
-    model, document, said = loaded(with_affinity(named("p", "q", "r", "s", kind="tflite"), devices), tmp_path)
+    model, document, text = loaded(with_affinity(named("p", "q", "r", "s", kind="tflite"), devices), tmp_path)
     assert document["affinity"] == dict(zip("0123", devices, strict=True))
-    assert (document["device"], said) == ("HETERO:" + ",".join(sorted({*devices})), "")
+    assert (document["device"], text) == ("HETERO:" + ",".join(sorted({*devices})), "")
     compiled = hetero(model, document)
     changes = sum(one != two for one, two in pairwise(devices))
     if changes:
@@ -75,9 +75,9 @@ def test_openvino_runs_operators_on_their_devices_or_reports_renamed_ones(path: 
     except RuntimeError:
         pytest.skip("OpenVINO does not read the model")
     data = alternating(path.read_bytes(), "CPU", "CPUB")
-    model, document, said = loaded(data, tmp_path)
+    model, document, text = loaded(data, tmp_path)
     lost = set(document["affinity"]) - {operator.get_friendly_name() for operator in model.get_ordered_ops()}
-    assert said == (f"OpenVINO renamed {sorted(lost, key=int)}" if lost else "")
+    assert text == (f"OpenVINO renamed {sorted(lost, key=int)}" if lost else "")
     assert bool(lost) == (path.stem in ("cnn", "cnn_int8", "cnn_float16", "sparse", "shuffle", "shuffle_flat"))
     for operator in model.get_ordered_ops():
         assert device_of(operator) in ("CPU", "CPUB")
