@@ -216,7 +216,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
             f"{operator_label(row.subgraph, row.index, several)} {row.code}" for row in absent[: top or None]
         )
         yield ""
-        yield f"operators without a time: {shown}{more}"
+        yield f"operators without a time (others may include their work): {shown}{more}"
 
 
 def _absent(attribution: Attribution) -> list[OperatorTime]:

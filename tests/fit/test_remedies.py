@@ -220,9 +220,9 @@ def test_a_remedy_of_shape_arithmetic_depends_on_where_sizes_come_from(
     assert FIX_SIZES != remedies.get(4) != FIX_SHAPES
 
 
-def fitted(path: Path) -> Any:
-    with ct.open(path) as model:
-        (found,) = ct.fit(model, ct.FitRequest(on=("litert-gpu",))).targets
+def fitted(source: Path | bytes, on: str = "litert-gpu") -> Any:
+    with ct.open(source) as model:
+        (found,) = ct.fit(model, ct.FitRequest(on=(on,))).targets
     return found
 
 
@@ -277,7 +277,6 @@ def test_operators_at_the_ends_can_run_outside_the_model() -> None:
     for code in ("GELU", "TANH", "NEG", "TANH", "GELU"):
         values.append(graph.compute(code, values[-1:], f"v{len(values)}", (1, 4)))
     graph.ends(values[:1], values[-1:])
-    with ct.open(build.to_bytes()) as model:
-        (target,) = ct.fit(model, ct.FitRequest(on=("tflm",))).targets
+    target = fitted(build.to_bytes(), "tflm")
     cut = ", or run it outside the model: `extract IN OUT --operators 1-3` keeps the others"
     assert [(one.operator, one.remedy.endswith(cut)) for one in target.misfits] == [(0, True), (4, True)]
