@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -57,33 +59,9 @@ def test_two_parts_are_matched_separately() -> None:
     assert sources(WHOLE.replace("b3 = TANH", "b3 = ABS"), two) == ["", "", "", "", "b3", "c3", "d"]
 
 
-DOUBLED = {
-    "one for each taker": (
-        "a = FC1 x; b = RELU a; c = TANH a -> b c",
-        "a = FC1 x; d = FC1 x; b = RELU a; c = TANH d -> b c",
-        ["a", "a", "b", "c"],
-    ),
-    "two in a row": (
-        "a = FC1 x; b = RELU a; c = TANH b; d = NEG b -> c d",
-        "a = FC1 x; b = RELU a; e = FC1 x; f = RELU e; c = TANH b; d = NEG f -> c d",
-        ["a", "b", "a", "b", "c", "d"],
-    ),
-    "one for several": (
-        "a = FC1 x; b = FC1 x; c = RELU a; d = TANH b -> c d",
-        "a = FC1 x; c = RELU a; d = TANH a -> c d",
-        ["ab", "c", "d"],
-    ),
-    "with other weights it is another": (
-        "a = FC1 x; b = RELU a -> b",
-        "a = FC1 x; c = FC2 x; d = ADD a c; b = RELU d -> b",
-        ["a", "", "", "b"],
-    ),
-    "a bias with an operator of its own": (
-        "a = FC1 x; b = HARD_SWISH a -> b",
-        "a = FC1:0 x; c = ADD##1 a; b = HARD_SWISH c -> b",
-        ["a", "a", "b"],
-    ),
-}
+# A line is a kind, a name, the operators before and after, and the expected origins.
+CASES = [literal_eval(line) for line in Path(__file__).with_name("tracking_sketches.txt").read_text().splitlines()]
+DOUBLED = {name: case for kind, name, *case in CASES if kind == "doubled"}
 
 
 @pytest.mark.parametrize("name", list(DOUBLED))
@@ -93,54 +71,7 @@ def test_what_is_computed_again_has_the_origin_of_what_it_repeats(name: str, nam
     assert sources(before, after, named=named) == expected
 
 
-FOLDED = {
-    "a factor and a summand": (
-        "a = FC1 x; b = MUL#1 a; c = ADD#2 b; d = TANH c -> d",
-        "c = FC1*2 x; d = TANH c -> d",
-        ["abc", "d"],
-    ),
-    "an activation": ("a = FC1 x; b = RELU6 a; c = TANH b -> c", "b = FC1@RELU6 x; c = TANH b -> c", ["ab", "c"]),
-    "all three": (
-        "a = FC1 x; b = MUL#1 a; c = ADD#2 b; d = RELU c; e = TANH d -> e",
-        "d = FC1*2@RELU x; e = TANH d -> e",
-        ["abcd", "e"],
-    ),
-    "constants that stay are not folded": (
-        "a = FC1 x; b = MUL#1 a; c = FC2 b; d = TANH c -> d",
-        "a = FC1 x; c = CUSTOM a; d = TANH c -> d",
-        ["a", "bc", "d"],
-    ),
-    "who takes it has no weights": (
-        "a = TANH x; b = MUL#1 a; c = NEG b -> c",
-        "a = TANH x; c = NEG a -> c",
-        ["ab", "c"],
-    ),
-    "one of two has no weights": (
-        "a = TANH x; b = MUL#1 a; c = NEG b; d = FC1 b; e = ADD c d -> e",
-        "a = TANH x; c = NEG a; d = FC1 a; e = ADD c d -> e",
-        ["ab", "c", "d", "e"],
-    ),
-    "what is computed is not a factor": (
-        "a = TANH x; b = MUL a a; c = FC1 b -> c",
-        "a = TANH x; c = FC1 a -> c",
-        ["ab", "c"],
-    ),
-    "a layout is not a factor": (
-        "a = TANH x; b = RESHAPE a; c = FC1 b -> c",
-        "a = TANH x; c = FC1 a -> c",
-        ["ab", "c"],
-    ),
-    "the first may hold it as well": (
-        "a = MUL#3 x; b = ADD#1 a; c = FC1 b -> c",
-        "a = MUL#3 x; c = FC1 a -> c",
-        ["ab", "c"],
-    ),
-    "an output in between is not folded": (
-        "a = FC1 x; b = RELU a; c = TANH b -> a c",
-        "a = FC1@RELU x; c = TANH a -> a c",
-        ["ab", "c"],
-    ),
-}
+FOLDED = {name: case for kind, name, *case in CASES if kind == "folded"}
 
 
 @pytest.mark.parametrize("name", list(FOLDED))
