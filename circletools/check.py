@@ -24,7 +24,7 @@ from circletools.model.verify import breaks_graph, check_model, findings_at, is_
 from circletools.origin.read import Origins, origin_findings, origins_in
 from circletools.outputs.analysis import output_findings
 from circletools.requires.minimum import minimum_findings
-from circletools.shapes.call import DelegatedError, UndelegatedError
+from circletools.shapes.call import DelegatedError, OverrunError, UndelegatedError
 from circletools.shapes.infer import ATTENTION
 from circletools.soundness.operator_findings import format_findings, unresolved_findings
 from circletools.soundness.refusals import weighed
@@ -132,11 +132,12 @@ def _decided(model: ModelGraph, findings: Iterable[Finding]) -> Iterator[Finding
             codes = model.graphs[place[0]].operators.code_names
             is_sorted = None in refused(place[0]) and not any(map(table.unpacks, {*codes}))
             yield replace(one, severity="info") if is_sorted else one
-        elif place and effect in (DelegatedError.effect, UndelegatedError.effect):
+        elif place and effect in (DelegatedError.effect, UndelegatedError.effect, OverrunError.effect):
             why, graph = refused(place[0])[place[1]], model.graphs[place[0]]
             is_taken = why is None and not graph.disorder  # what it takes of a cycle is unknown
             is_error = is_taken if effect == DelegatedError.effect else why is not None and why.measured
-            yield replace(one, severity="error") if is_error else one
+            runs = is_taken and effect == UndelegatedError.effect
+            yield replace(one, severity="error" if is_error else "info") if is_error or runs else one
         else:
             yield one
 

@@ -83,15 +83,10 @@ def _operands(graph: Graph, values: Sequence[int]) -> Operands:
     scales = quantization.vectors("scale")
     by_owner = {owner: tuple(scales.row(at).tolist()) for at, owner in enumerate(owners.tolist())}
     sparse = tables.has("sparsity").tolist()
-    found: list[Operand | None] = []
-    place = 0
-    for value in known:
-        if value < 0:
-            found.append(None if value == -1 else Operand("", (), ()))
-            continue
-        shape = tuple(graph.values.shapes.row(value).tolist())
-        found.append(Operand("" if sparse[place] else graph.values.types[value], shape, by_owner.get(place, ())))
-        place += 1
+    found = [None if value == -1 else Operand("", (), ()) for value in known]
+    for place, at in enumerate([at for at, value in enumerate(known) if value >= 0]):
+        shape = tuple(graph.values.shapes.row(known[at]).tolist())
+        found[at] = Operand("" if sparse[place] else graph.values.types[known[at]], shape, by_owner.get(place, ()))
     return found
 
 

@@ -66,19 +66,16 @@ def minimum_of(model: ModelGraph, table: RuntimeTable, codes: Sequence[OperatorC
         # A release that is too old for some operator is too old for the model.
         low = declared is not None and (_number(declared) or (0,)) < highest
         return Minimum(declared, None, False, "too low" if low else "unknown")
-    return Minimum(
-        declared, ".".join(map(str, highest)), highest == oldest, _state(declared, highest, highest == oldest)
-    )
+    is_bound = highest == oldest
+    return Minimum(declared, ".".join(map(str, highest)), is_bound, _state(declared, highest, is_bound))
 
 
 def _state(declared: str | None, needed: Release, is_bound: bool) -> State:
     if not declared:
         return "missing"
     written = _number(declared)
-    if written is None:
-        return "unknown"
-    if written > needed:
-        return "too high"
+    if written is None or written > needed:
+        return "too high" if written else "unknown"
     return "true" if is_bound or written == needed else "too low"
 
 

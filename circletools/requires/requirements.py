@@ -108,10 +108,8 @@ def _verdict(table: RuntimeTable, at: int, rows: Sequence[tuple[int, Requirement
 
 def _needs(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requirement]]:
     """Yield each feature of the model, with the index of the first runtime that supports it."""
-    counts = np.zeros(len(model.source.operator_codes), np.int64)
-    for graph in model.graphs:
-        indices = graph.operators.code_indices
-        counts += np.bincount(indices[indices < len(counts)], minlength=len(counts))
+    indices, known = model.source.operator_columns.code_indices, len(model.source.operator_codes)
+    counts = np.bincount(indices[indices < known], minlength=known)
     firsts = [table.first_for_operator(code.name, code.version) for code in model.source.operator_codes]
     named = _sources_by_code(model, {at for at, first in enumerate(firsts) if first > 0})
     for at, code in enumerate(model.source.operator_codes):

@@ -8,7 +8,6 @@ does, so the index of the first runtime is enough, except for a feature that a l
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -123,11 +122,8 @@ class Feature(NamedTuple):
 def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
     """Yield the tensor types and the format features of a model."""
     names = model.source.schema.enums["TensorType"]
-    counts: Counter[int] = Counter()
-    for graph in model.graphs:
-        types, numbers = np.unique(graph.values.type_numbers, return_counts=True)
-        counts.update(dict(zip(types.tolist(), numbers.tolist(), strict=True)))
-    for number, count in sorted(counts.items()):
+    types, counts = np.unique(model.source.tensor_columns.types, return_counts=True)
+    for number, count in zip(types.tolist(), counts.tolist(), strict=True):
         name = names.get(number, f"UNKNOWN:{number}")
         yield Feature("type", f"{name} tensors", count, table.types.get(name, NEVER))
     options = [graph.operators.tables.scalars("large_custom_options_offset") for graph in model.graphs]

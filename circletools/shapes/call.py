@@ -43,6 +43,12 @@ class UndelegatedError(DoubtfulError):
     effect = "LiteRT runs the operator only in its XNNPACK delegate"
 
 
+class OverrunError(UndelegatedError):
+    """LiteRT's kernel refuses these shapes, but its XNNPACK delegate reads past the end of a tensor."""
+
+    effect = f"{UndelegatedError.effect}, which reads past the end"
+
+
 class DelegatedError(DoubtfulError):
     """LiteRT's kernel accepts these shapes, but its XNNPACK delegate, if it takes the operator, does not."""
 

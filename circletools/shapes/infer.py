@@ -153,9 +153,8 @@ class _Subgraph:
                     value = np.empty(view.shape, np.int32)
                 elif element_count(view.shape) <= MOST_VALUES and view.is_constant:
                     count = element_count(view.shape)  # LiteRT reads only the first bytes of a longer buffer
-                    value = np.frombuffer(self._buffers.read(view.buffer), DTYPES[view.type], count).reshape(
-                        view.shape
-                    )
+                    flat = np.frombuffer(self._buffers.read(view.buffer), DTYPES[view.type], count)
+                    value = flat.reshape(view.shape)
             self._constants[tensor] = value
         return self._constants[tensor]
 
@@ -217,10 +216,8 @@ class Inference:
         if any(len(subgraph.shapes[tensor]) > MOST_DIMENSIONS for tensor in touched if tensor >= 0):
             raise ShapesRefusedError(place, subgraph.codes[operator], f"more than {MOST_DIMENSIONS} dimensions")
         if self._base is not None and not self._changed(subgraph, operator):
-            for key in keys:
-                self.found.shapes[key] = self._base.shapes.get(key)
-                if key in self._base.values:
-                    self.found.values[key] = self._base.values[key]
+            self.found.shapes.update((key, self._base.shapes.get(key)) for key in keys)
+            self.found.values.update((key, self._base.values[key]) for key in keys if key in self._base.values)
             return
         slots = subgraph.operands[operator]
         call = self._call(subgraph, operator, self.found)
@@ -256,12 +253,9 @@ class Inference:
 
     def _results(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
         try:
-            # BITCAST also depends on types.
-            if self._strict and call.code == "BITCAST":
-                raise UnknownError
             if call.code in _CALLING:
                 found = self._called(subgraph, operator, call, depth)
-            elif call.code in RULES:
+            elif call.code in RULES and not (self._strict and call.code == "BITCAST"):  # it also depends on types
                 check_needs(call)
                 found = list(RULES[call.code](call))
             elif not call.results:
@@ -276,14 +270,9 @@ class Inference:
             # XNNPACK gives a variable the file's shape.
             tensors, of_variable = subgraph.results[operator], call.code == "READ_VARIABLE"
             keeps = self._base is None and (of_variable or not self._strict)
-            kept = [
-                keeps
-                and tensor >= 0
-                and not subgraph.is_open(tensor)
-                and (not of_variable or subgraph.shapes[tensor])
-                for tensor in tensors
-            ]
-            found = [subgraph.shapes[at] if closed else None for at, closed in zip(tensors, kept, strict=True)]
+            closed = [keeps and tensor >= 0 and not subgraph.is_open(tensor) for tensor in tensors]
+            found = [subgraph.shapes[at] if one else None for at, one in zip(tensors, closed, strict=True)]
+            found = [shape or None for shape in found] if of_variable else found
         if len(found) != call.results:
             raise DoubtfulError(f"the number of outputs is {call.results}, not {len(found)}")
         for shape in found:
@@ -292,22 +281,20 @@ class Inference:
         return found
 
     def _called(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
-        given = list(call.shapes[1:] if call.code == "IF" else call.shapes)
-        given = [] if call.code == "CALL_ONCE" else given
+        if self._strict and call.options.get("name") == ATTENTION:
+            raise UnknownError
+        given = [] if call.code == "CALL_ONCE" else list(call.shapes[call.code == "IF" :])
         called, count = subgraph.callees.get(operator, ()), len(given)
         returned = {
             "IF": (call.results, call.results),
             "WHILE": (1, count),
             "CALL_ONCE": (0,) if self._strict else (),
-            "STABLEHLO_COMPOSITE": (call.results,) if self._strict and call.options.get("name") != ATTENTION else (),
+            "STABLEHLO_COMPOSITE": (call.results,) if self._strict else (),
         }.get(call.code, ())
         for graph, results in zip([self._graphs.graphs[index] for index in called], returned, strict=False):
             fits = (len(graph.inputs), len(graph.outputs)) == (count, results)
             refuse_unless(fits, f"{graph.place()} must have {count} inputs and {results} outputs")
-        if self._strict and call.code == "STABLEHLO_COMPOSITE" and call.options.get("name") == ATTENTION:
-            raise UnknownError
-        if call.code == "CALL_ONCE":  # call_once.cc
-            refuse_unless(subgraph.index not in called, "it calls its own subgraph")
+        refuse_unless(call.code != "CALL_ONCE" or subgraph.index not in called, "it calls its own subgraph")
         try:
             ends = [self.run(index, given, depth + 1) for index in called]
         except RefusedError as error:

@@ -13,6 +13,7 @@ from circletools.shapes.call import (
     Call,
     DelegatedError,
     DoubtfulError,
+    OverrunError,
     RefusedError,
     Rule,
     Shape,
@@ -132,6 +133,15 @@ def split_v(call: Call) -> Sequence[Shape]:
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
 
 
+def segment_sum(call: Call) -> Sequence[Shape]:
+    """A sum for each segment; the numbers of the segments count up from 0 (ValidateSegmentIds in segment_sum.cc)."""
+    shape, numbers = call.shape(), call.numbers(1, 1)
+    ascend = {*np.diff([0, *numbers]).tolist()} <= {0, 1} and not any(numbers[:1])
+    fits = ascend and shape[:1] == (len(numbers),)
+    refuse_unless(fits, f"the segments {shown(numbers)} do not number the rows of {shown(shape)}", 1)
+    return [(max(numbers, default=-1) + 1, *shape[1:])]
+
+
 def select(call: Call) -> list[Shape]:
     """Return the shape of both values; the condition has that shape, is a scalar, or has one value for each row."""
     condition, shape = call.shape(), call.one_shape(1)
@@ -151,7 +161,7 @@ def slice_(call: Call) -> Sequence[Shape]:
     )
     for whole, start, count in zip(shape, begin, found, strict=True):
         if not 0 <= start <= start + count <= whole:
-            kind = RefusedError if min(*begin, *size) < 0 else UndelegatedError  # XNNPACK slices past the end
+            kind = RefusedError if min(*begin, *size) < 0 else OverrunError
             raise kind(f"{shown(begin)} + {shown(size)} > {shown(shape)}", 2)
     return [found]
 

@@ -53,7 +53,7 @@ RULES: dict[str, Rule] = {
     "RFFT2D": lambda call: [(*call.shape()[:-2], call.numbers(1)[0], call.numbers(1)[-1] // 2 + 1)],
     "RNN": windows.recurrent(2, (1, 4)),
     "SCATTER_ND": layout.scatter_nd,
-    "SEGMENT_SUM": lambda call: [(call.numbers(1)[-1] + 1, *call.shape()[1:])],
+    "SEGMENT_SUM": layout.segment_sum,
     "SELECT": layout.select,
     "SHAPE": layout.shape_of,
     "SLICE": layout.slice_,

@@ -10,6 +10,7 @@ from circletools.model.sizes import element_count
 from circletools.shapes.call import (
     Call,
     DelegatedError,
+    OverrunError,
     RefusedError,
     Rule,
     Shape,
@@ -24,6 +25,8 @@ from circletools.shapes.call import (
 def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> int:
     """Return the number of window positions, as `ComputeOutSize` does in LiteRT's `padding.h`."""
     stride, reach = max(stride, 1), (window - 1) * max(dilation, 1) + 1
+    if window < 1:
+        return 0
     if call.options.get("padding") == "SAME":
         return -(-size // stride)
     if size < reach:  # a window that is too large by less than a stride gives an empty output
@@ -62,7 +65,8 @@ def _check_bias(call: Call, channels: int, slot: int = 2) -> None:
     if bias is not None and (element_count(bias) != channels or is_refused):
         alone = len(bias) == 1 and bias[0] and call.code != "FULLY_CONNECTED"
         words = f"the bias {shown(bias)} does not have one value for each of {channels} channels"
-        raise (UndelegatedError if alone else RefusedError)(words, slot)
+        taken = OverrunError if element_count(bias) < channels else UndelegatedError
+        raise (taken if alone else RefusedError)(words, slot)
 
 
 def pool_2d(call: Call) -> Sequence[Shape]:

@@ -11,6 +11,7 @@ from circletools.errors import ModelFormatError, shortened
 from circletools.findings import Finding, Severity
 from circletools.flatbuf.columns import distinct
 from circletools.flatbuf.digest import equal_rows
+from circletools.flatbuf.schema import schema_document
 from circletools.graph.algorithms import Indices, dag_from_edges
 from circletools.model.model import Model
 from circletools.model.options import members_of
@@ -141,10 +142,17 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
 
 
 def _left_out(whole: Whole) -> Iterator[Finding]:
-    """Find omitted outputs, which only custom operators may have."""
-    rows = lacking(whole.graph.results)[~_is_custom(whole, lacking(whole.graph.results))]
-    message = f"the operator omits an output, which only custom operators may do; {CORRECT}"
-    yield from findings_at("OUTPUT_LEFT_OUT", rows, whole.operator, lambda _: message)
+    """Find omitted outputs, which only custom operators may have; some of LiteRT's kernels read only the first."""
+    rows, results = lacking(whole.graph.results), whole.graph.results
+
+    def message(row: int) -> str:
+        kernel = schema_document("litert")["operators"].get(whole.graph.operators.code_names[row], {})
+        least, most = kernel.get("outputs") or (0, 0)
+        is_read = most is not None or (results.values[results.splits[row] :][: least or None] < 0).any()
+        known = "" if is_read else "LiteRT ignores it; "
+        return f"the operator omits an output, which only custom operators may do; {known}{CORRECT}"
+
+    yield from findings_at("OUTPUT_LEFT_OUT", rows[~_is_custom(whole, rows)], whole.operator, message)
 
 
 def _is_custom(whole: Whole, rows: Indices) -> NDArray[np.bool_]:

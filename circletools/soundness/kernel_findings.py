@@ -181,7 +181,9 @@ def _wrong_types(
         yield "OPERATOR_SLOTS", wrong, f"{name} has only one of inputs {one} and {other}; {_REFUSED}"
     for key, (slot, what) in _BY_TYPE.items():
         for kind, taken in needs.get(key, {}).items():
-            wrong = kept & (slots[:, slot] >= 0) & _is(whole, source, (kind,)) & ~_is(whole, slots[:, slot], taken)
+            one = slots[:, slot]
+            stated = ~is_rewritten(whole, one, kept=True) | (slot < 0)  # XNNPACK unpacks constant weights itself
+            wrong = kept & stated & (one >= 0) & _is(whole, source, (kind,)) & ~_is(whole, one, taken)
             yield "OPERATOR_TYPES", wrong, f"LiteRT's kernel for {kind} refuses the type of {name}'s {what}"
     for slot, kinds in needs.get("slot_types", {}).items():
         tensors, which = given[:, int(slot)], "the output" if slot == "-1" else f"input {slot}"
@@ -229,9 +231,10 @@ def _wrong_scales(
 ) -> Iterator[_Wrong]:
     """Find missing scales, scales that must be positive but are not, and wrong scales or zero points."""
     source, made = slots[:, 0], slots[:, -1]
+    unscaled = np.isnan(given.first) & ~whole.is_retyped[:-1]
     for kind, needed in needs.get("scales", {}).items():
         read = [slots[:, slot] for slot in needed]
-        bare = [(one >= 0) & np.isnan(given.first[one]) & ~_is(whole, one, ("FLOAT32", "FLOAT16")) for one in read]
+        bare = [(one >= 0) & unscaled[one] & ~_is(whole, one, ("FLOAT32", "FLOAT16")) for one in read]
         lacking = _is(whole, source, (kind,)) & ~is_rewritten(whole, source) & np.logical_or.reduce(bare)
         lacking &= ~np.isnan(given.first[source]) | (name != "ADD")  # without this scale, it adds INT16 as integers
         message = f"a tensor of {name} has no scale; LiteRT's kernel for {kind} needs one"

@@ -63,7 +63,7 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
     yield from _codes(model, used)
     if model.format == "tflite":
         yield from _versions(model, used)
-        yield from _counts(model, whole, used)
+        yield from _counts(model, whole)
         yield from _types(model, whole, used)
         yield from kernel_findings(model, whole, _litert("operators"))
     yield from _options(model, whole)
@@ -125,29 +125,23 @@ def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Findi
 
 def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
     """Look up the codes as LiteRT does; it also needs a kernel for codes that no operator uses."""
-    checked = {index for index in used if model.operator_codes[index].name.startswith(("CUSTOM:", "UNKNOWN:"))}
-    checked -= {index for index in checked if model.operator_codes[index].name in _litert("operators")}
     for index, code in enumerate(model.operator_codes):
-        if index in checked or (code.name.startswith("CUSTOM:") and code.name not in _litert("operators")):
-            continue
-        least, most = _litert("operators")[code.name]["versions"] if code.name in _litert("operators") else (1, 0)
-        if not least <= code.version <= most:
+        kernel, others = _litert("operators").get(code.name), ("CUSTOM:", "UNKNOWN:")[: 1 + (index in used)]
+        least, most = kernel["versions"] if kernel else (1, 0)
+        if not least <= code.version <= most and (kernel or not code.name.startswith(others)):
             span = f"only for versions {least} to {most}" if least < most else f"only for version {least}"
             there = f"version {code.version} of {code.name}, {span}" if most else f"any version of {code.name}"
             message = f"LiteRT has no kernel for {there}"
             yield Finding("OPERATOR_VERSION", "warning", f"operator_codes[{index}].version", message)
 
 
-def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
+def _counts(model: Model, whole: Whole) -> Iterator[Finding]:
     """Compare the numbers of inputs and outputs with those of LiteRT's kernels."""
     codes = whole.operators.code_indices
     delegated = [model.schema.enum_value("TensorType", name) for name in ("FLOAT32", "INT8", "UINT8", "RESOURCE")]
     for side in ("inputs", "outputs"):
-        spans = np.tile(np.array([0, _MANY]), (len(model.operator_codes), 1))
-        for index in used:
-            span = _litert("operators").get(model.operator_codes[index].name, {}).get(side)
-            if span:
-                spans[index] = span[0], _MANY if span[1] is None else span[1]
+        known = [_litert("operators").get(code.name, {}).get(side) or (0, None) for code in model.operator_codes]
+        spans = np.array([(least, _MANY if most is None else most) for least, most in known]).reshape(-1, 2)
         counts: NDArray[np.int64] = getattr(whole.operators, side).count
         wrong = np.flatnonzero((counts < spans[codes, 0]) | (counts > spans[codes, 1]))
 
@@ -170,15 +164,12 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
     known_letters = _litert("letters")
     numbers = {number: known_letters.get(name, "?") for number, name in model.schema.enums["TensorType"].items()}
     kinds, letters = model.tensor_columns.types, frozenset(known_letters.values())
-    named = {name: at for at, name in enumerate(dict.fromkeys(model.operator_codes[one].name for one in used))}
-    which_name = np.array([named.get(code.name, -1) for code in model.operator_codes], np.int64)
-    names_of = which_name[whole.operators.code_indices]
-    for name, at in named.items():
+    for name in dict.fromkeys(model.operator_codes[one].name for one in used):
         kernel = _litert("operators").get(name, {})
         if "types" not in kernel:
             continue
         taken, count = frozenset(kernel["types"].split()), kernel["inputs"][0]
-        rows = np.flatnonzero(names_of == at)
+        rows = np.flatnonzero(whole.graph.operators.is_code(name))
         slots = first_slots(whole.graph, rows, count)
         known = (slots >= 0).all(axis=1) & ~is_rewritten(whole, slots[:, :-1]).any(axis=1)
         rows, slots = rows[known], slots[known]

@@ -33,10 +33,10 @@ _CALLED = r"INDEX_OUT_OF_RANGE .*(cond|body|then|else)_subgraph_index"
 _REFUSED = {
     "litert": (
         r"NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_TYPES"
-        "|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|INVALID_VARIABLE|OUTPUT_LEFT_OUT"
+        "|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|INVALID_VARIABLE"
         "|NEGATIVE_DIMENSION|CONSTANT_TOO_SHORT (?!.*onert)",
         r"EXTERNAL_DATA_OUTSIDE_FILE .*LiteRT refuses",
-        r"OPERATOR_SLOTS (?!.*XNNPACK delegate)",
+        r"OPERATOR_SLOTS (?!.*XNNPACK delegate)|OUTPUT_LEFT_OUT (?!.*LiteRT ignores)",
         r"OPERATOR_SHAPES .*LiteRT's kernel refuses",
         r"(NO_BUFFERS|IN_PLACE_OPERATOR) .*LiteRT refuses",
         r"UNKNOWN_OPERATOR (?!.*: (onert has no kernel|only LiteRT's XNNPACK delegate))",
@@ -81,7 +81,7 @@ _IGNORED = {
         "|NO_METADATA|OLD_OPERATOR_CODE|OFFLINE_PLAN",
         r"UNKNOWN_OPTION .*ActivationFunctionType",
         r"INDEX_OUT_OF_RANGE (metadata(_buffer)?\[|.*external_buffer)",
-        r"INVALID_SIGNATURE .*\.name",
+        r"INVALID_SIGNATURE .*\.name|INVALID_SPARSITY .*LiteRT reads|OUTPUT_LEFT_OUT .*LiteRT ignores",
         r"(NO_BUFFERS|PRODUCED_INPUT|TENSOR_TOO_LARGE .*LiteRT computes) (?!.*(LiteRT refuses|was read before))",
         r"EXTERNAL_DATA_OUTSIDE_FILE buffers(?!.*LiteRT refuses)",
     )

@@ -158,11 +158,9 @@ def unused_findings(model: Model) -> Iterator[Finding]:
     for kind in ("operator_code", "buffer"):
         if left := np.flatnonzero(~used[kind]).tolist():
             yield _unused(left, kind)
-    left_tensors = np.flatnonzero(~used["tensor"])
-    for subgraph in np.unique(np.searchsorted(columns.splits, left_tensors, "right") - 1).tolist():
-        first, end = columns.splits[subgraph : subgraph + 2]
-        here = (left_tensors[(left_tensors >= first) & (left_tensors < end)] - first).tolist()
-        yield _unused(here, "tensor", f"subgraphs[{subgraph}].")
+    for subgraph, (first, end) in enumerate(pairwise(columns.splits.tolist())):
+        if left := np.flatnonzero(~used["tensor"][first:end]).tolist():
+            yield _unused(left, "tensor", f"subgraphs[{subgraph}].")
 
 
 def _unused(numbers: list[int], kind: str, place: str = "") -> Finding:

@@ -66,11 +66,11 @@ class Whole:
 
     @cached_property
     def is_retyped(self) -> Mask:
-        """For each tensor, whether its producer's first input has another type or is omitted; false for -1."""
+        """For each tensor, whether its producer is SHAPE, or its first input has another type or is omitted."""
         makers, types = self.first_producer, self.tensors.types
-        sources = first_slots(self.graph, np.arange(len(self.operators.tables)), 1)[:, 0]
-        sources = np.append(sources, -1)[makers]
-        return np.append((makers >= 0) & ((sources < 0) | (types[sources] != types)), False)
+        sources = np.append(first_slots(self.graph, np.arange(len(self.operators.tables)), 1)[:, 0], -1)[makers]
+        by_option = np.append(self.graph.operators.is_code("SHAPE"), False)[makers]  # shape.cc
+        return np.append((makers >= 0) & ((sources < 0) | (types[sources] != types) | by_option), False)
 
     @cached_property
     def is_rewritten(self) -> Mask:
