@@ -170,10 +170,11 @@ class ModelColumns(Attributes):
         codes = np.where(negative, np.minimum(old, new), np.maximum(old, new)).tolist()
         names = enum_names(self.schema, "BuiltinOperator")
         custom = [text(raw) for raw in tables.strings("custom_code")]
+        named = [names.get(code, f"UNKNOWN:{code}") for code in codes]
         found = Items(
-            OperatorCode(index, code, custom_code, version, _code_name(names.get(code), code, custom_code))
-            for index, (code, custom_code, version) in enumerate(
-                zip(codes, custom, tables.scalars("version").tolist(), strict=True)
+            OperatorCode(index, code, own, version, f"CUSTOM:{own}" if name == "CUSTOM" else name)
+            for index, (code, own, version, name) in enumerate(
+                zip(codes, custom, tables.scalars("version").tolist(), named, strict=True)
             )
         )
         lengths = np.array([*(len(code.name) for code in found), 0], np.int64)
@@ -292,9 +293,3 @@ def _rows(
     indices, owners = tensors[here].astype(np.int64), subgraphs[here]
     there = (indices >= 0) & (indices < counts[owners])
     return indices[there] + firsts[owners[there]]
-
-
-def _code_name(name: str | None, code: int, custom_code: str) -> str:
-    if name == "CUSTOM":
-        return f"CUSTOM:{custom_code}"
-    return name if name is not None else f"UNKNOWN:{code}"

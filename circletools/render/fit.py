@@ -21,6 +21,7 @@ from circletools.wording import SCHEMA_VERSION, counted
 _Refused = TypeVar("_Refused", verdicts.Misfit, verdicts.RefusedOperators)
 _MOST_ROWS, _MOST_REASONS, _FEW_ROWS = 30, 5, 4
 _NUMBERED = re.compile(r"operator \d+")
+_FAILS = frozenset({"error", "warning"})
 _STATES = {True: "new", False: "unchanged"}
 _RULES = ("REFUSED_OPERATOR", "REFUSED_MODEL", "TABLE_DISAGREES", "NOT_MEASURED")
 
@@ -232,28 +233,27 @@ def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: S
         yield f"{indent}and {counted(count - len(rows), 'other')} (--full or --json)"
 
 
-def fit_sarif(found: verdicts.Fit) -> dict[str, Any]:
-    """Return the run of a SARIF log; with a baseline, it states which results are new."""
+def fit_sarif(found: verdicts.Fit, *, strict: bool = False) -> dict[str, Any]:
+    """Return the run of a SARIF log; a baseline tells which results are new. With `strict`, unknowns are errors."""
     results = []
-    for finding, is_new, *key in _findings(found):
+    for finding, is_new, *key in _findings(found, strict):
         state = {} if not found.has_baseline or is_new is None else {"baselineState": _STATES[is_new]}
         results.append(sarif_result(found.file, finding, *key) | state)
     return sarif_run("fit", found.file, _RULES, results)
 
 
 def fit_judgement(found: verdicts.Fit, *, strict: bool = False) -> Judgement:
-    """Return the findings like those of `check`, for the formats of `check`; with `strict`, unknown ones fail too."""
-    every = list(_findings(found))
-    fails = frozenset({"error", "warning", *(["info"] if strict else ())})
+    """Return the findings for the formats of `check`; with `strict`, unknown operators are errors."""
+    every = list(_findings(found, strict))
     fixed = sum(target.fixed for target in found.targets) if found.has_baseline else None
-    return Judgement(tuple(one for one, *_ in every), tuple(new is not False for _, new, *_ in every), fixed, fails)
+    return Judgement(tuple(one for one, *_ in every), tuple(new is not False for _, new, *_ in every), fixed, _FAILS)
 
 
-def _findings(found: verdicts.Fit) -> Iterator[tuple[Any, ...]]:
+def _findings(found: verdicts.Fit, strict: bool) -> Iterator[tuple[Any, ...]]:
     """Yield each finding, whether it is new (None: baselines hold no such findings), and words that identify it."""
     for target in found.targets:
         for misfit in target.misfits:
-            yield _refusal(target.name, misfit)
+            yield _refusal(target.name, misfit, strict)
     for target in found.targets:
         for obstacle in target.obstacles:
             words = f"{target.name} does not load the model: {obstacle.finding.message}."
@@ -273,12 +273,12 @@ def _disagreement(target: str, asked: verdicts.Asked, one: verdicts.Disagreement
     return Finding("TABLE_DISAGREES", "warning", place, text), None, target, place
 
 
-def _refusal(target: str, misfit: verdicts.Misfit) -> tuple[Any, ...]:
+def _refusal(target: str, misfit: verdicts.Misfit, strict: bool) -> tuple[Any, ...]:
     verb = "does not support" if misfit.measured else "was not tested with"
     code, reason, names = key_of(misfit.code, misfit.reason, misfit.origin)
     finding = Finding(
         "REFUSED_OPERATOR" if misfit.measured else "NOT_MEASURED",
-        "error" if misfit.measured else "info",
+        "error" if misfit.measured or strict else "info",
         f"subgraphs[{misfit.subgraph}].operators[{misfit.operator}]",
         f"{target} {verb} {misfit.code} from {_origin(misfit)}: {misfit.reason}. To do: {misfit.remedy}.",
     )

@@ -36,5 +36,4 @@ def requirements_text(found: Requirements) -> Iterator[str]:
     needed = "no known TensorFlow release suffices" if minimum.needed is None else f"needed: {minimum.needed}"
     more = " or older" if minimum.is_bound else ""
     more += " without the custom operators" if found.first is None and minimum.needed is not None else ""
-    state = "correct" if minimum.state == "true" else minimum.state
-    yield f"min_runtime_version: {declared} ({state}; {needed}{more})"
+    yield f"min_runtime_version: {declared} ({minimum.state}; {needed}{more})"

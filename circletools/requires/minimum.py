@@ -30,7 +30,7 @@ from circletools.storage.documents import packaged
 
 NAME = "min_runtime_version"
 _BYTES = 16
-State = Literal["true", "missing", "too low", "too high", "unknown"]
+State = Literal["correct", "missing", "too low", "too high", "unknown"]
 Release = tuple[int, ...]
 
 
@@ -76,7 +76,7 @@ def _state(declared: str | None, needed: Release, is_bound: bool) -> State:
     written = _number(declared)
     if written is None or written > needed:
         return "too high" if written else "unknown"
-    return "true" if is_bound or written == needed else "too low"
+    return "correct" if is_bound or written == needed else "too low"
 
 
 def write_minimum(edit: ModelEdit) -> RewriteResult:
@@ -92,7 +92,7 @@ def write_minimum(edit: ModelEdit) -> RewriteResult:
             f"{NAME} must name a TensorFlow release, but no known release has all operators of this model",
             hint="`circletool requires IN` shows which LiteRT release loads it; --lower may lower operator versions",
         )
-    if found.state == "true":
+    if found.state == "correct":
         return RewriteResult(())
     return write_entries(edit, {NAME: found.needed.encode().ljust(_BYTES, b"\0")})
 
@@ -128,7 +128,7 @@ def minimum_findings(model: ModelGraph) -> Iterator[Finding]:
         found = minimum_of(model, runtime_table())
     except ModelFormatError:  # the entry refers to a buffer that does not exist, which is reported elsewhere
         return
-    if found.state in ("true", "unknown") or (found.state == "missing" and found.is_bound):
+    if found.state in ("correct", "unknown") or (found.state == "missing" and found.is_bound):
         return
     severity: Literal["warning", "info"] = "warning" if found.state == "too low" else "info"
     problem = "it is missing" if found.state == "missing" else f"it is {found.declared}, which is {found.state}"

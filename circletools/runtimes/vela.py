@@ -78,5 +78,7 @@ def _compile(request: Request) -> str:
 
 def _refused(text: str, error: BaseException) -> RefusedError:
     words = " ".join(str(error).replace("Failed to parse TFLite file", "").split()) or type(error).__name__
+    if isinstance(error, LookupError | AttributeError | TypeError | ArithmeticError):  # a crash: words say little
+        words = f"{type(error).__name__}: {words}"
     named = [Placed("", words, code=code or other, tensor=tensor) for code, tensor, other in _INVALID.findall(words)]
     return RefusedError(words, named or [one for one in _reasons(text, "") if one.code in words])

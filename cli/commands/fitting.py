@@ -48,7 +48,7 @@ def fit(
         found,
         text=partial(ct.render.fit_text, full=full),
         json=ct.render.fit_json,
-        sarif=ct.render.fit_sarif,
+        sarif=partial(ct.render.fit_sarif, strict=strict),
         github=lambda _: ct.render.judgement_github(source, judged()),
         gitlab=lambda _: ct.render.judgement_gitlab(source, judged()),
         junit=lambda _: ct.render.junit_suite(source, judged()),

@@ -24,6 +24,7 @@ def test_the_exit_status_of_what_is_not_known(tmp_path: Path) -> None:
     table = put(tmp_path / "npu.json", '{"operators": {}, "measured": [{"operators": ["TANH"]}]}')
     refused = path_of("tflite/output_twice")
     assert run("fit", CNN, "--on", table, "--strict").returncode == 1
+    assert run("fit", CNN, "--on", table, "--strict", "--format", "github").stdout.startswith("::error ")
     for files, status in (((CNN,), 5), ((CNN, CNN), 5), ((refused, CNN), 1), ((CNN, refused), 1), ((CNN, table), 3)):
         assert run("fit", *files, "--on", table).returncode == status
 

@@ -83,6 +83,7 @@ REASON = Placed("", "Unsupported opType", code="CUSTOM", tensor="a")
         (3, "vela exited with status 3", ()),
         (SystemExit(1), "1", ()),
         (AssertionError(), "AssertionError", ()),
+        (KeyError("0"), "KeyError: '0'", ()),
         (ValueError("Failed to parse TFLite file\n it is odd"), "it is odd", ()),
         (ValueError("no CUSTOM here"), "no CUSTOM here", (REASON,)),
         (
