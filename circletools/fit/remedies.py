@@ -159,7 +159,10 @@ def _remedy(reason: str, code: str) -> str:
         if code == "RESHAPE" and place == "output 0":
             words = words.replace("reshape @ ", "reshape ")
         places.setdefault(words, []).append(place)
-    return "; ".join(words.replace("@", _listed(named)) for words, named in places.items())
+    listed = {
+        words: " and ".join(filter(None, (", ".join(named[:-1]), named[-1]))) for words, named in places.items()
+    }
+    return "; ".join(words.replace("@", named) for words, named in listed.items())
 
 
 def _of_condition(condition: str) -> tuple[str, str]:
@@ -170,10 +173,6 @@ def _of_condition(condition: str) -> tuple[str, str]:
             if found:
                 return remedy(**found.groupdict()), found.groupdict().get("place", "")
     return GENERAL, ""
-
-
-def _listed(places: list[str]) -> str:
-    return places[0] if len(places) == 1 else f"{', '.join(places[:-1])} and {places[-1]}"
 
 
 def _rank(place: str, rank: str, allowed: str) -> str:
@@ -209,15 +208,6 @@ def _covers(allowed: str, tensor: str) -> bool:
     return kind in ("*", own) and set(words) <= {*described, "unquantized"}
 
 
-def _option(name: str, value: str, allowed: str) -> str:
-    low, to, high = allowed.partition(" to ")
-    if to and low == "any":
-        allowed = f"at most {high}"
-    elif to and high == "any":
-        allowed = f"at least {low}"
-    return f"set {name} to {allowed}"
-
-
 def _comparison(left: str, sign: str, right: str) -> str:
     of_scales = ".scale" in left or ".zero_point" in left
     return f"{'quantize' if of_scales else 'change'} it so that {left} {sign} {right}"
@@ -230,7 +220,7 @@ _REMEDIES: tuple[tuple[str, Callable[..., str]], ...] = (
     (rf"{_PLACE} has rank (?P<rank>\d+), not (?P<allowed>.+)", _rank),
     (rf"{_PLACE} has an unknown dimension(?: besides the first)?", lambda place: "fix the shape of @"),
     (rf"{_PLACE} is (?P<tensor>.+), not (?P<allowed>.+)", _tensor),
-    (r"(?P<name>\w+) is (?P<value>.+), not (?P<allowed>.+)", _option),
+    (r"(?P<name>\w+) is (?P<value>.+), not (?P<allowed>.+)", "set {name} to {allowed}".format),
     (rf"{_LEFT} is \S+, but must be {_SIGN} (?P<right>.+?)(?: \(\S+\))?", _comparison),
     (rf"{_LEFT} has no value, but must be {_SIGN} (?P<right>.+)", _comparison),
     (_OF_ANOTHER, "change {other}".format),

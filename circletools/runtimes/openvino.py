@@ -22,6 +22,7 @@ from circletools.runtimes.protocol import Array, Make, NoDeviceError, Placed, Re
 FAILURES = (RuntimeError, ValueError, TypeError, RefusedError)
 _CODES = re.compile(r"No translator found for (\S+) node|operation of type (\S+) and name")
 _NO_DEVICE = re.compile("Cannot load library|is not registered")
+_core = cache(openvino.Core)
 _LINES = re.compile(r"(?:Exception from|Check '.*failed at|FrontEnd API failed with).*")
 
 
@@ -132,11 +133,6 @@ def _compiled(request: Request, **more: Any) -> tuple[Any, Any, Any]:
             raise NoDeviceError(text) from error
         codes = [one or two for one, two in _CODES.findall(str(error))]
         raise RefusedError(text, [Placed("", text, code=code) for code in codes]) from error
-
-
-@cache
-def _core() -> Any:
-    return openvino.Core()
 
 
 def _short(error: Exception) -> str:

@@ -132,7 +132,7 @@ def test_options_are_between_limits_or_among_values() -> None:
 
     between = beta(min=1, max=2)
     assert [between.holds(value) for value in (0.9, 1.0, 1.5, 2.0, 2.1)] == [False, True, True, True, False]
-    assert (between.text, beta(min=1).text, beta(max=2).text) == ("1 to 2", "1 to any", "any to 2")
+    assert (between.text, beta(min=1).text, beta(max=2).text) == ("1 to 2", "at least 1", "at most 2")
     assert [beta(min=1).holds(value) for value in (0.0, 1e300)] == [False, True]
     assert [beta(max=2).holds(value) for value in (-1e300, 3.0)] == [True, False]
     among = beta(beta=[1, 2.5, True])

@@ -68,13 +68,19 @@ def test_axes_are_counted_from_the_last_dimension_of_the_first_input() -> None:
         ]
 
 
+SEVERAL = {"options": {"stride_w": [1]}}, {"where": ["stride_w == 2 * input0.dim0"]}
+
+
 def test_the_reason_has_both_sides() -> None:
     with open_model(pool_and_pad()) as model:
         both = why_not(table_of("stride_w <= filter_width", "input0.dim0 == 2"), graph_of(model, 0))
         missing = why_not(table_of("input1.value0 == 0"), graph_of(model, 0))
-    assert str(both[0]) == (
-        "stride_w is 3, but must be <= filter_width (2); input0.dim0 is 1, but must be == 2"
-    )  # fmt: skip
+        rule = {"operators": ["*"], "needs": [*SEVERAL, {"max_inputs": 0}], "reason": "1 OR 2"}
+        several = parse_capability(json.dumps({"operators": {}, "rules": [rule]}).encode(), "npu.json")
+        assert str(why_not(several, graph_of(model, 0))[0]) == "1 OR 2: here stride_w is 3; input0.dim0 is 1"
+        shapes = why_not(table_of("input0.shape == output0.shape"), graph_of(model, 0))
+    assert str(both[0]) == "stride_w is 3, but must be <= filter_width (2); input0.dim0 is 1, but must be == 2"
+    assert str(shapes[0]) == "input0.shape is [1, 9, 8, 4], but must be == output0.shape ([1, 3, 2, 4])"
     assert str(missing[0]) == "input1.value0 has no value, but must be == 0"
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -52,9 +52,23 @@ class TensorTerm(NamedTuple):
     element: int | None
     extreme: str = ""
 
+    @property
+    def text(self) -> str:
+        """The term in the syntax of tables, without `extreme`."""
+        place, element = ("s" if self.place is None else self.place), ("" if self.element is None else self.element)
+        return f"{self.side}{place}.{self.what}{element}"
+
 
 Term = TensorTerm | str
 """A variable of a comparison: a property of a tensor, or the name of an option."""
+Terms = tuple[tuple[Term, int], ...]
+Show = Callable[[Terms, float], str]
+"""Converts the value of a product of terms, each raised to the power 1 or -1, to text."""
+
+
+def plain(terms: Terms, value: float) -> str:
+    """Return a number as text."""
+    return f"{value:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +77,7 @@ class Product:
 
     text: str
     constant: float
-    terms: tuple[tuple[Term, int], ...]
+    terms: Terms
 
     def value(self, settings: Mapping[Term, float], extreme: str) -> float:
         """Return the product, or NaN if a term has no value."""
@@ -91,7 +105,13 @@ class Comparison:
         every = [term for side in (self.left, self.right) for term, _ in side.terms]
         return frozenset(_at(term, extreme) for term in every for extreme in (_LEAST, _MOST))
 
-    def mismatch(self, settings: Mapping[Term, float]) -> str | None:
+    def values(self, settings: Mapping[Term, float], show: Show) -> Iterator[str]:
+        """Yield the value of each term as text; `show` converts the numbers."""
+        for term, _ in (*self.left.terms, *self.right.terms):
+            both = [show(((term, 1),), settings.get(_at(term, extreme), 0.0)) for extreme in (_LEAST, _MOST)]
+            yield f"{term if isinstance(term, str) else term.text} is {' to '.join(dict.fromkeys(both))}"
+
+    def mismatch(self, settings: Mapping[Term, float], show: Show = plain) -> str | None:
         """Return a description of the mismatch, or None if the comparison holds for each number."""
         compare = _OPERATORS[self.sign]
         for extreme in (_LEAST, _MOST):
@@ -99,8 +119,10 @@ class Comparison:
             if not compare(one, other):
                 if math.isnan(one):
                     return f"{self.left.text} has no value, but must be {self.sign} {self.right.text}"
-                shown = self.right.text if not self.right.terms else f"{self.right.text} ({other:g})"
-                return f"{self.left.text} is {one:g}, but must be {self.sign} {shown}"
+                shown = (
+                    f"{self.right.text} ({show(self.right.terms, other)})" if self.right.terms else self.right.text
+                )
+                return f"{self.left.text} is {show(self.left.terms, one)}, but must be {self.sign} {shown}"
         return None
 
 
@@ -193,6 +215,12 @@ class Measures:
         tensors = np.full(len(rows), -1, np.int64)
         tensors[there] = slots.values[places[there]]
         return self._of_tensors(term, tensors)
+
+    def show(self, terms: Terms, value: float) -> str:
+        """Return the value of a product as text: for the number of a shape, that shape."""
+        if [getattr(term, "what", "") for term, _ in terms] != ["shape"] or math.isnan(value):
+            return plain(terms, value)
+        return str(self._facts.values.shapes.row(int(np.argmax(self._columns["shape", None] == value))).tolist())
 
     def _axes(self, term: TensorTerm, slots: Slots, rows: NDArray[np.int64]) -> Column:
         """Return the axes in a constant, counted from the end of the first input's shape (-1 is the last)."""

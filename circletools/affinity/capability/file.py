@@ -367,7 +367,8 @@ class _Reader:
                 self._fail(place, "must have min or max")
             low = self._number(limits["min"], f"{place}.min") if "min" in limits else -math.inf
             high = self._number(limits["max"], f"{place}.max") if "max" in limits else math.inf
-            text = " to ".join(f"{limits[end]}" if end in limits else "any" for end in ("min", "max"))
+            word = "" if len(limits) == 2 else "at least " if "min" in limits else "at most "
+            text = word + " to ".join(f"{limits[end]}" for end in ("min", "max") if end in limits)
             return OptionValues(frozenset(), text, names, low, high)
         entries = self._list(allowed, place)
         values = frozenset(self._value(value, names, f"{place}[{index}]") for index, value in enumerate(entries))

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from circletools.wording import Attributes, counted
 _MOST_TRIED = 400_000  # takes about two seconds
 _MOST_SHOWN = 100  # the maximum number of unmet conditions on tensors to show; an operator may have thousands
 _OF_KIND = re.compile(r".* (constant, not (?!.*constant).*computed|computed, not (?!.*computed).*constant)")
+_OF_TENSORS = re.compile(r"\d|(input|output) \d+ is ")
 _UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
 
 
@@ -260,13 +261,30 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
     broken = _nearest(rule.needs, operator)
     if broken == []:
         return None
-    conditions = "; ".join(broken or ()) if len(rule.needs) == 1 or not rule.reason else ""  # any form would suffice
+    several = len(rule.needs) > 1 and bool(rule.reason)  # any form would suffice
+    conditions = "" if several else "; ".join(broken or ())
     if not rule.known or _is_unseen(broken, operator):
         return Refusal(untried(broken or [], rule.reason), measured=False)
     is_stated = "must be one of" in rule.reason or "quantization parameters" in rule.reason
     shown = re.sub(r", not [^;]+", "", conditions) if is_stated else conditions
-    reason = ": ".join(filter(None, (rule.reason.rstrip(".") if conditions else rule.reason, shown)))
+    shown = "here " + "; ".join(_values(rule.needs, operator)) if several else shown
+    reason = ": ".join(filter(None, (rule.reason.rstrip(".") if shown else rule.reason, shown)))
     return Refusal(reason, conditions=conditions or rule.reason, remedy=rule.remedy, wrong=rule.wrong)
+
+
+def _values(forms: Sequence[Form], operator: OperatorTraits) -> dict[str, None]:
+    """Return the values of an operator that any form refuses; forms for other tensors count only on their own."""
+    unmet = [mismatches(form, operator) for form in forms]
+    others = [any(map(_OF_TENSORS.match, words)) for words in unmet]
+    found: dict[str, None] = {}
+    for form, words, other in zip(forms, unmet, others, strict=True):
+        if not other or all(others):
+            found |= dict.fromkeys(one.split(", not ")[0] for one in words if ", but must be " not in one)
+            broken = (one for one in form.where if one.mismatch(operator.settings))
+            found |= dict.fromkeys(
+                chain.from_iterable(one.values(operator.settings, operator.show) for one in broken)
+            )
+    return found
 
 
 def _is_unseen(broken: Sequence[str] | None, operator: OperatorTraits) -> bool:
@@ -322,7 +340,7 @@ def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) ->
         value = operator.settings.get(name, 0)
         if not allowed.holds(value):
             found.append(f"{name} is {allowed.show(value)}, not {allowed.text}")
-    found += filter(None, (comparison.mismatch(operator.settings) for comparison in form.where))
+    found += filter(None, (comparison.mismatch(operator.settings, operator.show) for comparison in form.where))
     return found
 
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.capability.comparison import Measures, Term
+from circletools.affinity.capability.comparison import Measures, Show, Term, plain
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Vectors, distinct_rows
 from circletools.graph.columns import Slots, Values, alike
@@ -48,7 +48,8 @@ class TensorTraits:
 class OperatorTraits:
     """An operator's properties, as tables describe them; an omitted input is None.
 
-    `settings` holds its options and the values that comparisons read; a missing option is 0.
+    `settings` holds its options and the values that comparisons read; a missing option is 0. `show` converts these
+    values to text.
     """
 
     code: str
@@ -56,6 +57,7 @@ class OperatorTraits:
     inputs: tuple[TensorTraits | None, ...]
     outputs: tuple[TensorTraits | None, ...]
     settings: Mapping[Term, float]
+    show: Show = plain
 
     @property
     def is_mixed(self) -> bool:
@@ -135,7 +137,8 @@ class SubgraphTraits:
         code = self._facts.operators.model.operator_codes[self._codes[index]]
         both = [slots.of(index) for slots in (self.inputs, self.outputs)]
         inputs, outputs = (tuple(self._tensor(tensor) for tensor in tensors) for tensors in both)
-        return OperatorTraits(str(code.name), code.version, inputs, outputs, self._settings[self._setting_of[index]])
+        settings = self._settings[self._setting_of[index]]
+        return OperatorTraits(str(code.name), code.version, inputs, outputs, settings, self._once.measures.show)
 
     def _tensor(self, tensor: int) -> TensorTraits | None:
         if tensor < 0:
