@@ -231,10 +231,11 @@ def _wrong_scales(
 ) -> Iterator[_Wrong]:
     """Find missing scales, scales that must be positive but are not, and wrong scales or zero points."""
     source, made = slots[:, 0], slots[:, -1]
-    unscaled = np.isnan(given.first) & ~whole.is_retyped[:-1]
+    unscaled = np.isnan(given.first)
+    packed = unscaled & ~whole.is_retyped[:-1]  # XNNPACK unpacks constant weights itself
     for kind, needed in needs.get("scales", {}).items():
-        read = [slots[:, slot] for slot in needed]
-        bare = [(one >= 0) & unscaled[one] & ~_is(whole, one, ("FLOAT32", "FLOAT16")) for one in read]
+        read = [(packed if slot == 1 else unscaled, slots[:, slot]) for slot in needed]
+        bare = [(one >= 0) & no[one] & ~_is(whole, one, ("FLOAT32", "FLOAT16")) for no, one in read]
         lacking = _is(whole, source, (kind,)) & ~is_rewritten(whole, source) & np.logical_or.reduce(bare)
         lacking &= ~np.isnan(given.first[source]) | (name != "ADD")  # without this scale, it adds INT16 as integers
         message = f"a tensor of {name} has no scale; LiteRT's kernel for {kind} needs one"
