@@ -22,6 +22,7 @@ _Refused = TypeVar("_Refused", verdicts.Misfit, verdicts.RefusedOperators)
 _MOST_ROWS, _MOST_REASONS, _FEW_ROWS = 30, 5, 4
 _NUMBERED = re.compile(r"operator \d+")
 _FAILS = frozenset({"error", "warning"})
+_CUSTOM = "CUSTOM:"
 _STATES = {True: "new", False: "unchanged"}
 _RULES = ("REFUSED_OPERATOR", "REFUSED_MODEL", "TABLE_DISAGREES", "NOT_MEASURED")
 
@@ -161,23 +162,32 @@ def _misfits_text(misfits: Sequence[verdicts.Misfit], full: bool) -> Iterator[st
 
 
 def refusals_alike(refused: Iterable[_Refused]) -> list[list[_Refused]]:
-    """Group refusals that differ only in their place and in the operators that their reasons name."""
+    """Group refusals that differ only in their place, operators that their reasons name, and custom codes."""
     groups: dict[tuple[object, ...], list[_Refused]] = {}
     for one in refused:
-        key = one.measured, one.code, _NUMBERED.sub("", one.reason), _NUMBERED.sub("", one.remedy)
-        groups.setdefault(key, []).append(one)
+        code = _CUSTOM if one.code.startswith(_CUSTOM) else one.code
+        reason, remedy = (_NUMBERED.sub("", text.replace(one.code, code)) for text in (one.reason, one.remedy))
+        groups.setdefault((one.measured, code, reason, remedy), []).append(one)
     return list(groups.values())
 
 
 def refused_text(count: int, alike: Sequence[verdicts.Misfit | verdicts.RefusedOperators]) -> Iterator[str]:
     """Yield the number of operators with the same code and similar reasons, then the reason, then the remedy."""
-    first = alike[0]
-    reason, remedy = first.reason, first.remedy
-    if any(one.reason != reason for one in alike):
+    codes = list(dict.fromkeys(one.code for one in alike))
+    what, code = counted(count, codes[0], codes[0]), codes[0]
+    if len(codes) > 1:
+        names = [one.removeprefix(_CUSTOM) for one in codes]
+        what = (
+            f"{counted(count, 'custom operator')} ({', '.join(names[:_FEW_ROWS])}{', …' * (len(names) > _FEW_ROWS)})"
+        )
+        code = "the code"
+    reasons, remedies = ({getattr(one, key).replace(one.code, code) for one in alike} for key in ("reason", "remedy"))
+    reason, remedy = min(reasons), min(remedies)
+    if len(reasons) > 1:
         reason, remedy = _NUMBERED.sub("an operator", reason), _NUMBERED.sub("that operator", remedy)
-    elif any(one.remedy != remedy for one in alike):
+    elif len(remedies) > 1:
         remedy = _NUMBERED.sub("another operator", remedy)
-    yield f"  {counted(count, first.code, first.code)}: {'' if first.measured else 'not measured: '}{reason}"
+    yield f"  {what}: {'' if alike[0].measured else 'not measured: '}{reason}"
     yield f"    {remedy}"
 
 
