@@ -14,8 +14,8 @@ from circletools.model.model import Model
 
 
 def graph_of(model: Model, index: int) -> Graph:
-    """Return the graph of a subgraph, which must exist."""
-    return Graph(model, index)
+    """Return the graph of a subgraph. Raises IndexError if there is none."""
+    return Graph(model, model.subgraphs[index].index)
 
 
 def model_graph(model: Model | ModelGraph) -> ModelGraph:

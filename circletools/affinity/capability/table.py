@@ -155,8 +155,8 @@ class Capability(Attributes):
 def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Refusal | None]:
     """Return why the device refuses each operator of a subgraph, or None if it is accepted.
 
-    Raises ModelFormatError if an operator refers to something that does not exist, and InvalidInputError if the table
-    has too many conditions to try.
+    Raises IndexError if there is no such subgraph, ModelFormatError if an operator refers to something that does not
+    exist, and InvalidInputError if the table has too many conditions to try.
     """
     return why_not(capability, graph_of(model, subgraph))
 
