@@ -120,7 +120,8 @@ class ExtractRequest(Attributes):
     Between tensors: the tensors `from_` become inputs, the tensors `to` become outputs (names, or `index:12`); the
     defaults are the inputs and outputs of the subgraph. By operators: `operators` are indices, as in `0-10,15`, and
     `origin` is a glob over the names of sources; if both are given, operators that match either are selected. By
-    signature: `signature` is its key. `subgraph` is the subgraph to search; a signature has its own.
+    signature: `signature` is its key. `subgraph` is the subgraph to search; a signature has its own. One that is not
+    the first may be the only selection: it is extracted as a whole.
     """
 
     from_: tuple[str, ...] = ()
@@ -150,7 +151,8 @@ def extract(
     """
     model.source.check_other(target, in_place=in_place)
     by_operators = request.operators is not None or request.origin is not None
-    ways = bool(request.from_ or request.to), by_operators, request.signature is not None
+    is_whole = request.subgraph and not by_operators and request.signature is None
+    ways = bool(request.from_ or request.to or is_whole), by_operators, request.signature is not None
     if sum(ways) != 1:
         what = "more than one selection is given" if any(ways) else "nothing to extract"
         raise UsageError(what, hint="use `from_=` and `to=`, or `operators=` and `origin=`, or `signature=`")
@@ -199,17 +201,21 @@ def select(whole: Whole, request: ExtractRequest) -> tuple[int, Cut]:
             hint = suggestion(request.signature, signatures) if signatures else "the model has no signatures"
             raise UsageError(f"no signature is called {quoted(request.signature)}", hint=hint)
         signature = signatures[request.signature]
-        index = signature.subgraph
         inputs, outputs = ([at for _, at in side] for side in (signature.inputs, signature.outputs))
-        needed = Needs(whole.graph).of(index, outputs)
-        return index, _cutter(whole, index).whole(inputs, outputs, needed)
+        return signature.subgraph, _whole(whole, signature.subgraph, inputs, outputs)
     graph = graph_at(whole.graph, request.subgraph)
     cutter = _cutter(whole, graph.index)
     if request.from_ or request.to:
         names = TensorNames(graph)
         inputs, outputs = (list(dict.fromkeys(map(names.find, words))) for words in (request.from_, request.to))
         return graph.index, cutter.between(inputs, outputs) if inputs else cutter.before(outputs)
+    if request.operators is None and request.origin is None:
+        return graph.index, _whole(whole, graph.index, graph.inputs.tolist(), graph.outputs.tolist())
     return graph.index, cutter.of(_operators(whole, request))
+
+
+def _whole(whole: Whole, index: int, inputs: list[int], outputs: list[int]) -> Cut:
+    return _cutter(whole, index).whole(inputs, outputs, Needs(whole.graph).of(index, outputs))
 
 
 def _cutter(whole: Whole, index: int) -> Cutter:

@@ -31,8 +31,8 @@ def extract(
 
     By default, takes the operators that depend on --from (default: the model's inputs) and are needed for --to
     (default: its outputs). TENSOR is a name, or an index such as index:12. Includes constants, called subgraphs,
-    origins and devices, and adds a signature. Without options, copies a model out of a bundle (BUNDLE!MEMBER),
-    unchanged. docs/surgery.md has the rules.
+    origins and devices, and adds a signature. With nothing but --subgraph, takes that subgraph. Without options,
+    copies a model out of a bundle (BUNDLE!MEMBER), unchanged. docs/surgery.md has the rules.
     """
     request = ct.surgery.ExtractRequest(from_, to, ",".join(operators) or None, origin, signature, subgraph)
     out = target(source, output, in_place)

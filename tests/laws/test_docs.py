@@ -82,15 +82,17 @@ def test_the_python_example_runs(folder: Path) -> None:
 
 
 def test_what_python_shows_is_what_the_command_shows(folder: Path) -> None:
-    views, rows, metadata = blocks((ROOT / "docs" / "python.md").read_text(encoding="utf-8"), "python")
+    views, more, rows, metadata = blocks((ROOT / "docs" / "python.md").read_text(encoding="utf-8"), "python")
     printed = shell(f"{sys.executable} - <<'END'\n{views}\nEND", folder).splitlines()
     assert printed[0].endswith(" True SAME")
     assert printed[2:] == ["[] 46720", "not_resident"]
+    assert "AddConv2D" in shell(f"{sys.executable} - <<'END'\n{more}\nEND", folder)
+    assert (folder / "small.tflite").stat().st_size < (folder / "four.tflite").stat().st_size
     assert shell(f"{sys.executable} - <<'END'\n{metadata}\nEND", folder).endswith(
         "'remark', 'buffer': 18, 'bytes': 7}] b'checked'\n"
     )
-    more = "import json\nprint(json.dumps(document))"
-    message = shell(f"{sys.executable} - <<'END'\n{rows}{more}\nEND", folder)
+    rows += "import json\nprint(json.dumps(document))"
+    message = shell(f"{sys.executable} - <<'END'\n{rows}\nEND", folder)
     command = "circletool inspect testdata/tflite/cnn_int8.tflite --operators --tensors --json"
     assert json.loads(message) == json.loads(shell(command, folder))
 

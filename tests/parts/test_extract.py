@@ -53,6 +53,11 @@ def test_what_a_part_has(
         assert again == after, "twice is once"
 
 
+def test_a_called_subgraph_is_taken_as_a_whole() -> None:
+    after, _ = extracted(bytes_of("circle/if_cond"), subgraph=2)
+    assert shape(after)[1:] == (["x"], ["y"])
+
+
 @pytest.mark.parametrize(
     ("request_", "error", "words"),
     [
