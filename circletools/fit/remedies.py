@@ -22,6 +22,7 @@ from circletools.shapes.sized import Assuming
 MEASURE = "measure the operator as docs/measure-a-device.md describes"
 FIX_SHAPES = "convert the model with fixed input shapes, so that its shape arithmetic becomes constant"
 FIX_SIZES = "make its sizes constant: `set-shape --static`, then `compact --prune --outputs`"
+FOLD = "fold its constant sizes: `compact --prune --outputs`"
 _MOST_CUTS, _LONGEST = 4, 60  # tensors, and characters of a name, in a command
 GENERAL = "change the property that the reason names"
 
@@ -34,6 +35,9 @@ _APART = {
     "input": "give it an input other than {}, or replace one of the two",
 }
 _LEFT_OUT = "left out"
+_STATE = "make the state an input and an output of the model"
+_UNSUPPORTED = dict.fromkeys(("ASSIGN_VARIABLE", "READ_VARIABLE", "VAR_HANDLE"), _STATE)
+_UNSUPPORTED["DENSIFY"] = "export the model with dense weights"
 _UNPACKING = "DEQUANTIZE"
 _FOLLOWED = {False: "the only one that", True: "which"}
 _INDEXED = frozenset({"DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "GATHER", "GATHER_ND", "ONE_HOT", "SCATTER_ND"})
@@ -80,7 +84,7 @@ def size_remedies(
             late.update(made)
         if operator in refusals and (of_sizes or operator in wanted):
             is_known = all((facts.index, value) in fixed.values for value in of_sizes)
-            found[operator] = FIX_SIZES if is_known else FIX_SHAPES
+            found[operator] = (FIX_SIZES if any(opens) else FOLD) if is_known else FIX_SHAPES
             cut += [] if late.isdisjoint((*read, *made)) else [operator]
     return found | dict.fromkeys(cut, _cut(facts, opens) if cut else "")
 
@@ -148,9 +152,7 @@ def is_consequence(reason: str) -> bool:
 def _remedy(reason: str, code: str) -> str:
     device, unsupported, refused = reason.partition(" does not support ")
     if unsupported and refused == code:
-        if code in ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"):
-            return "make the state an input and an output of the model"
-        return f"replace {code} with operators that {device} supports"
+        return _UNSUPPORTED.get(code, f"replace {code} with operators that {device} supports")
     if context := re.fullmatch(_IN_CONTEXT, reason):
         return _APART[context["end"]].format(context["other"])
     places: dict[str, list[str]] = {}  # grouped by remedy
@@ -159,10 +161,8 @@ def _remedy(reason: str, code: str) -> str:
         if code == "RESHAPE" and place == "output 0":
             words = words.replace("reshape @ ", "reshape ")
         places.setdefault(words, []).append(place)
-    listed = {
-        words: " and ".join(filter(None, (", ".join(named[:-1]), named[-1]))) for words, named in places.items()
-    }
-    return "; ".join(words.replace("@", named) for words, named in listed.items())
+    listed = ((words, ", ".join(named).rsplit(", ", 1)) for words, named in places.items())
+    return "; ".join(words.replace("@", " and ".join(parts)) for words, parts in listed)
 
 
 def _of_condition(condition: str) -> tuple[str, str]:

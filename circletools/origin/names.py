@@ -61,7 +61,8 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
     if strict or names is NameSource.AUTO:
         located = _located(model, subgraphs, strict)
     if names in (NameSource.AUTO, NameSource.TENSOR_NAMES):
-        exporter = exporter_of(model.source.description, (name for found in outputs.values() for name in found))
+        every = (name for graph in model.graphs for name in graph.operators.first_result_names)
+        exporter = exporter_of(model.source.description, every)
     if not located and exporter is None:
         if names in (NameSource.AUTO, NameSource.OUTPUT) or not any(outputs.values()):
             return _columns_by_output(outputs), (_source_names_note("the first outputs of operators"),)
@@ -112,8 +113,7 @@ def _source_names_note(what: str) -> Finding:
 def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:
     """Raise EditError for a name that a table cannot store."""
     for subgraph, names in outputs.items():
-        if any("\0" in name for name in names):
-            operator = next(index for index, name in enumerate(names) if "\0" in name)
+        for operator in (index for index, name in enumerate(names) if "\0" in name):
             location = f"subgraphs[{subgraph}].operators[{operator}].outputs[0]"
             message = "the tensor's name contains a NUL character, which a source table cannot store"
             raise EditError(message, location=location)

@@ -188,5 +188,5 @@ def test_small_partitions_go_to_the_fallback_or_another_device() -> None:
 def test_a_plan_without_scipy_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("scipy.sparse", "scipy.sparse.csgraph", "scipy.optimize"):
         monkeypatch.setitem(__import__("sys").modules, name, None)
-    with pytest.raises(ct.UsageError, match="needs SciPy"):
+    with pytest.raises(ct.UsageError, match="a limit or a cost needs SciPy"):
         solve(row([[1.0, 2.0]] * 2).problem(), 20)

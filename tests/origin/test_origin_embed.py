@@ -13,6 +13,7 @@ from circletools.model.model import open_model
 from circletools.origin.embed import embed, strip
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import Origins
+from tests.kit.build import Build
 from tests.kit.origin_support import (
     EXACT,
     OP,
@@ -166,8 +167,8 @@ def test_every_subgraph_with_a_signature_is_described() -> None:
 
 
 def test_a_result_reports_the_chosen_names() -> None:
-    def shown(name: str, names: NameSource) -> str:
-        with open_model(bytes_of(name)) as model:
+    def shown(name: str | bytes, names: NameSource) -> str:
+        with open_model(bytes_of(name) if isinstance(name, str) else name) as model:
             (note,) = embed(ModelEdit(model), names=names).notes
         assert (note.code, note.severity, note.location) == ("SOURCE_NAMES", "info", "")
         return note.message.removeprefix("sources are named after ")
@@ -178,6 +179,11 @@ def test_a_result_reports_the_chosen_names() -> None:
     assert shown("tflite/debug_metadata", NameSource.AUTO) == "the locations of debug_metadata"
     assert shown("tflite/cnn", NameSource.AUTO) == "TensorFlow's tensor names"
     assert shown("circle/while_loop", NameSource.AUTO) == "the first outputs of operators"
+    build = Build("MLIR Converted.")
+    for name in ("StatefulPartitionedCall:0", "net.Lm;"):
+        graph = build.graph()
+        graph.ends([x := graph.tensor("x", (2, 2))], [graph.compute("COS", [x], name)])
+    assert shown(build.to_bytes(), NameSource.AUTO).startswith("litert-torch's tensor names")
 
 
 def test_names_that_are_not_there(own_model: Path) -> None:

@@ -132,7 +132,7 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
         from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import, and an extra
         from scipy.sparse.csgraph import breadth_first_order, maximum_flow  # noqa: PLC0415 - as above
     except ImportError as error:
-        raise UsageError("choosing by cost needs SciPy", hint="pip install 'circletools[costs]'") from error
+        raise UsageError("a limit or a cost needs SciPy", hint="pip install 'circletools[costs]'") from error
     tails, heads, costs = (np.concatenate(each) for each in zip(*arcs, strict=True))
     useful = (tails != heads) & (tails != _SINK) & (heads != _SOURCE) & (costs > 0)
     keys, where = np.unique(tails[useful] * count + heads[useful], return_inverse=True)
