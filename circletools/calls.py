@@ -42,7 +42,12 @@ class Lines(Iterator[str]):
 
     if not TYPE_CHECKING:
         __repr__ = __str__
-        __add__, __radd__ = (lambda self, other: str(self) + other), (lambda self, other: other + str(self))
+
+        def __add__(self, other: str) -> str:
+            return str(self) + other
+
+        def __radd__(self, other: Any) -> Any:
+            return other + str(self) if isinstance(other, str) else NotImplemented
 
         def __getitem__(self, index: Any) -> Any:
             return [*self._make()][index]

@@ -47,7 +47,7 @@ def resolver_code(models: Iterable[Model]) -> str:
             "",
             *(f"TFLMRegistration* {one}();  // your program defines it" for one in sorted(own)),
             *[_VARIABLES] * ("VAR_HANDLE" in codes),
-            f"inline TfLiteStatus RegisterOps({signature}) {{",
+            f"static inline TfLiteStatus RegisterOps({signature}) {{",
             *(f"  TF_LITE_ENSURE_STATUS(resolver.{call});" for call in calls),
             "  return kTfLiteOk;",
             "}",

@@ -17,6 +17,7 @@ from circletools.model.model import Model
 from circletools.model.options import members_of
 from circletools.model.verify import SHOWN, findings_at
 from circletools.soundness.whole import Whole, lacking
+from circletools.wording import counted
 
 CORRECT = "fix the exporter"
 _HELD = ("RESOURCE", "VARIANT")
@@ -30,6 +31,11 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
         for index in np.flatnonzero(~model.subgraph_tables.has("tensors")).tolist():
             message = f"the subgraph has no list of tensors; LiteRT refuses the model; {CORRECT}"
             yield Finding("NO_SUBGRAPH", "warning", f"subgraphs[{index}]", message)
+    count = int(whole.operators.splits[1]) if len(model.subgraphs) else 0
+    acting = _is_custom(whole, np.arange(count)).any() or (whole.graph.effects < count).any()
+    if count and not acting and not model.subgraph_tables.vectors("outputs").count[0]:
+        message = f"the main subgraph has {counted(count, 'operator')}, but no output; {CORRECT}"
+        yield Finding("NO_OUTPUT", "warning", "subgraphs[0].outputs", message)
     yield from _unproduced(whole)
     yield from _produced_twice(whole)
     yield from _overwritten(whole)

@@ -130,8 +130,8 @@ def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
     """
     for program in programs:
         if program not in JUDGED:
-            hint = f"{suggestion(program, JUDGED)}; for others, use `fit --on`, `check --with` or `requires`"
-            raise UnknownNameError(f"the refusals of {program!r} are unknown", hint=hint)
+            hint = f"{suggestion(program, JUDGED)}; for others, including Ethos-U and GPUs, use `fit --on`"
+            raise UnknownNameError(f"`check` has no rules for {program!r}", hint=hint)
     return Findings(_weigh(finding, programs) for finding in findings) if programs else findings
 
 
