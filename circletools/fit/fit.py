@@ -15,9 +15,9 @@ from circletools.affinity.capability.table import Capability, Refusal
 from circletools.affinity.solvers.groups import turns, working
 from circletools.cost.micro import micro_memory
 from circletools.findings import Finding, against
-from circletools.fit.naming import COMPOSITE, Naming, Source, composite_names, fewest_sources
+from circletools.fit.naming import COMPOSITE, Naming, Source, composites, fewest_sources
 from circletools.fit.programs import ProgramAnswer, ask, compare, judge_of, program_of, reads_signatures
-from circletools.fit.refused import Refusals, needed_subgraphs, refused_operators, with_shapes
+from circletools.fit.refused import Refusals, doubt_decompositions, needed_subgraphs, refused_operators, with_shapes
 from circletools.fit.remedies import is_consequence, needed_by, remedy_of, size_remedies
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.unusual import cyclic_operators, doubted_operators, unusual_operators
@@ -97,6 +97,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     for (subgraph, operator), refusal in question.refused.items():
         before = refused[subgraph][operator]
         refused[subgraph][operator] = before if before and before.measured else refusal
+    doubt_decompositions(model, refused, question.table)
     needed = [facts[index] for index in needed_subgraphs(model, refused, question.table)]
     bodies = refused_bodies(model, refused)
     obstacles = (*(end_findings(model) if reads_signatures(question.name) else ()), *question.unloadable)
@@ -126,7 +127,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         obstacles=tuple(map(Obstacle, obstacles, is_new)),
     )
     target = replace(target, cause=_cause(target, question.table, needed, misfits.alike))
-    asked = tuple(compare(target, [one.index for one in needed], verdict) for verdict in question.verdicts)
+    asked = tuple(compare(target, verdict) for verdict in question.verdicts)
     memory = micro_memory(model, model.source.wire.size) if question.name == "tflm" and not target.refused else None
     for answer in question.verdicts if memory else ():
         if memory and answer.verdict and answer.verdict.arena_bytes is not None:
@@ -164,7 +165,7 @@ class _Part:
     def __init__(self, facts: Graph, refusals: Refusals, naming: Naming, question: _Question, caller: str) -> None:
         self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}
         self.codes, self.names = facts.operators.code_names, naming.of(facts)
-        self.composites = composite_names(facts, self.refusals)
+        self.composites = {at: name for (_, at), name in composites([facts]).items()}
         self.of_sizes = size_remedies(facts, self.refusals, question.sizes)
         self.followers = needed_by(facts, self.refusals).keys()
         if caller:

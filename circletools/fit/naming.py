@@ -22,12 +22,14 @@ Source = tuple[int, str]
 """The id and name of a source in the origin tables; the id is -1 if the name is that of an output."""
 
 
-def composite_names(facts: Graph, operators: Iterable[int]) -> dict[int, str]:
-    """Return the names of the composites among these operators, since composites all have the same operator code."""
-    codes = facts.operators.code_names
-    rows = [operator for operator in operators if codes[operator] == COMPOSITE] if COMPOSITE in codes else []
-    options = named_options(facts.operators.tables.take(np.array(rows, np.int64)), facts.operators.model.schema)
-    return {row: found["name"] for row, found in zip(rows, options, strict=True) if found.get("name")}
+def composites(graphs: Iterable[Graph]) -> dict[tuple[int, int], str]:
+    """Return the names of composites (subgraph, index), since composites all have the same operator code."""
+    names: dict[tuple[int, int], str] = {}
+    for one in graphs:
+        rows = np.flatnonzero(one.operators.is_code(COMPOSITE))
+        options = zip(rows.tolist(), named_options(one.operators.tables.take(rows), one.model.schema), strict=True)
+        names |= {(one.index, row): found.get("name") or "" for row, found in options}
+    return names
 
 
 @dataclass(frozen=True, slots=True)

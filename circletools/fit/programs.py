@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from circletools import runtimes
 from circletools.asking import as_file, operators_of
 from circletools.errors import UsageError
+from circletools.fit.naming import composites
+from circletools.fit.refused import decompositions
 from circletools.fit.verdicts import Asked, Disagreement, TargetFit, Verdict
 from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.runtimes.programs import PROGRAMS, named
 
@@ -82,14 +85,16 @@ def ask(
     wanted = [(target, program) for name in names for target, program in _decides(name, targets)]
     found: dict[str, list[ProgramAnswer]] = {}
     if wanted:
+        whole = model_graph(model)
         with as_file(model) as path:
             for target, program in wanted:
                 try:
                     with runtimes.Worker(program, timeout_s) as worker:
                         reads = model.format in PROGRAMS[worker.runtime].formats
                         verdict = _asked(worker, path, JUDGES[target]) if reads else None
-                        located = verdict and runtimes.located(verdict, operators_of(model_graph(model)))
-                        one = ProgramAnswer(program, worker.version, located)
+                        located = verdict and runtimes.located(verdict, operators_of(whole))
+                        runs = _that_run(whole, located) if located and "litert" in worker.runtime else located
+                        one = ProgramAnswer(program, worker.version, runs)
                 except UsageError as error:  # the program, or its device, is missing here
                     one = ProgramAnswer(program, "", None, str(error))
                 found.setdefault(target, []).append(one)
@@ -100,6 +105,18 @@ def _asked(worker: runtimes.Worker, path: Path, judge: Judge) -> runtimes.Verdic
     verdict = worker.placement(path)
     failure = worker.run(path).failure if judge.runs and verdict.status == "ok" else ""
     return runtimes.Verdict("refused", failure) if failure else verdict
+
+
+def _that_run(model: ModelGraph, verdict: runtimes.Verdict) -> runtimes.Verdict:
+    """Return LiteRT's verdict without what it does not run: decompositions of delegated composites, other composites.
+
+    LiteRT's own kernel for composites only calls the decomposition (tflite/kernels/stablehlo_composite.cc).
+    """
+    callers = composites(model.graphs).keys()
+    delegated = {(one.subgraph or 0, one.operator or 0) for one in verdict.operators if one.device not in ("", "cpu")}
+    omitted = decompositions(model, callers & delegated)
+    placed = (one for one in verdict.operators if one.device != "cpu" or (one.subgraph, one.operator) not in callers)
+    return replace(verdict, operators=tuple(one for one in placed if one.subgraph not in omitted))
 
 
 def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
@@ -117,12 +134,12 @@ def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
     return found
 
 
-def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) -> Asked:
-    """Return a program's verdict on these subgraphs, and where it disagrees with the table."""
-    judge, verdict, here = JUDGES[target.name], answer.verdict, set(subgraphs)
+def compare(target: TargetFit, answer: ProgramAnswer) -> Asked:
+    """Return a program's verdict, and where it disagrees with the table."""
+    judge, verdict = JUDGES[target.name], answer.verdict
     if verdict is None:
         return Asked(answer.program, answer.version, "not_known", answer.words, ())
-    taken = {one: one.device == judge.device for one in verdict.operators if one.subgraph in here}
+    taken = {one: one.device == judge.device for one in verdict.operators if one.operator is not None}
     if verdict.status != "ok" and not judge.places_each:
         taken = {one: False for one, is_taken in taken.items() if not is_taken}
     elsewhere = [one for one in verdict.operators if one.operator is None and one.device not in ("", judge.device)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy as np
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.capability.traits import QUANTIZABLE
 from circletools.errors import CircleToolsError
-from circletools.fit.naming import COMPOSITE
+from circletools.fit.naming import COMPOSITE, composites
+from circletools.fit.remedies import remedy_of
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model, open_model
@@ -78,23 +79,43 @@ def needed_subgraphs(model: ModelGraph, refused: Sequence[Refusals], table: Capa
     Subgraphs called only by supported composites, or only from omitted subgraphs, are omitted, unless the table
     supports composites of any name: a device with such a table runs their subgraphs.
     """
-    facts = model.graphs
     has_kernels = all("name" in form.options for form in table.forms(COMPOSITE))
-    if not has_kernels or not any(code.name == COMPOSITE for code in model.source.operator_codes):
-        return list(range(len(facts)))
-    callers: dict[int, list[tuple[int, int]]] = defaultdict(list)  # the callers of each subgraph
-    calls = ((called, (one.index, at)) for one in facts for at in one.callees for called in one.called([at]))
-    for called, place in calls:
-        callers[called].append(place)
+    kernels = {(index, at) for index, at in composites(model.graphs) if has_kernels and refused[index][at] is None}
+    inside = decompositions(model, kernels)
+    return [subgraph for subgraph in range(len(model)) if subgraph not in inside]
 
-    def is_inside(place: tuple[int, int]) -> bool:
-        index, at = place
-        return index in inside or (refused[index][at] is None and facts[index].operators.code_names[at] == COMPOSITE)
 
-    inside: set[int] = set()
-    while more := [called for called in callers.keys() - inside if all(map(is_inside, callers[called]))]:
-        inside.update(more)
-    return [subgraph for subgraph in range(len(facts)) if subgraph not in inside]
+def decompositions(model: ModelGraph, kernels: Set[Place]) -> set[int]:
+    """Return the subgraphs called only by these operators, or only from such subgraphs."""
+    callers = defaultdict[int, set[Place]](set)
+    for one in model.graphs if kernels else ():
+        for at in one.callees:
+            for called in one.called([at]):
+                callers[called].add((one.index, at))
+    inside = set[int]()
+    while more := {called for called, places in callers.items() if places <= kernels} - inside:
+        inside |= more
+        kernels = kernels | {(index, at) for index in more for at in model.graphs[index].callees}
+    return inside
+
+
+def doubt_decompositions(model: ModelGraph, refused: Sequence[list[Refusal | None]], table: Capability) -> None:
+    """Count refusals as not measured in decompositions of composites that the target may run as single operators.
+
+    If the table supports only composites of other names, the target decomposes this one.
+    """
+    forms = table.forms(COMPOSITE)
+    known = {name for form in forms if "name" in form.options for name in form.options["name"].names.values()}
+    unsure = {
+        (index, at)
+        for (index, at), name in composites(model.graphs).items()
+        if (one := refused[index][at]) and not one.measured and (name in known or not forms)
+    }
+    for index in decompositions(model, unsure):
+        for at, (one, code) in enumerate(zip(refused[index], model.graphs[index].operators.code_names, strict=True)):
+            if one and one.measured:
+                reason = f"only refused if the composite is decomposed: {one.reason}"
+                refused[index][at] = replace(one, reason=reason, measured=False, remedy=remedy_of(one, code))
 
 
 def with_shapes(model: Model) -> Shaped:

@@ -128,7 +128,7 @@ def _words(found: verdicts.TargetFit | verdicts.Asked) -> str:
 def _asked_text(target: verdicts.TargetFit, asked: verdicts.Asked) -> Iterator[str]:
     """Yield the verdict of a program, and its disagreements with the target's table."""
     program = " ".join(filter(None, (asked.program, asked.version)))
-    words = asked.words or (f"{asked.left:,} of {target.operators:,} operators left to the CPU" if asked.left else "")
+    words = asked.words or (f"{counted(asked.left, 'operator')} left to the CPU" if asked.left else "")
     yield f"{target.name}: {': '.join(filter(None, (f'{_words(asked)} according to {program}', words)))}"
     for one in asked.disagreements:
         label = operator_label(one.subgraph or 0, one.operator_index or 0, bool(one.subgraph))

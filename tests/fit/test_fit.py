@@ -248,6 +248,10 @@ def test_the_inside_of_a_composite(fitted: Any, calls: list[tuple[int, int]], op
     assert (found.operators, found.verdict) == (operators, verdict)
     found = fitted(composites(*calls), TAKEN | {"STABLEHLO_COMPOSITE": [{}]})  # of any name: run by their inside
     assert (found.operators, found.verdict) == (len(calls) + 1, "not_resident")
+    for name, expected in (("", verdict), ("odml.2", "not_resident")):  # a composite that was not measured
+        forms = {COMPOSITE[0]: [{"options": {"name": [name]}}]} if name else {}
+        found = fitted(composites(*calls), {"WHILE": [{}], **forms}, measured=[{"operators": ["NEG"]}])
+        assert found.verdict == ("not_known" if expected == "resident" else expected)
 
 
 def test_a_model_of_composites_alone(fitted: Any) -> None:

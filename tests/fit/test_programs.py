@@ -66,22 +66,21 @@ def test_every_judge_is_a_program() -> None:
         ((), answered("memory"), "not_known", []),
         ((), answered("ok", Placed("", "no ADD", code="ADD")), "resident", []),  # nobody knows which it means
         ((), answered("ok", Placed("cpu", "", code="ADD")), "not_resident", [Disagreement(None, None, True, "")]),
-        ((), answered("ok", *on("cpu", subgraph=1)), "resident", []),  # a subgraph that does not count
     ],
 )
 def test_messages_of_a_program(
     table: tuple[tuple[int, bool], ...], answer: ProgramAnswer, verdict: Verdict_, wrong: list[Disagreement]
 ) -> None:
-    assert compare(target(*table), [0], answer) == Asked("litert:xnnpack", "2.3", verdict, "", tuple(wrong))
+    assert compare(target(*table), answer) == Asked("litert:xnnpack", "2.3", verdict, "", tuple(wrong))
 
 
 def test_another_subgraph() -> None:
     table = TargetFit("xnnpack", "", 3, (target((2, True)).misfits[0]._replace(subgraph=1),), (), Cuts(0, 0, 0), 0)
     answer = answered("ok", *on("xnnpack", "xnnpack", "xnnpack"), *on("xnnpack", "xnnpack", "cpu", subgraph=1))
-    assert compare(table, [0, 1], answer).disagreements == ()
+    assert compare(table, answer).disagreements == ()
     answer = answered("ok", *on("xnnpack", "xnnpack", "cpu"), *on("xnnpack", "xnnpack", "xnnpack", subgraph=1))
     wrong = (Disagreement(0, 2, True, "on cpu"), Disagreement(1, 2, False, "on xnnpack"))
-    assert compare(table, [0, 1], answer).disagreements == wrong
+    assert compare(table, answer).disagreements == wrong
 
 
 def test_output_of_a_program_that_explains_a_refusal() -> None:
@@ -91,9 +90,7 @@ def test_output_of_a_program_that_explains_a_refusal() -> None:
     answer = answered(
         "refused", left(0, "rank 5"), left(1, "rank 5"), left(2, ""), left(3, "no CAST"), Placed("gpu", "", 0, 4)
     )
-    found = [
-        compare(target(*table, name="litert-gpu"), [0], answer) for table in (((0, True), (2, True)), ((4, True),))
-    ]
+    found = [compare(target(*table, name="litert-gpu"), answer) for table in (((0, True), (2, True)), ((4, True),))]
     assert [one.verdict for one in found] == ["not_resident"] * 2
     assert [[(one.operator_index, one.table_takes) for one in answer.disagreements] for answer in found] == [
         [(3, True)],  # not 1, which has the reason of 0
@@ -106,18 +103,18 @@ def test_all_or_nothing() -> None:
     answer = ProgramAnswer(
         "onert:cpu", "1", Verdict("refused", "no  ADD\n", (*on("cpu"), Placed("", "no\nADD", 0, 2)))
     )
-    found = compare(target((0, True), name="onert-cpu"), [0], answer)
+    found = compare(target((0, True), name="onert-cpu"), answer)
     assert found == Asked("onert:cpu", "1", "not_resident", "no ADD", (Disagreement(0, 2, True, "no ADD"),))
 
 
 def test_all_of_a_model_that_loads() -> None:
     answer = ProgramAnswer("onert:cpu", "1", Verdict("ok", "", on("cpu", "cpu")))
-    found = compare(target((1, True), name="onert-cpu"), [0], answer)
+    found = compare(target((1, True), name="onert-cpu"), answer)
     assert found == Asked("onert:cpu", "1", "resident", "", (Disagreement(0, 1, False, "on cpu"),))
 
 
 def test_a_refused_model_whose_operators_are_placed() -> None:
-    found = compare(target((0, True)), [0], answered("refused", *on("xnnpack", "cpu"), words="late"))
+    found = compare(target((0, True)), answered("refused", *on("xnnpack", "cpu"), words="late"))
     wrong = (Disagreement(0, 0, False, "on xnnpack"), Disagreement(0, 1, True, "on cpu"))
     assert found == Asked("litert:xnnpack", "2.3", "not_resident", "late", wrong)
 
@@ -247,8 +244,18 @@ def test_contradictions() -> None:
     assert contradictions(((0, True),), "not_resident", Disagreement(0, 1, True, "")) == 1
 
 
+def test_composites(worker: type[FakeWorker], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The inside of a composite counts unless a delegate runs the composite as a single operator."""
+    inside = on("cpu", "xnnpack", subgraph=1)
+    for device, verdict, left in (("xnnpack", "resident", 0), ("cpu", "not_resident", 1)):
+        monkeypatch.setattr(worker, "verdict", Verdict("ok", "", (*on(device), *inside)))
+        (asked,) = fitted("xnnpack", "litert", "tflite/composite").targets[0].asked
+        assert (asked.verdict, asked.left) == (verdict, left)
+
+
 def test_the_programs_themselves() -> None:
     need("ai_edge_litert")
+    assert fitted("xnnpack", "litert", "tflite/composite").targets[0].asked[0].verdict == "resident"
     found = fitted("xnnpack,litert-cpu", "litert")
     assert [(each.verdict, each.disagreements) for one in found.targets for each in one.asked] == [
         ("resident", ())
