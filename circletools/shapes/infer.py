@@ -127,7 +127,7 @@ class Shapes:
     patched: dict[Place, tuple[Patch, set[int]]] = field(default_factory=dict)
 
 
-class _Subgraph:
+class InferredSubgraph:
     """The columns of a subgraph as lists."""
 
     def __init__(self, model: Model, graph: Graph) -> None:
@@ -181,21 +181,21 @@ class Inference:
         model: Model,
         base: Shapes | None = None,
         batch: Batch | None = None,
-        known: dict[int, _Subgraph] | None = None,
+        known: dict[int, InferredSubgraph] | None = None,
         *,
         strict: bool = False,
     ) -> None:
         self.model, self._base, self._batch, self._strict = model, base, batch, strict
         self._graphs = model_graph(model)
         self.refused: dict[Place, RefusedError] = {}
-        self.subgraphs: dict[int, _Subgraph] = {} if known is None else known
+        self.subgraphs: dict[int, InferredSubgraph] = {} if known is None else known
         self.found = Shapes()
         self._runs: dict[int, tuple[Shape | None, ...]] = {}
 
     def run(self, index: int, inputs: Sequence[Shape | None], depth: int = 0) -> list[Shape | None]:
         """Infer a subgraph from its input shapes; return the shapes of its outputs. Raises ShapesRefusedError."""
         if index not in self.subgraphs:
-            self.subgraphs[index] = _Subgraph(self.model, self._graphs.graphs[index])
+            self.subgraphs[index] = InferredSubgraph(self.model, self._graphs.graphs[index])
         subgraph, now = self.subgraphs[index], self.found.shapes
         ends = [int(tensor) for tensor in subgraph.graph.inputs]
         if self._runs.get(index, tuple(inputs)) != tuple(inputs) or depth > _DEEPEST:
@@ -209,7 +209,7 @@ class Inference:
                 self._step(subgraph, operator, depth)
         return [self._shape(subgraph, int(tensor)) for tensor in subgraph.graph.outputs]
 
-    def _step(self, subgraph: _Subgraph, operator: int, depth: int) -> None:
+    def _step(self, subgraph: InferredSubgraph, operator: int, depth: int) -> None:
         place, results = (subgraph.index, operator), subgraph.results[operator]
         keys = [(subgraph.index, tensor) for tensor in results]
         touched = (*subgraph.operands[operator], *results) if subgraph.has_large else ()
@@ -251,7 +251,7 @@ class Inference:
         if value is not None and subgraph.is_whole[results[0]]:
             self.found.values[keys[0]] = value
 
-    def _results(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
+    def _results(self, subgraph: InferredSubgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
         try:
             if call.code in _CALLING:
                 found = self._called(subgraph, operator, call, depth)
@@ -280,7 +280,7 @@ class Inference:
                 raise RefusedError(f"{shown(shape)} is not a valid tensor shape")
         return found
 
-    def _called(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
+    def _called(self, subgraph: InferredSubgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
         if self._strict and call.options.get("name") == ATTENTION:
             raise UnknownError
         given = [] if call.code == "CALL_ONCE" else list(call.shapes[call.code == "IF" :])
@@ -311,7 +311,7 @@ class Inference:
             return [None] * call.results if self._strict else []
         return [shapes[0] if len(set(shapes)) == 1 else None for shapes in zip(*ends, strict=False)]
 
-    def _call(self, subgraph: _Subgraph, operator: int, found: Shapes) -> Call:
+    def _call(self, subgraph: InferredSubgraph, operator: int, found: Shapes) -> Call:
         slots, sizes = subgraph.operands[operator], found.options.get((subgraph.index, operator))
         shapes = [self._shape(subgraph, tensor, found) for tensor in slots]
         if subgraph.codes[operator] == "RESHAPE" and len(slots) == 2:
@@ -324,17 +324,17 @@ class Inference:
             len(subgraph.results[operator]),
         )
 
-    def _shape(self, subgraph: _Subgraph, tensor: int, found: Shapes | None = None) -> Shape | None:
+    def _shape(self, subgraph: InferredSubgraph, tensor: int, found: Shapes | None = None) -> Shape | None:
         shapes, key = (found or self.found).shapes, (subgraph.index, tensor)
         return shapes[key] if key in shapes else subgraph.shapes[tensor] if tensor >= 0 else None
 
-    def _value(self, subgraph: _Subgraph, tensor: int, found: Shapes) -> Value | None:
+    def _value(self, subgraph: InferredSubgraph, tensor: int, found: Shapes) -> Value | None:
         if tensor < 0:
             return None
         value = found.values.get((subgraph.index, tensor))
         return value if value is not None else subgraph.constant(tensor)
 
-    def _changed(self, subgraph: _Subgraph, operator: int) -> bool:
+    def _changed(self, subgraph: InferredSubgraph, operator: int) -> bool:
         assert self._base is not None
         for tensor in subgraph.operands[operator]:
             if self._shape(subgraph, tensor) != self._shape(subgraph, tensor, self._base):
@@ -344,7 +344,7 @@ class Inference:
                 return True
         return False
 
-    def _patch(self, subgraph: _Subgraph, operator: int, patch: Patch) -> None:
+    def _patch(self, subgraph: InferredSubgraph, operator: int, patch: Patch) -> None:
         """Replace or repeat an input. Raises RefusedError if the input is computed or must differ elsewhere."""
         assert self._batch is not None
         if subgraph.codes[operator] == "RESHAPE" and patch.value is not None:

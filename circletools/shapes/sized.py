@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from circletools.graph.graph import Graph
 from circletools.shapes.call import Call, RefusedError, Shape
-from circletools.shapes.infer import Inference, Place, _Subgraph
+from circletools.shapes.infer import Inference, InferredSubgraph, Place
 
 
 class Assuming(Inference):
@@ -17,7 +17,7 @@ class Assuming(Inference):
         rows = map(graph.values.shapes.row, graph.inputs.tolist())
         self.run(graph.index, [tuple(max(size, 1) for size in row.tolist()) for row in rows])
 
-    def _results(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
+    def _results(self, subgraph: InferredSubgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
         tensors = subgraph.results[operator]
         opens = [tensor >= 0 and subgraph.is_open(tensor) for tensor in tensors]
         try:

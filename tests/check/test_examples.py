@@ -39,21 +39,10 @@ from tests.trace.test_diagnostics import CASES
 Found = Iterable[ct.Finding]
 MLP, LOOP, DIAMOND = map(bytes_of, ("circle/mlp", "circle/while_loop", "circle/diamond"))
 NEEDS_A_PROGRAM = {
-    "UNREADABLE_MODEL",
-    "NOT_LOADED",
-    "DEVICE_NOT_MEASURED",
-    "REFUSED_MODEL",
-    "TABLE_DISAGREES",
-    "SOURCE_NOT_RUN",
-    "PART_NOT_RUN",
-    "PACKAGE_NOT_CALLED",
-    "PACKAGE_NOT_RUN",
-    "VALUES_DIFFER",
-    "VALUES_NOT_REPEATED",
-    "LAYOUT_CHANGES_VALUES",
-    "OPTIMIZED_KERNELS",
-    "OTHER_WEIGHTS",
-}
+    "UNREADABLE_MODEL", "NOT_LOADED", "DEVICE_NOT_MEASURED", "REFUSED_MODEL", "TABLE_DISAGREES", "SOURCE_NOT_RUN",
+    "PART_NOT_RUN", "PACKAGE_NOT_CALLED", "PACKAGE_NOT_RUN", "VALUES_DIFFER", "VALUES_NOT_REPEATED",
+    "LAYOUT_CHANGES_VALUES", "OPTIMIZED_KERNELS", "OTHER_WEIGHTS",
+}  # fmt: skip
 """These take a broken file, a runtime that fails, or hundreds of operators; the tests of their rooms have them."""
 
 
