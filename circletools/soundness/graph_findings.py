@@ -31,11 +31,7 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
         for index in np.flatnonzero(~model.subgraph_tables.has("tensors")).tolist():
             message = f"the subgraph has no list of tensors; LiteRT refuses the model; {CORRECT}"
             yield Finding("NO_SUBGRAPH", "warning", f"subgraphs[{index}]", message)
-    count = int(whole.operators.splits[1]) if len(model.subgraphs) else 0
-    acting = _is_custom(whole, np.arange(count)).any() or (whole.graph.effects < count).any()
-    if count and not acting and not model.subgraph_tables.vectors("outputs").count[0]:
-        message = f"the main subgraph has {counted(count, 'operator')}, but no output; {CORRECT}"
-        yield Finding("NO_OUTPUT", "warning", "subgraphs[0].outputs", message)
+    yield from _without_output(model, whole)
     yield from _unproduced(whole)
     yield from _produced_twice(whole)
     yield from _overwritten(whole)
@@ -45,6 +41,16 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
     text = f"the tensor is listed more than once among the inputs of the subgraph; {CORRECT}"
     rows = np.flatnonzero(_repeats(whole.graph.inputs))
     yield from findings_at("DUPLICATE_INPUT", rows, whole.input_, lambda _: text)
+
+
+def _without_output(model: Model, whole: Whole) -> Iterator[Finding]:
+    """Find a main subgraph whose results nobody can read; custom operators may have effects of their own."""
+    if not len(model.subgraphs) or model.subgraph_tables.vectors("outputs").count[0]:
+        return
+    count = int(whole.operators.splits[1])
+    if count and not _is_custom(whole, np.arange(count)).any() and not (whole.graph.effects < count).any():
+        message = f"the main subgraph has {counted(count, 'operator')}, but no output; {CORRECT}"
+        yield Finding("NO_OUTPUT", "warning", "subgraphs[0].outputs", message)
 
 
 def _unproduced(whole: Whole) -> Iterator[Finding]:
